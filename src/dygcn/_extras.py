@@ -1,0 +1,29 @@
+"""Optional packages: a missing one becomes the line that installs it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dygcn.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Turn a missing optional package into an error that says what to install.
+
+    Examples
+    --------
+    >>> with extra("viz"):
+    ...     import a_package_that_is_not_there
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.MissingExtra: a_package_that_is_not_there is not installed. Run: pip install "dygcn[viz]"
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise MissingExtra(f'{missing.name} is not installed. Run: pip install "dygcn[{name}]"') from missing

@@ -1,0 +1,82 @@
+"""Every error that dygcn raises on purpose.
+
+::
+
+    DygcnError
+    ├── OptionError      (ValueError)    an argument outside what is allowed
+    ├── EventError       (ValueError)    an event that cannot be read or applied; nothing was applied
+    │   └── CapacityError                a weight or degree beyond what integer sums can carry
+    ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
+    ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
+    ├── StaleChange      (RuntimeError)  vectors of a change asked for after a later update
+    ├── FolderError      (OSError)       a saved folder that cannot be used
+    │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
+    │   └── UnsupportedFolder            whole, but from another format version
+    └── MissingExtra     (ImportError)   an optional package is not installed
+"""
+
+from __future__ import annotations
+
+
+class DygcnError(Exception):
+    """The root of the tree: catches everything that dygcn raises on purpose."""
+
+
+class OptionError(DygcnError, ValueError):
+    """An argument outside what is allowed."""
+
+
+class EventError(DygcnError, ValueError):
+    """An event that cannot be read or applied. The whole batch was left alone.
+
+    Parameters
+    ----------
+    reason
+        What was wrong and what is allowed.
+    row
+        Position of the first bad row in the batch, where one row is to blame.
+    """
+
+    def __init__(self, reason: str, row: int | None = None) -> None:
+        super().__init__(reason if row is None else f"row {row}: {reason}")
+        self.reason = reason
+        self.row = row
+
+
+class CapacityError(EventError):
+    """A weight or degree beyond what the integer sums can carry."""
+
+
+class FeatureError(DygcnError, ValueError):
+    """Features of the wrong shape, kind or size."""
+
+
+class UnknownNode(DygcnError, KeyError):
+    """An id that has neither an edge nor features of its own."""
+
+    def __init__(self, node: object) -> None:
+        super().__init__(node)
+        self.node = node
+
+    def __str__(self) -> str:
+        return f"{self.node!r} is not in the graph now: it has neither an edge nor features of its own"
+
+
+class StaleChange(DygcnError, RuntimeError):
+    """The vectors of a change were asked for after a later update."""
+
+
+class FolderError(DygcnError, OSError):
+    """A saved folder that cannot be used."""
+
+
+class DamagedFolder(FolderError):
+    """A saved folder that is missing, truncated, altered or contradicts itself."""
+
+
+class UnsupportedFolder(FolderError):
+    """A saved folder that is whole but was written in another format version."""
+
+
+class MissingExtra(DygcnError, ImportError):
+    """An optional package is not installed."""

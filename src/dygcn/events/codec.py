@@ -1,0 +1,146 @@
+"""Anything tabular becomes one `EventBatch`, checked here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.errors import EventError
+from dygcn.events.columns import id_column, operations, times, weights
+from dygcn.events.files import read_table
+from dygcn.records import EventBatch, IdColumn
+
+COLUMNS = ("src", "dst", "t", "op", "weight")
+_ACCEPTED = (
+    "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, "
+    "a dict of arrays, or an iterable of (src, dst[, t[, op[, weight]]])"
+)
+
+
+def read_events(events: object) -> EventBatch:
+    """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`.
+
+    Parameters
+    ----------
+    events
+        A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
+        an iterable of tuples ``(src, dst[, t[, op[, weight]]])``. Other columns are left alone.
+
+    Returns
+    -------
+    EventBatch
+        In the order of the rows.
+
+    Raises
+    ------
+    EventError
+        If any row is bad; it names the first one.
+
+    Examples
+    --------
+    >>> batch = read_events([("ann", "bob"), ("bob", "cat")])
+    >>> len(batch), batch.src.kind, batch.op.tolist()
+    (2, 'string', [1, 1])
+    >>> read_events({"src": [1], "dst": [2], "weight": [float("nan")]})
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
+    """
+    if isinstance(events, EventBatch):
+        return events
+    return _assemble(_columns(events))
+
+
+def read_pairs(pairs: object, op: int) -> EventBatch:
+    """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`.
+
+    Examples
+    --------
+    >>> read_pairs([(1, 2)], op=-1).op.tolist()
+    [-1]
+    """
+    columns = _columns(pairs)
+    if columns.get("op") is not None:
+        raise EventError("add= and remove= say the operation; pass a table with an op column as update(events)")
+    columns["op"] = np.full(_length(columns["src"]), op, np.int8)
+    return _assemble(columns)
+
+
+def _columns(events: object) -> dict[str, Any]:
+    if isinstance(events, str | os.PathLike):
+        events = read_table(os.fspath(events))
+    if isinstance(events, pa.Table | pa.RecordBatch):
+        return _from_table(events)
+    if hasattr(events, "__arrow_c_stream__"):
+        return _from_table(_import_frame(events))
+    if isinstance(events, Mapping):
+        return _named({str(name): values for name, values in events.items()})
+    if isinstance(events, Iterable):
+        return _from_rows(events)
+    raise EventError(f"cannot read events from {type(events).__name__}; {_ACCEPTED}")
+
+
+def _import_frame(frame: object) -> pa.Table:
+    try:
+        return pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise EventError(f"a column mixes types: {error}") from None
+
+
+def _from_table(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
+    return _named({name: table.column(name) for name in COLUMNS if name in table.schema.names})
+
+
+def _named(columns: dict[str, Any]) -> dict[str, Any]:
+    for name in ("src", "dst"):
+        if columns.get(name) is None:
+            known = ", ".join(columns) or "none"
+            raise EventError(f"there is no column {name!r} (columns: {known}); name the ends of an edge src and dst")
+    return columns
+
+
+def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
+    listed = rows if isinstance(rows, list) else list(rows)
+    if not listed:
+        return {"src": [], "dst": []}
+    for row, item in enumerate(listed):
+        if not isinstance(item, Sequence | np.ndarray) or isinstance(item, str | bytes):
+            raise EventError(f"{item!r} is not an event; {_ACCEPTED}", row)
+        if len(item) != len(listed[0]) or not 2 <= len(item) <= 5:
+            raise EventError(f"an event is (src, dst[, t[, op[, weight]]]), all of one length, not {item!r}", row)
+    return dict(zip(COLUMNS, map(list, zip(*listed, strict=True)), strict=False))
+
+
+def _assemble(columns: dict[str, Any]) -> EventBatch:
+    src, dst = id_column(columns["src"], "src"), id_column(columns["dst"], "dst")
+    src, dst = _one_kind(src, dst)
+    op_values = columns.get("op")
+    op = np.ones(len(src), np.int8) if op_values is None else operations(op_values)
+    weight_values, t_values = columns.get("weight"), columns.get("t")
+    batch = EventBatch(
+        src,
+        dst,
+        op,
+        None if weight_values is None else weights(weight_values, op),
+        None if t_values is None else times(t_values),
+    )
+    for name, column in (("dst", batch.dst), ("op", batch.op), ("weight", batch.weight), ("t", batch.t)):
+        if column is not None and len(column) != len(src):
+            raise EventError(f"column {name!r} has {len(column)} rows, src has {len(src)}")
+    return batch
+
+
+def _one_kind(src: IdColumn, dst: IdColumn) -> tuple[IdColumn, IdColumn]:
+    if src.kind == dst.kind:
+        return src, dst
+    if len(src) == 0 and len(dst) == 0:
+        return src, src
+    raise EventError(f"src holds {src.kind} ids and dst {dst.kind}; one type a graph")
+
+
+def _length(values: Any) -> int:
+    return len(values)

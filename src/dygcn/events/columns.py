@@ -1,0 +1,201 @@
+"""Single columns: ids, operations, weights and times, from Arrow or from Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dygcn.errors import EventError
+from dygcn.records import Float64, IdColumn, Int8, Int64
+
+MAX_ID_BYTES = 256
+_IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
+
+
+def id_column(values: object, name: str = "id") -> IdColumn:
+    """Read one column of user ids.
+
+    Examples
+    --------
+    >>> id_column([3, 1]).values
+    array([3, 1])
+    >>> id_column(["ann", "bob"]).kind
+    'string'
+    >>> id_column([1.0])
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: column 'id' holds float; ids are int64 or strings of at most 256 bytes, ...
+    """
+    if isinstance(values, IdColumn):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return IdColumn(_checked_int64(values, name))
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _ids_from_arrow(values, name)
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return _ids_from_arrow(arrow_array(values), name)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
+        values = values.tolist()
+    return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
+
+
+def arrow_array(values: object) -> pa.Array:
+    """Import any object that speaks Arrow's C interface as one contiguous array."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array):
+        return pa.chunked_array(values).combine_chunks()
+    return pa.array(values)
+
+
+def _checked_int64(values: NDArray[Any], name: str) -> Int64:
+    if values.ndim != 1:
+        raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
+    if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+        raise EventError(f"column {name!r} holds an id above 2^63 - 1; {_IDS_ALLOWED}", int(values.argmax()))
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
+    types = set(map(type, values))
+    if types <= {str, np.str_}:
+        return _ids_from_strings(values, name)
+    integers = {kind for kind in types if issubclass(kind, int | np.integer) and not issubclass(kind, bool)}
+    if types == integers:
+        try:
+            return IdColumn(np.array(values, dtype=np.int64))
+        except OverflowError:
+            raise EventError(f"column {name!r} holds an id outside int64; {_IDS_ALLOWED}") from None
+    found = " and ".join(sorted(kind.__name__ for kind in types))
+    odd = next(i for i, value in enumerate(values) if type(value) not in (integers or {str, np.str_}))
+    row = odd if len(types) > 1 else None
+    raise EventError(f"column {name!r} holds {found}; {_IDS_ALLOWED}, never through floats", row)
+
+
+def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
+    try:
+        encoded = [value.encode("utf-8") for value in values]
+    except UnicodeEncodeError as error:
+        raise EventError(f"column {name!r} holds text that is not UTF-8: {error.reason}") from None
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(value) for value in encoded], out=offsets[1:])
+    return _checked_lengths(offsets, np.frombuffer(b"".join(encoded), np.uint8), name)
+
+
+def _checked_lengths(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdColumn:
+    lengths = np.diff(offsets)
+    if len(lengths) and lengths.max() > MAX_ID_BYTES:
+        row = int(lengths.argmax())
+        raise EventError(f"column {name!r} holds an id of {lengths[row]} bytes; {_IDS_ALLOWED}", row)
+    return IdColumn(offsets, data)
+
+
+def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
+    array = arrow_array(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.null_count:
+        row = pc.index(pc.is_null(array), True).as_py()
+        raise EventError(f"column {name!r} has an empty cell; every event names two nodes", row)
+    kind = array.type
+    if pa.types.is_integer(kind):
+        return IdColumn(_checked_int64(array.to_numpy(zero_copy_only=False), name))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        # Cast first: a slice keeps its parent's buffers, a view type has others.
+        whole = pa.concat_arrays([array.cast(pa.large_string())])
+        offsets, data = strings_of(whole)
+        return _checked_lengths(offsets, data, name)
+    if len(array) == 0:
+        return IdColumn(np.empty(0, np.int64))
+    raise EventError(f"column {name!r} holds {kind}; {_IDS_ALLOWED}, never through floats")
+
+
+def strings_of(array: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
+    """Offsets from zero and bytes of an Arrow large_string array."""
+    buffers = array.buffers()
+    count = len(array)
+    if count == 0:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    offsets = np.frombuffer(buffers[1], np.int64)[array.offset : array.offset + count + 1]
+    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def python_ids(column: IdColumn) -> NDArray[Any]:
+    """Return the ids as people use them: an int64 array, or an object array of str.
+
+    Examples
+    --------
+    >>> python_ids(id_column(["ann", "bob"])).tolist()
+    ['ann', 'bob']
+    """
+    if column.data is None:
+        return column.values
+    text = column.data.tobytes()
+    bounds = column.values.tolist()
+    result = np.empty(len(column), object)
+    result[:] = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:], strict=False)]
+    return result
+
+
+def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
+    """Return the given rows of a column, as a column."""
+    if column.data is None:
+        return IdColumn(column.values[rows])
+    array = pa.Array.from_buffers(
+        pa.large_string(), len(column), [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
+    )
+    return IdColumn(*strings_of(array.take(pa.array(rows))))
+
+
+def numbers(values: object, name: str) -> Float64:
+    """Read a column of finite or not yet checked numbers as float64; times become their own unit."""
+    try:
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        array = arrow_array(array)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise EventError(f"column {name!r} is not numeric: {error}") from None
+    if array.null_count:
+        raise EventError(f"column {name!r} has an empty cell", pc.index(pc.is_null(array), True).as_py())
+    if pa.types.is_temporal(array.type):
+        array = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        raise EventError(f"column {name!r} holds {array.type}; numbers are expected")
+    return array.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def operations(values: object) -> Int8:
+    """Read the `op` column: +1 and -1 only."""
+    found = numbers(values, "op")
+    bad = (found != 1) & (found != -1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise EventError(f"op is {found[row]:g}; allowed are +1 (add) and -1 (remove)", row)
+    return found.astype(np.int8)
+
+
+def weights(values: object, op: Int8) -> Float64:
+    """Read the `weight` column: positive and finite wherever an edge is added."""
+    found = numbers(values, "weight")
+    bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
+    if bad.any():
+        row = int(bad.argmax())
+        raise EventError(f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)", row)
+    return found
+
+
+def times(values: object) -> Float64:
+    """Read the `t` column: finite, in any unit."""
+    found = numbers(values, "t")
+    bad = ~np.isfinite(found)
+    if bad.any():
+        row = int(bad.argmax())
+        raise EventError(f"t is {found[row]}; allowed is a finite number", row)
+    return found

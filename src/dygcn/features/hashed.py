@@ -1,0 +1,67 @@
+"""Hashed features: a fixed pseudo-random vector of +1 and -1 from the id. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn._jit import kernel
+from dygcn.errors import FeatureError
+from dygcn.events.keys import mix
+from dygcn.features.grid import GRID_BITS
+
+if TYPE_CHECKING:
+    from dygcn.records import FeatureDelta, Float64, Int32, Int64, Nodes, UInt64
+
+_ONE = 1 << GRID_BITS
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_BIT = np.uint64(1)
+
+
+@kernel
+def hashed_rows(keys: UInt64, seed: np.uint64, width: int) -> Int32:
+    """Return +-1 on the grid for each key. Column c is bit ``c % 64`` of the key's word ``c // 64``."""
+    rows = np.empty((len(keys), width), np.int32)
+    for i in range(len(keys)):
+        word = np.uint64(0)
+        state = mix(keys[i] ^ seed)
+        for c in range(width):
+            if c & 63 == 0:
+                state += _GAMMA
+                word = mix(state)
+            rows[i, c] = _ONE if word & _BIT else -_ONE
+            word >>= _BIT
+    return rows
+
+
+class Hashed:
+    """Features drawn from the node's id, so that a node never seen has them too.
+
+    Examples
+    --------
+    >>> from dygcn.events import id_column
+    >>> from dygcn.events.keys import keys_of_ints
+    >>> rows, has = Hashed(4, seed=0).rows(np.zeros(1, np.int32), keys_of_ints(id_column([7]).values))
+    >>> (abs(rows) == 2**24).all(), has.tolist()
+    (np.True_, [1])
+    """
+
+    message_bits = GRID_BITS
+
+    def __init__(self, width: int, seed: int) -> None:
+        self.width = width
+        self.seed = np.uint64(seed % (1 << 64))
+        self.scales: Float64 = np.ones(width)
+
+    def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+        """Return x on the grid; every node has one."""
+        return hashed_rows(keys, self.seed, self.width), np.ones(len(keys), np.int64)
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Refuse: hashed features are a function of the id."""
+        if len(delta.nodes):
+            raise FeatureError(
+                'this model has features="hashed", which follow from the id and cannot be set; '
+                "fit with features=(ids, values) to bring your own"
+            )

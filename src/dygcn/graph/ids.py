@@ -1,0 +1,173 @@
+"""User ids to nodes and back: flat arrays, no Python object for an id, nodes recycled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dygcn.errors import EventError
+from dygcn.graph import ids_kernels as loops
+from dygcn.events.keys import keys_of_ints, keys_of_strings
+from dygcn.records import IdColumn, Nodes, UInt64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BLOCK = 1 << 16
+_A = TypeVar("_A", bound="NDArray[Any]")
+
+
+def grown(array: _A, size: int) -> _A:
+    """Return the array with at least `size` rows, new ones zero; amortised over calls."""
+    if len(array) >= size:
+        return array
+    rows = max(size, len(array) + (len(array) >> 1), 16)
+    # realloc moves large arrays by remapping pages, so growing a table of gigabytes copies nothing.
+    array.resize((rows, *array.shape[1:]), refcheck=False)
+    return array
+
+
+class IdMap:
+    """The user ids of one graph and their nodes.
+
+    Examples
+    --------
+    >>> from dygcn.events import id_column
+    >>> ids = IdMap("string")
+    >>> ids.intern(id_column(["ann", "bob", "ann"])).tolist()
+    [0, 1, 0]
+    >>> ids.find(id_column(["bob", "cat"])).tolist()
+    [1, -1]
+    >>> ids.release(np.array([0], np.int32))
+    >>> ids.intern(id_column(["cat"])).tolist()
+    [0]
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.keys: UInt64 = np.empty(0, np.uint64)
+        self._values = np.empty(0, np.int64)  # the ids, or where their bytes start in the arena
+        self._lengths = np.empty(0, np.int32)
+        self._arena = np.empty(0, np.uint8)
+        self._table = np.full(16, loops.EMPTY, np.int32)
+        self._free = np.empty(0, np.int32)
+        self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
+        self._wasted = 0
+
+    @property
+    def high(self) -> int:
+        """One more than the greatest node ever given out."""
+        return int(self._counts[0])
+
+    def __len__(self) -> int:
+        return int(self._counts[0] - self._counts[1])
+
+    def find(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, -1 for an unknown one."""
+        if len(column) == 0:
+            return np.empty(0, np.int32)
+        keys = self._keys_of(column)
+        if column.data is None:
+            return loops.find_ints(keys, column.values, self._table, self._values)
+        return loops.find_strings(
+            keys,
+            column.values,
+            column.data,
+            self._table,
+            self.keys,
+            self._values,
+            self._lengths,
+            self._arena,
+        )
+
+    def intern(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, giving one to each id never seen."""
+        if len(column) <= _BLOCK:
+            return self._intern_block(column)
+        blocks = []
+        for start in range(0, len(column), _BLOCK):
+            stop = min(start + _BLOCK, len(column))
+            last = stop + (column.data is not None)
+            blocks.append(self._intern_block(IdColumn(column.values[start:last], column.data)))
+        return np.concatenate(blocks)
+
+    def _intern_block(self, column: IdColumn) -> Nodes:
+        if len(column) == 0:
+            return np.empty(0, np.int32)
+        keys = self._keys_of(column)
+        self._make_room(len(column), 0 if column.data is None else int(column.values[-1] - column.values[0]))
+        if column.data is None:
+            return loops.intern_ints(
+                keys, column.values, self._table, self.keys, self._values, self._free, self._counts
+            )
+        return loops.intern_strings(
+            keys,
+            column.values,
+            column.data,
+            self._table,
+            self.keys,
+            self._values,
+            self._lengths,
+            self._arena,
+            self._free,
+            self._counts,
+        )
+
+    def _keys_of(self, column: IdColumn) -> UInt64:
+        if column.kind != self.kind:
+            raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
+        return keys_of_ints(column.values) if column.data is None else keys_of_strings(column.values, column.data)
+
+    def _make_room(self, new: int, new_bytes: int) -> None:
+        size = self.high + new
+        self.keys = grown(self.keys, size)
+        self._values = grown(self._values, size)
+        self._free = grown(self._free, size)
+        if self.kind == "string":
+            self._lengths = grown(self._lengths, size)
+            self._arena = grown(self._arena, int(self._counts[2]) + new_bytes)
+        if 2 * (len(self) + new) > len(self._table):
+            self._rebuild(1 << (2 * (len(self) + new)).bit_length())
+
+    def _rebuild(self, size: int) -> None:
+        live = self._table[self._table != loops.EMPTY]
+        self._table = np.full(size, loops.EMPTY, np.int32)
+        loops.rebuild_table(live, self._table, self.keys)
+
+    def names(self, nodes: Nodes) -> IdColumn:
+        """Return the user ids of nodes."""
+        if self.kind == "int64":
+            return IdColumn(self._values[nodes])
+        return IdColumn(*loops.gather_strings(nodes, self._values, self._lengths, self._arena))
+
+    def release(self, nodes: Nodes) -> None:
+        """Forget nodes; they will be given to other ids."""
+        if len(nodes) == 0:
+            return
+        loops.forget(nodes, self._table, self.keys, self._free, self._counts)
+        if self.kind == "string":
+            self._wasted += int(self._lengths[nodes].sum())
+            if self._wasted > max(1 << 20, int(self._counts[2]) // 2):
+                self._compact()
+
+    def _compact(self) -> None:
+        live = np.sort(self._table[self._table != loops.EMPTY])
+        offsets, data = loops.gather_strings(live, self._values, self._lengths, self._arena)
+        self._values[live] = offsets[:-1]
+        self._arena = data
+        self._counts[2] = len(data)
+        self._wasted = 0
+
+    def sorted(self, nodes: Nodes) -> Nodes:
+        """Return the nodes in the order of their user ids (strings: by their UTF-8 bytes)."""
+        if self.kind == "int64":
+            return nodes[np.argsort(self._values[nodes])]
+        names = self.names(nodes)
+        assert names.data is not None
+        binary = pa.Array.from_buffers(
+            pa.large_binary(), len(nodes), [None, pa.py_buffer(names.values), pa.py_buffer(names.data)]
+        )
+        return nodes[pc.sort_indices(binary).to_numpy()]

@@ -1,0 +1,178 @@
+"""The loops of the id table: open addressing with linear probing, deletion by shifting back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn._jit import inlined, kernel
+
+if TYPE_CHECKING:
+    from dygcn.records import Bytes, Int32, Int64, Nodes, UInt64
+
+EMPTY = -1
+
+
+@inlined
+def _same_bytes(left: Bytes, a: int, right: Bytes, b: int, length: int) -> bool:
+    for j in range(length):  # noqa: SIM110 - numba compiles this, not all()
+        if left[a + j] != right[b + j]:
+            return False
+    return True
+
+
+@kernel
+def find_ints(keys: UInt64, values: Int64, table: Int32, stored: Int64) -> Nodes:
+    """Return the node of each id, or -1."""
+    nodes = np.empty(len(keys), np.int32)
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        at = np.int64(keys[i]) & mask
+        node = table[at]
+        while node != EMPTY and stored[node] != values[i]:
+            at = (at + 1) & mask
+            node = table[at]
+        nodes[i] = node
+    return nodes
+
+
+@kernel
+def find_strings(
+    keys: UInt64,
+    offsets: Int64,
+    data: Bytes,
+    table: Int32,
+    stored_keys: UInt64,
+    starts: Int64,
+    lengths: Int32,
+    arena: Bytes,
+) -> Nodes:
+    """Return the node of each id, or -1."""
+    nodes = np.empty(len(keys), np.int32)
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        at = np.int64(keys[i]) & mask
+        size = offsets[i + 1] - offsets[i]
+        node = table[at]
+        while node != EMPTY:
+            if stored_keys[node] == keys[i] and lengths[node] == size:  # noqa: SIM102
+                if _same_bytes(arena, starts[node], data, offsets[i], size):
+                    break
+            at = (at + 1) & mask
+            node = table[at]
+        nodes[i] = node
+    return nodes
+
+
+@inlined
+def _next_node(free: Int32, counts: Int64) -> int:
+    if counts[1] > 0:
+        counts[1] -= 1
+        return int(free[counts[1]])
+    counts[0] += 1
+    return int(counts[0] - 1)
+
+
+@kernel
+def intern_ints(
+    keys: UInt64, values: Int64, table: Int32, stored_keys: UInt64, stored: Int64, free: Int32, counts: Int64
+) -> Nodes:
+    """Return the node of each id; ids never seen get a recycled node or the next one."""
+    nodes = np.empty(len(keys), np.int32)
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        at = np.int64(keys[i]) & mask
+        while table[at] != EMPTY and stored[table[at]] != values[i]:
+            at = (at + 1) & mask
+        if table[at] == EMPTY:
+            node = _next_node(free, counts)
+            table[at] = node
+            stored_keys[node] = keys[i]
+            stored[node] = values[i]
+        nodes[i] = table[at]
+    return nodes
+
+
+@kernel
+def intern_strings(
+    keys: UInt64,
+    offsets: Int64,
+    data: Bytes,
+    table: Int32,
+    stored_keys: UInt64,
+    starts: Int64,
+    lengths: Int32,
+    arena: Bytes,
+    free: Int32,
+    counts: Int64,
+) -> Nodes:
+    """Return the node of each id; the bytes of ids never seen are copied to the arena."""
+    nodes = np.empty(len(keys), np.int32)
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        at = np.int64(keys[i]) & mask
+        size = offsets[i + 1] - offsets[i]
+        while table[at] != EMPTY:
+            node = table[at]
+            if stored_keys[node] == keys[i] and lengths[node] == size:  # noqa: SIM102
+                if _same_bytes(arena, starts[node], data, offsets[i], size):
+                    break
+            at = (at + 1) & mask
+        if table[at] == EMPTY:
+            new = _next_node(free, counts)
+            table[at] = new
+            stored_keys[new] = keys[i]
+            starts[new] = counts[2]
+            lengths[new] = size
+            for j in range(size):
+                arena[counts[2] + j] = data[offsets[i] + j]
+            counts[2] += size
+        nodes[i] = table[at]
+    return nodes
+
+
+@kernel
+def forget(nodes: Nodes, table: Int32, stored_keys: UInt64, free: Int32, counts: Int64) -> None:
+    """Take nodes out of the table and put them on the stack of free ones."""
+    mask = len(table) - 1
+    for node in nodes:
+        at = np.int64(stored_keys[node]) & mask
+        while table[at] != node:
+            at = (at + 1) & mask
+        hole = at
+        at = (at + 1) & mask
+        while table[at] != EMPTY:
+            home = np.int64(stored_keys[table[at]]) & mask
+            if ((at - home) & mask) >= ((at - hole) & mask):
+                table[hole] = table[at]
+                hole = at
+            at = (at + 1) & mask
+        table[hole] = EMPTY
+        free[counts[1]] = node
+        counts[1] += 1
+
+
+@kernel
+def rebuild_table(nodes: Nodes, table: Int32, stored_keys: UInt64) -> None:
+    """Fill an empty table with the given nodes."""
+    mask = len(table) - 1
+    for node in nodes:
+        at = np.int64(stored_keys[node]) & mask
+        while table[at] != EMPTY:
+            at = (at + 1) & mask
+        table[at] = node
+
+
+@kernel
+def gather_strings(nodes: Nodes, starts: Int64, lengths: Int32, arena: Bytes) -> tuple[Int64, Bytes]:
+    """Return offsets and bytes of the ids of the given nodes."""
+    offsets = np.zeros(len(nodes) + 1, np.int64)
+    for i in range(len(nodes)):
+        offsets[i + 1] = offsets[i] + lengths[nodes[i]]
+    data = np.empty(offsets[-1], np.uint8)
+    for i in range(len(nodes)):
+        start = starts[nodes[i]]
+        for j in range(lengths[nodes[i]]):
+            data[offsets[i] + j] = arena[start + j]
+    return offsets, data

@@ -1,0 +1,97 @@
+"""A table from pairs of nodes to small integers, for hubs and for ghosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn._jit import inlined, kernel
+from dygcn.events.keys import mix
+
+if TYPE_CHECKING:
+    from dygcn.records import Int32, Int64
+
+EMPTY = -1
+
+
+@inlined
+def pair_key(a: int, b: int) -> int:
+    """Pack two nodes into one int64."""
+    return (np.int64(a) << np.int64(32)) | np.int64(b)
+
+
+@inlined
+def _home(key: int, mask: int) -> int:
+    return int(np.int64(mix(np.uint64(key))) & mask)
+
+
+@kernel
+def pair_find(keys: Int64, key: int) -> int:
+    """Return where the key stands in the table, or -1."""
+    mask = len(keys) - 1
+    at = _home(key, mask)
+    while keys[at] != EMPTY:
+        if keys[at] == key:
+            return at
+        at = (at + 1) & mask
+    return -1
+
+
+@kernel
+def pair_put(keys: Int64, slots: Int32, used: Int64, key: int, slot: int) -> None:
+    """Set the slot of a key; the table must have room."""
+    mask = len(keys) - 1
+    at = _home(key, mask)
+    while keys[at] != EMPTY and keys[at] != key:
+        at = (at + 1) & mask
+    if keys[at] == EMPTY:
+        keys[at] = key
+        used[0] += 1
+    slots[at] = slot
+
+
+@kernel
+def pair_drop(keys: Int64, slots: Int32, used: Int64, key: int) -> None:
+    """Remove a key, if it is there, shifting its followers back."""
+    at = pair_find(keys, key)
+    if at < 0:
+        return
+    mask = len(keys) - 1
+    hole = at
+    at = (at + 1) & mask
+    while keys[at] != EMPTY:
+        if ((at - _home(keys[at], mask)) & mask) >= ((at - hole) & mask):
+            keys[hole] = keys[at]
+            slots[hole] = slots[at]
+            hole = at
+        at = (at + 1) & mask
+    keys[hole] = EMPTY
+    used[0] -= 1
+
+
+@kernel
+def _copy(keys: Int64, slots: Int32, new_keys: Int64, new_slots: Int32, used: Int64) -> None:
+    for i in range(len(keys)):
+        if keys[i] != EMPTY:
+            pair_put(new_keys, new_slots, used, keys[i], slots[i])
+
+
+class PairTable:
+    """Flat arrays of an open-addressing table; the loops above work on them."""
+
+    def __init__(self) -> None:
+        self.keys = np.full(16, EMPTY, np.int64)
+        self.slots = np.zeros(16, np.int32)
+        self.used = np.zeros(1, np.int64)
+
+    def make_room(self, new: int) -> None:
+        """Grow the table so that `new` more keys fit."""
+        need = 2 * (int(self.used[0]) + new)
+        if need <= len(self.keys):
+            return
+        size = 1 << need.bit_length()
+        keys, slots = self.keys, self.slots
+        self.keys, self.slots = np.full(size, EMPTY, np.int64), np.zeros(size, np.int32)
+        self.used[0] = 0
+        _copy(keys, slots, self.keys, self.slots, self.used)

@@ -1,0 +1,306 @@
+"""The graph store: one batch in, its net effect written and returned."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dygcn.errors import CapacityError, EventError
+from dygcn.events import take
+from dygcn.graph.adjacency import Adjacency
+from dygcn.graph.delta import AGE, NetEffect, PairEvents, census, group_pairs, settle, strengths_after
+from dygcn.graph.ids import IdMap, grown
+from dygcn.graph.memory import Memory
+from dygcn.records import EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
+
+HEAVIEST = (1 << 31) - 1
+_NONE: Nodes = np.empty(0, np.int32)
+
+
+class Graph:
+    """A weighted graph that changes, directed or not.
+
+    Parameters
+    ----------
+    kind
+        Type of the user ids, ``"int64"`` or ``"string"``.
+    directed
+        If so, the source of an edge aggregates its target; if not, each end aggregates the other.
+    grid
+        Weights are whole multiples of this, a power of two.
+    limit
+        Greatest sum of weights (in grid units) at one node, exclusive.
+    half_life
+        Of the weight that a removed edge leaves; None: it leaves nothing.
+
+    Examples
+    --------
+    >>> from dygcn.events import read_events
+    >>> graph = Graph("string")
+    >>> delta = graph.apply(read_events([("ann", "bob"), ("bob", "cat")]))
+    >>> sorted(zip(delta.receiver.tolist(), delta.sender.tolist()))
+    [(0, 1), (1, 0), (1, 2), (2, 1)]
+    >>> graph.edge_count, len(graph)
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        directed: bool = False,
+        grid: float = 2.0**-10,
+        limit: int = 1 << 38,
+        half_life: float | None = None,
+    ) -> None:
+        self.ids = IdMap(kind)
+        self.directed = directed
+        self.grid = grid
+        self.limit = limit
+        self.memory = None if half_life is None else Memory(half_life)
+        self.pull = Adjacency()  # node -> whom it aggregates
+        self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
+        self.edge_count = 0
+        self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
+        self._own = np.empty(0, np.int8)  # has features of its own
+        self._active = np.empty(0, np.int8)
+        self._change = np.empty(0, np.int64)
+        self._node_count = 0
+
+    def __len__(self) -> int:
+        return self._node_count
+
+    @property
+    def clock(self) -> float | None:
+        """The greatest time seen, where the graph remembers; None before the first."""
+        return None if self.memory is None or np.isinf(self.memory.clock) else float(self.memory.clock)
+
+    def nodes(self) -> Nodes:
+        """Return the nodes that have an edge or features of their own, in the order of the user's ids."""
+        return self.ids.sorted(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
+
+    def find(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, -1 where the id is not in the graph now."""
+        nodes = self.ids.find(column)
+        known = nodes >= 0
+        if not known.all():
+            nodes[known] = np.where(self._active[nodes[known]] > 0, nodes[known], -1)
+            return nodes
+        return np.where(self._active[nodes] > 0, nodes, np.int32(-1)) if len(nodes) else nodes
+
+    def edges(self) -> tuple[Nodes, Nodes, Int32]:
+        """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
+        a, b, weight = self.pull.arcs(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
+        if self.directed:
+            return a, b, weight
+        once = a < b
+        return a[once], b[once], weight[once]
+
+    def apply(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
+        """Apply a batch of events and return its net effect.
+
+        Raises
+        ------
+        EventError
+            If the batch cannot be applied; then nothing was.
+        """
+        weight = self._on_grid(batch)
+        clock = self._clock_after(batch, now)
+        adds = batch.op > 0
+        src, dst = self._resolve(batch, adds)
+        known = (src >= 0) & (dst >= 0)
+        loops = src == dst
+        kept = known & ~loops
+        dropped = int((loops & known).sum())
+        missing = int((~known & ~loops).sum()) + int((loops & ~known).sum())
+        times = np.zeros(len(src)) if batch.t is None else batch.t
+        if now is not None and batch.t is None:
+            times = np.full(len(src), now)
+        events = self._with_ageing(
+            PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept]), clock
+        )
+        named = np.concatenate((src[known], dst[known]))
+        effect = self._net_effect(events, clock)
+        try:
+            self._check_limit(effect)
+        except CapacityError:
+            self._census(np.unique(named))
+            if self.memory is not None:  # ageing pairs were taken from the queue: put them back
+                self.memory.remember(effect.a, effect.b, *self.memory.recall(effect.a, effect.b))
+            raise
+        return self._commit(effect, named, clock, missing, dropped)
+
+    def remove(self, nodes: Nodes) -> GraphDelta:
+        """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
+        owner, other, _ = self.pull.arcs(nodes)
+        if self.directed:
+            receiver, sender, _ = self.push.arcs(nodes)
+            owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
+        a, b = self._canonical(owner, other)
+        _, _, a, b = group_pairs(a, b)
+        old = self.pull.look_up(a, b)
+        zeros = np.zeros(len(a), np.int32)
+        effect = NetEffect(a, b, old, zeros, zeros, np.zeros(len(a)), 0, 0)
+        self._own[nodes] = 0
+        return self._commit(effect, nodes, None, 0, 0)
+
+    def set_own(self, nodes: Nodes) -> Nodes:
+        """Say that nodes have features of their own; return those that came into the graph by it."""
+        self._own[nodes] = 1
+        came, _ = self._census(nodes)
+        return came
+
+    def intern(self, column: IdColumn) -> Nodes:
+        """Give nodes to ids; those that get neither edge nor features must be released again."""
+        nodes = self.ids.intern(column)
+        self._make_room()
+        return nodes
+
+    def release(self, nodes: Nodes) -> None:
+        """Forget nodes that left, so that their place can be used again."""
+        self.ids.release(nodes)
+
+    def _on_grid(self, batch: EventBatch) -> Int32:
+        if batch.weight is None:
+            return np.full(len(batch), max(round(1.0 / self.grid), 1), np.int32)
+        units = np.rint(batch.weight / self.grid)
+        bad = ~((units >= 1) & (units <= HEAVIEST)) & (batch.op > 0)
+        if bad.any():
+            row = int(bad.argmax())
+            raise CapacityError(
+                f"weight is {batch.weight[row]:g}; this model carries weights from {self.grid:g} "
+                f"to {HEAVIEST * self.grid:g} (its grid was chosen from the weights that it was fitted on)",
+                row,
+            )
+        return np.where(batch.op > 0, units, 0).astype(np.int32)
+
+    def _clock_after(self, batch: EventBatch, now: float | None) -> float:
+        if self.memory is None:
+            if now is not None and not np.isfinite(now):
+                raise EventError(f"now is {now}; allowed is a finite number")
+            return 0.0
+        if batch.t is None and now is None and len(batch):
+            raise EventError("this model remembers removed edges (memory=), so events need t, or pass now=")
+        seen = [self.memory.clock]
+        if batch.t is not None and len(batch):
+            seen.append(float(batch.t.max()))
+        if now is not None:
+            if not np.isfinite(now):
+                raise EventError(f"now is {now}; allowed is a finite number")
+            seen.append(float(now))
+        return max(seen)
+
+    def _resolve(self, batch: EventBatch, adds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[Nodes, Nodes]:
+        if adds.all():
+            src, dst = self.ids.intern(batch.src), self.ids.intern(batch.dst)
+            self._make_room()
+            return src, dst
+        src, dst = self.ids.find(batch.src), self.ids.find(batch.dst)
+        new = adds & ((src < 0) | (dst < 0))
+        if new.any():  # an edge that is only removed must not create its ends
+            rows = np.flatnonzero(new)
+            self.ids.intern(take(batch.src, rows))
+            self.ids.intern(take(batch.dst, rows))
+            self._make_room()
+            src, dst = self.ids.find(batch.src), self.ids.find(batch.dst)
+        return src, dst
+
+    def _make_room(self) -> None:
+        high = self.ids.high
+        if high <= len(self._active):
+            return
+        self.pull.make_room(high)
+        self.push.make_room(high)
+        for name in ("strength", "_own", "_active", "_change"):
+            setattr(self, name, grown(getattr(self, name), high))
+
+    def _canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
+        return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
+
+    def _with_ageing(self, events: PairEvents, clock: float) -> PairEvents:
+        a, b = self._canonical(events.a, events.b)
+        if self.memory is None or clock <= self.memory.clock:
+            return PairEvents(a, b, events.op, events.weight, events.t)
+        due_a, due_b = self.memory.take_due(clock)
+        silent = np.zeros(len(due_a))
+        return PairEvents(
+            np.concatenate((a, due_a)),
+            np.concatenate((b, due_b)),
+            np.concatenate((events.op, np.full(len(due_a), AGE, np.int8))),
+            np.concatenate((events.weight, silent.astype(np.int32))),
+            np.concatenate((events.t, silent)),
+        )
+
+    def _net_effect(self, events: PairEvents, clock: float) -> NetEffect:
+        order, first, a, b = group_pairs(events.a, events.b)
+        old = self.pull.look_up(a, b)
+        if self.memory is None:
+            ghosts, ghost_t = np.zeros(len(a), np.int32), np.zeros(len(a))
+            half_life = 0.0
+        else:
+            ghosts, ghost_t = self.memory.recall(a, b)
+            half_life = self.memory.half_life
+        new, ghosts, ghost_t, unchanged, missing = settle(
+            order, first, old, ghosts, ghost_t, events.op, events.weight, events.t, clock, half_life
+        )
+        return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing)
+
+    def _check_limit(self, effect: NetEffect) -> None:
+        ends = [(effect.a, effect.b)] if self.directed else [(effect.a, effect.b), (effect.b, effect.a)]
+        nodes = np.concatenate([a for a, _ in ends])
+        old, new = np.tile(effect.old, len(ends)), np.tile(effect.new, len(ends))
+        if strengths_after(nodes, old, new, self.strength, self._change, self.limit) >= 0:
+            raise CapacityError(
+                f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
+                "integer sums hold no more: scale the weights down and fit again"
+            )
+
+    def _commit(
+        self, effect: NetEffect, named: Nodes, clock: float | None, missing: int, loops: int
+    ) -> GraphDelta:
+        stored = effect.old != effect.new
+        a, b, new, old = effect.a[stored], effect.b[stored], effect.new[stored], effect.old[stored]
+        self.pull.write(a, b, new)
+        self.push.write(b, a, new)
+        self.edge_count += int((new > 0).sum()) - int((old > 0).sum())
+        if self.memory is not None:
+            if clock is not None:
+                self.memory.clock = clock
+            self.memory.remember(effect.a, effect.b, effect.ghost_weight, effect.ghost_t)
+        receiver, sender, old, new = self._moved_arcs(a, b, np.abs(old), np.abs(new))
+        np.add.at(self.strength, receiver, new.astype(np.int64) - old)
+        ends = np.unique(np.concatenate((effect.a, effect.b)))
+        came, went = self._census(np.unique(np.concatenate((named, ends))))
+        return GraphDelta(
+            receiver, sender, old, new, ends, came, went, effect.unchanged, effect.missing + missing, loops
+        )
+
+    def _moved_arcs(self, a: Nodes, b: Nodes, old: Int32, new: Int32) -> tuple[Nodes, Nodes, Int32, Int32]:
+        moved = old != new
+        a, b, old, new = a[moved], b[moved], old[moved], new[moved]
+        if self.directed:
+            return a, b, old, new
+        double = np.concatenate
+        return double((a, b)), double((b, a)), double((old, old)), double((new, new))
+
+    def _census(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        came, went, idle = census(nodes, self.pull.count, self.push.count, self._own, self._active)
+        self._node_count += len(came) - len(went)
+        self.ids.release(idle)
+        return came, went
+
+    def rows_in(self, column: IdColumn, nodes: Nodes) -> Int64:
+        """Return where in a column of ids each node stands, -1 where it does not."""
+        place = np.full(self.ids.high, -1, np.int64)
+        found = self.ids.find(column)
+        place[found[found >= 0]] = np.flatnonzero(found >= 0)
+        return place[nodes]
+
+    def ghosts(self) -> tuple[Nodes, Nodes, Int32, Float64]:
+        """Return every ghost as (a, b, full weight, time of removal)."""
+        if self.memory is None:
+            return _NONE, _NONE, _NONE, np.empty(0)
+        a, b, weight = self.edges()
+        faded = weight < 0
+        full, t = self.memory.recall(a[faded], b[faded])
+        return a[faded], b[faded], full, t
+

@@ -1,0 +1,16 @@
+"""What was learned: one matrix for each order, the readout that uses them, and their files."""
+
+from dygcn.models.folder import read_folder, write_folder
+from dygcn.models.model import Baseline, Model
+from dygcn.models.readout import cosines, norms, read_inputs, read_vectors
+
+__all__ = [
+    "Baseline",
+    "Model",
+    "cosines",
+    "norms",
+    "read_folder",
+    "read_inputs",
+    "read_vectors",
+    "write_folder",
+]

@@ -1,0 +1,154 @@
+"""A saved folder: a manifest with checksums, and safetensors files. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_LARGEST_MANIFEST = 1 << 20
+Tensors = dict[str, NDArray[Any]]
+
+
+class FileEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """Size and checksum of one file."""
+
+    bytes: int
+    blake2b: str
+
+
+class Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """What the folder holds. `checksum` covers everything else in it."""
+
+    format: int
+    settings: dict[str, Any]
+    written_with: dict[str, str]
+    files: dict[str, FileEntry]
+    checksum: str = ""
+
+
+def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: dict[str, Tensors]) -> None:
+    """Write a folder in one step: readers see the old one or the new one, never a half."""
+    target = Path(path)
+    if target.exists() and not (target / MANIFEST).is_file():
+        raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        entries = {}
+        for name, tensors in files.items():
+            save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
+            entries[name] = _describe(staged / name)
+        manifest = Manifest(FORMAT, settings, _versions(), entries)
+        manifest.checksum = _checksum(manifest)
+        (staged / MANIFEST).write_bytes(_encode(manifest))
+        staged.chmod(0o755)
+        for file in staged.iterdir():
+            _sync(file)
+        _sync(staged)
+        _swap(staged, target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _swap(staged: Path, target: Path) -> None:
+    if not target.exists():
+        staged.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    target.rename(old / "old")
+    staged.rename(target)
+    shutil.rmtree(old)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_folder(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Tensors]]:
+    """Read a folder, checking every byte of it before use.
+
+    Raises
+    ------
+    DamagedFolder
+        If a file is missing, truncated, altered or contradicts the manifest.
+    UnsupportedFolder
+        If the folder was written in another format version.
+    """
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    if set(manifest.files) != set(names):
+        raise DamagedFolder(f"{folder} lists the files {sorted(manifest.files)}; expected {sorted(names)}")
+    tensors = {}
+    for name in names:
+        entry = manifest.files[name]
+        if _describe(folder / name, entry.bytes) != entry:
+            raise DamagedFolder(f"{folder / name} is not what was saved (its checksum differs); restore a copy")
+        try:
+            tensors[name] = load_file(folder / name)
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise DamagedFolder(f"{folder / name} cannot be read: {error}") from None
+    return manifest.settings, tensors
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
+    if file.stat().st_size > _LARGEST_MANIFEST:
+        raise DamagedFolder(f"{file} is larger than any manifest ({_LARGEST_MANIFEST} bytes)")
+    content = file.read_bytes()
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFolder(f"{file} cannot be read: {error}") from None
+    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
+        raise UnsupportedFolder(f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}")
+    # The bytes themselves, too: a change that parses to the same value is still a change.
+    if manifest.checksum != _checksum(manifest) or content != _encode(manifest):
+        raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")
+    return manifest
+
+
+def _encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=2) + b"\n"
+
+
+def _checksum(manifest: Manifest) -> str:
+    blank = msgspec.structs.replace(manifest, checksum="")
+    return hashlib.blake2b(_encode(blank), digest_size=32).hexdigest()
+
+
+def _describe(file: Path, expected: int | None = None) -> FileEntry:
+    if not file.is_file() or file.is_symlink():
+        raise DamagedFolder(f"{file} is missing")
+    size = file.stat().st_size
+    if expected is not None and size != expected:
+        raise DamagedFolder(f"{file} has {size} bytes, {expected} were saved; restore a copy")
+    digest = hashlib.blake2b(digest_size=32)
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return FileEntry(size, digest.hexdigest())
+
+
+def _versions() -> dict[str, str]:
+    return {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}

@@ -1,0 +1,7 @@
+"""A change of the graph becomes a change of the state, order by order."""
+
+from dygcn.propagation.exact import ExactRule
+from dygcn.propagation.orders import influence
+from dygcn.propagation.rule import Rule
+
+__all__ = ["ExactRule", "Rule", "influence"]

@@ -1,0 +1,148 @@
+"""The exact rule: keep the messages, not the output, and never drift.
+
+``h_0 = x`` and ``h_k = P h_(k-1)`` with ``P = D^-1 A``. A changed edge alters h_1 of its ends (the
+paper's first-order update, eq. change_aggr1); the change of h_(k-1) is pushed to those who aggregate
+it (the high-order update, eq. change_aggr2); the matrices W_k act on read. Sums are integers, so the
+state is a function of the graph alone: any order, any batches, any way to the same graph, same bits.
+
+The mean is over the neighbours that *have* a message of that order; a node with none has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dygcn.features import Features
+from dygcn.graph import Graph
+from dygcn.graph.ids import grown
+from dygcn.propagation import kernels
+from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
+
+_BLOCK = 1 << 14
+
+
+class ExactRule:
+    """Sums s_k and degrees of every node and order; messages are ``round(s_k / deg_k)``.
+
+    Examples
+    --------
+    >>> from dygcn.events import read_events
+    >>> from dygcn.features import Hashed
+    >>> graph = Graph("int64")
+    >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
+    >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
+    >>> moved.orders.tolist()
+    [1, 1, 1]
+    """
+
+    def __init__(self, features: Features, orders: int) -> None:
+        self.features = features
+        self.orders = orders
+        self.sums: list[Int64] = [np.zeros((0, features.width), np.int64) for _ in range(orders)]
+        self.degree: list[Int64] = [np.zeros(0, np.int64) for _ in range(orders)]
+        self._place = np.empty(0, np.int32)
+        self._seen = np.empty(0, np.int8)
+
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
+        """Propagate a change that the graph already holds; touch only rows that it reaches."""
+        self._make_room(graph.ids.high)
+        structural, arc_row = np.unique(delta.sender, return_inverse=True)
+        arc_row = arc_row.astype(np.int32)
+        # Every old message that will be needed is taken before anything is written.
+        old = [self.messages(graph, structural, k) for k in range(self.orders)]
+        senders, change, change_has = self._feature_change(features)
+        reached = [senders, delta.arrived]
+        rows = 0
+        for k in range(1, self.orders + 1):
+            receivers, *grouped = kernels.contributions(
+                senders,
+                graph.push.start,
+                graph.push.count,
+                graph.push.others,
+                graph.push.weights,
+                delta.receiver,
+                arc_row,
+                delta.new - delta.old,
+                self._place,
+            )
+            senders, change, change_has = kernels.add_up(
+                receivers,
+                *grouped,
+                change,
+                change_has,
+                *old[k - 1],
+                self.sums[k - 1],
+                self.degree[k - 1],
+                k == self.orders,
+            )
+            reached.append(senders)
+            rows += len(receivers)
+        return self._moved(reached, delta.left, rows)
+
+    def _feature_change(self, features: FeatureDelta | None) -> tuple[Nodes, Int32, Int64]:
+        if features is None:
+            width = self.features.width
+            return np.empty(0, np.int32), np.empty((0, width), np.int32), np.empty(0, np.int64)
+        self.features.write(features)
+        differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
+        has = features.has.astype(np.int64) - features.had
+        return features.nodes[differs], (features.new - features.old)[differs], has[differs]
+
+    def _moved(self, reached: list[Nodes], left: Nodes, rows: int) -> Moved:
+        """Give each node the lowest order at which it moved; who left is told elsewhere."""
+        total = sum(len(nodes) for nodes in reached)
+        nodes, orders = np.empty(total, np.int32), np.empty(total, np.int8)
+        self._seen[left] = 1
+        n = 0
+        for at, ring in enumerate(reached):  # features, then newcomers and order 1, then order 2 ...
+            n = kernels.note_orders(ring, max(at - 1, min(at, 1)), self._seen, nodes, orders, n)
+        self._seen[nodes[:n]] = 0
+        self._seen[left] = 0
+        return Moved(nodes[:n], orders[:n], rows)
+
+    def rebuild(self, graph: Graph) -> None:
+        """Compute the state from nothing: every row, every order."""
+        self._make_room(graph.ids.high)
+        everyone = np.arange(graph.ids.high, dtype=np.int32)
+        for k in range(self.orders):
+            message, has = self.messages(graph, everyone, k)
+            kernels.sum_neighbours(
+                everyone,
+                graph.pull.start,
+                graph.pull.count,
+                graph.pull.others,
+                graph.pull.weights,
+                message,
+                has,
+                self.sums[k],
+                self.degree[k],
+            )
+
+    def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
+        """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
+        if order == 0:
+            return self.features.rows(nodes, graph.ids.keys[nodes])
+        return kernels.messages(nodes, self.sums[order - 1], self.degree[order - 1])
+
+    def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
+        """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""
+        for start in range(0, len(nodes), _BLOCK):
+            block = nodes[start : start + _BLOCK]
+            x, has = self.messages(graph, block, 0)
+            yield x.view(np.uint8).reshape(-1)
+            yield has.view(np.uint8)
+            for k in range(self.orders):
+                yield self.degree[k][block].view(np.uint8)
+                yield self.sums[k][block].view(np.uint8).reshape(-1)
+
+    def _make_room(self, nodes: int) -> None:
+        if nodes <= len(self._seen):
+            return
+        self.sums = [grown(sums, nodes) for sums in self.sums]
+        self.degree = [grown(degree, nodes) for degree in self.degree]
+        self._seen = grown(self._seen, nodes)
+        known = len(self._place)
+        self._place = grown(self._place, nodes)
+        self._place[known:] = -1

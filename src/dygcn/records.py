@@ -1,0 +1,113 @@
+"""READ FIRST: the records that the rooms hand to each other.
+
+events -> graph -> propagation -> readout -> live
+
+========================  =======================================  =======================
+record                    made by                                  taken by
+========================  =======================================  =======================
+`IdColumn`, `EventBatch`  `events` (validated once, there)         `graph`
+`GraphDelta`              `graph` (net effect of a batch)          `propagation`
+`FeatureDelta`            `features` (rows of x that changed)      `propagation`
+`Influence`               `propagation.orders` (V_1..V_K)          every rule
+`Moved`                   `propagation` (what moved, which order)  `live`
+========================  =======================================  =======================
+
+`live` turns a `Moved` into the `Change` that users see. Users speak in their own ids; everything
+between `graph` and `live` speaks in *nodes*: dense internal ids, int32, recycled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes: TypeAlias = NDArray[np.uint8]
+Int8: TypeAlias = NDArray[np.int8]
+Int32: TypeAlias = NDArray[np.int32]
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+Float32: TypeAlias = NDArray[np.float32]
+Float64: TypeAlias = NDArray[np.float64]
+Bool: TypeAlias = NDArray[np.bool_]
+Nodes: TypeAlias = NDArray[np.int32]
+"""Dense internal ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdColumn:
+    """User ids, all int64 or all UTF-8 strings, without a Python object for each."""
+
+    values: Int64  # (n,) the ids themselves, or (n + 1,) offsets into `data` for strings
+    data: Bytes | None = None  # UTF-8 bytes of all strings, one after the other
+
+    @property
+    def kind(self) -> str:
+        """The type of the ids, ``"int64"`` or ``"string"``."""
+        return "int64" if self.data is None else "string"
+
+    def __len__(self) -> int:
+        return len(self.values) - (self.data is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Edge events in arrival order, checked: ids readable, weights positive, times finite."""
+
+    src: IdColumn  # (n,)
+    dst: IdColumn  # (n,)
+    op: Int8  # (n,) +1 add or replace, -1 remove
+    weight: Float64 | None = None  # (n,) None: 1 everywhere
+    t: Float64 | None = None  # (n,) None: no time was given
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDelta:
+    """The net effect of one batch on the graph, already written to it.
+
+    An arc says "`receiver` aggregates `sender` with this weight"; an undirected edge is two arcs.
+    Weights are integers on the grid of the model; 0 is no arc.
+    """
+
+    receiver: Nodes  # (a,)
+    sender: Nodes  # (a,)
+    old: Int32  # (a,) weight before
+    new: Int32  # (a,) weight now, never equal to old
+    touched: Nodes  # (m,) ends of every event, also where nothing changed in the end
+    arrived: Nodes  # nodes that are in the graph now and were not before
+    left: Nodes  # nodes that were in the graph and are no more
+    unchanged: int = 0  # adds of an edge that had that weight
+    missing: int = 0  # removes of an edge that was not there
+    loops: int = 0  # self loops, dropped
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureDelta:
+    """Rows of the input features x = h_0 that changed, on the integer grid of the model."""
+
+    nodes: Nodes  # (n,)
+    old: Int32  # (n, width) zero where there was no row
+    new: Int32  # (n, width) zero where there is none now
+    had: Bool  # (n,)
+    has: Bool  # (n,)
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """The paper's V_1..V_K: each node in the lowest order at which the change can reach it."""
+
+    orders: tuple[Nodes, ...]  # orders[k - 1] is V_k
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a rule moved: nodes whose state changed, and the lowest order at which it did."""
+
+    nodes: Nodes  # (n,) no node twice
+    orders: Int8  # (n,) 0 features, 1..K messages
+    rows: int = 0  # rows of state that were added to (the cost)
