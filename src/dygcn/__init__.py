@@ -1,0 +1,45 @@
+"""Live node embeddings for graphs that never stop changing.
+
+>>> import dygcn
+>>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "ann")], dim=16)
+>>> change = live.update(add=[("cat", "dan")])
+>>> sorted(change.ids)
+['ann', 'bob', 'cat', 'dan']
+
+The names below are imported when first used, so that ``import dygcn`` alone stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dygcn.errors import DygcnError
+    from dygcn.features import Embedding
+    from dygcn.live import Change, LiveEmbedding, fit, load, start
+    from dygcn.models import Model
+
+__version__ = "0.1.0"
+__all__ = ["Change", "DygcnError", "Embedding", "LiveEmbedding", "Model", "fit", "load", "start"]
+
+_HOMES = {
+    "Change": "dygcn.live",
+    "DygcnError": "dygcn.errors",
+    "Embedding": "dygcn.features",
+    "LiveEmbedding": "dygcn.live",
+    "Model": "dygcn.models",
+    "fit": "dygcn.live",
+    "load": "dygcn.live",
+    "start": "dygcn.live",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dygcn' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "errors"])

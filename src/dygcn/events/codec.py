@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.errors import EventError
-from dygcn.events.columns import id_column, operations, times, weights
+from dygcn.events.columns import id_column, join_ids, operations, times, weights
 from dygcn.events.files import read_table
 from dygcn.records import EventBatch, IdColumn
 
@@ -68,6 +68,31 @@ def read_pairs(pairs: object, op: int) -> EventBatch:
         raise EventError("add= and remove= say the operation; pass a table with an op column as update(events)")
     columns["op"] = np.full(_length(columns["src"]), op, np.int8)
     return _assemble(columns)
+
+
+def removes_then_adds(add: object, remove: object) -> EventBatch:
+    """Join the two sides of ``update(add=..., remove=...)``; removes come first.
+
+    Examples
+    --------
+    >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
+    [-1, 1]
+    """
+    parts = [read_pairs(side, op) for side, op in ((remove, -1), (add, 1)) if side is not None]
+    parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].src.kind != parts[1].src.kind:
+        raise EventError("add= and remove= hold ids of different types; one type a graph")
+    if (parts[0].t is None) != (parts[1].t is None):
+        raise EventError("only one of add= and remove= has t; give it to both, or pass now=")
+    return EventBatch(
+        join_ids([part.src for part in parts]),
+        join_ids([part.dst for part in parts]),
+        np.concatenate([part.op for part in parts]),
+        np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
+        None if parts[0].t is None else np.concatenate([part.t for part in parts if part.t is not None]),
+    )
 
 
 def _columns(events: object) -> dict[str, Any]:

@@ -155,6 +155,21 @@ def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
     return IdColumn(*strings_of(array.take(pa.array(rows))))
 
 
+def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
+    """Return columns of one kind, one after the other.
+
+    Examples
+    --------
+    >>> python_ids(join_ids([id_column(["ann"]), id_column(["bob", "cat"])])).tolist()
+    ['ann', 'bob', 'cat']
+    """
+    data = [column.data for column in columns if column.data is not None]
+    if not data:
+        return IdColumn(np.concatenate([column.values for column in columns]))
+    lengths = np.concatenate([np.diff(column.values) for column in columns])
+    return IdColumn(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(data))
+
+
 def numbers(values: object, name: str) -> Float64:
     """Read a column of finite or not yet checked numbers as float64; times become their own unit."""
     try:

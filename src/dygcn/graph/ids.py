@@ -56,6 +56,7 @@ class IdMap:
         self._free = np.empty(0, np.int32)
         self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
         self._wasted = 0
+        self._alive = np.empty(0, np.int8)
 
     @property
     def high(self) -> int:
@@ -86,13 +87,17 @@ class IdMap:
     def intern(self, column: IdColumn) -> Nodes:
         """Return the node of each id, giving one to each id never seen."""
         if len(column) <= _BLOCK:
-            return self._intern_block(column)
+            nodes = self._intern_block(column)
+            self._alive[nodes] = 1
+            return nodes
         blocks = []
         for start in range(0, len(column), _BLOCK):
             stop = min(start + _BLOCK, len(column))
             last = stop + (column.data is not None)
             blocks.append(self._intern_block(IdColumn(column.values[start:last], column.data)))
-        return np.concatenate(blocks)
+        nodes = np.concatenate(blocks)
+        self._alive[nodes] = 1
+        return nodes
 
     def _intern_block(self, column: IdColumn) -> Nodes:
         if len(column) == 0:
@@ -126,6 +131,7 @@ class IdMap:
         self.keys = grown(self.keys, size)
         self._values = grown(self._values, size)
         self._free = grown(self._free, size)
+        self._alive = grown(self._alive, size)
         if self.kind == "string":
             self._lengths = grown(self._lengths, size)
             self._arena = grown(self._arena, int(self._counts[2]) + new_bytes)
@@ -144,7 +150,9 @@ class IdMap:
         return IdColumn(*loops.gather_strings(nodes, self._values, self._lengths, self._arena))
 
     def release(self, nodes: Nodes) -> None:
-        """Forget nodes; they will be given to other ids."""
+        """Forget nodes; they will be given to other ids. Nodes already forgotten are left alone."""
+        nodes = nodes[self._alive[nodes] > 0]
+        self._alive[nodes] = 0
         if len(nodes) == 0:
             return
         loops.forget(nodes, self._table, self.keys, self._free, self._counts)

@@ -10,10 +10,9 @@ from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.delta import AGE, NetEffect, PairEvents, census, group_pairs, settle, strengths_after
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import Memory
-from dygcn.records import EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
+from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
 
 HEAVIEST = (1 << 31) - 1
-_NONE: Nodes = np.empty(0, np.int32)
 
 
 class Graph:
@@ -103,31 +102,37 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
+        staged = self._stage(batch, now)
+        return self._commit(*staged)
+
+    def rehearse(self, batch: EventBatch, now: float | None = None) -> None:
+        """Raise what `apply` would raise, and change nothing."""
+        effect, named, *_ = self._stage(batch, now)
+        self._unstage(effect, named)
+
+    def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
         weight = self._on_grid(batch)
         clock = self._clock_after(batch, now)
-        adds = batch.op > 0
-        src, dst = self._resolve(batch, adds)
+        src, dst = self._resolve(batch, batch.op > 0)
         known = (src >= 0) & (dst >= 0)
-        loops = src == dst
+        loops = (src == dst) & known
         kept = known & ~loops
-        dropped = int((loops & known).sum())
-        missing = int((~known & ~loops).sum()) + int((loops & ~known).sum())
-        times = np.zeros(len(src)) if batch.t is None else batch.t
-        if now is not None and batch.t is None:
-            times = np.full(len(src), now)
-        events = self._with_ageing(
-            PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept]), clock
-        )
-        named = np.concatenate((src[known], dst[known]))
-        effect = self._net_effect(events, clock)
-        try:
-            self._check_limit(effect)
-        except CapacityError:
-            self._census(np.unique(named))
-            if self.memory is not None:  # ageing pairs were taken from the queue: put them back
-                self.memory.remember(effect.a, effect.b, *self.memory.recall(effect.a, effect.b))
-            raise
-        return self._commit(effect, named, clock, missing, dropped)
+        times = batch.t if batch.t is not None else np.full(len(src), 0.0 if now is None else now)
+        events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
+        effect = self._net_effect(self._with_ageing(events, clock), clock)
+        named = np.unique(np.concatenate((src[known], dst[known])))
+        if self._overweight(effect):
+            self._unstage(effect, named)
+            raise CapacityError(
+                f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
+                "integer sums hold no more: scale the weights down and fit again"
+            )
+        return effect, named, clock, int((~known).sum()), int(loops.sum())
+
+    def _unstage(self, effect: NetEffect, named: Nodes) -> None:
+        self._census(named)
+        if self.memory is not None:  # ageing pairs were taken from the queue: put them back
+            self.memory.remember(effect.a, effect.b, *self.memory.recall(effect.a, effect.b))
 
     def remove(self, nodes: Nodes) -> GraphDelta:
         """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
@@ -156,8 +161,12 @@ class Graph:
         return nodes
 
     def release(self, nodes: Nodes) -> None:
-        """Forget nodes that left, so that their place can be used again."""
-        self.ids.release(nodes)
+        """Forget those of the nodes that are not in the graph, so that their place can be used again."""
+        self.ids.release(nodes[self._active[nodes] == 0])
+
+    def holds(self, nodes: Nodes) -> Bool:
+        """Say which nodes have an edge or features of their own."""
+        return self._active[nodes] > 0
 
     def _on_grid(self, batch: EventBatch) -> Int32:
         if batch.weight is None:
@@ -189,7 +198,7 @@ class Graph:
             seen.append(float(now))
         return max(seen)
 
-    def _resolve(self, batch: EventBatch, adds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[Nodes, Nodes]:
+    def _resolve(self, batch: EventBatch, adds: Bool) -> tuple[Nodes, Nodes]:
         if adds.all():
             src, dst = self.ids.intern(batch.src), self.ids.intern(batch.dst)
             self._make_room()
@@ -244,15 +253,11 @@ class Graph:
         )
         return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing)
 
-    def _check_limit(self, effect: NetEffect) -> None:
+    def _overweight(self, effect: NetEffect) -> bool:
         ends = [(effect.a, effect.b)] if self.directed else [(effect.a, effect.b), (effect.b, effect.a)]
         nodes = np.concatenate([a for a, _ in ends])
         old, new = np.tile(effect.old, len(ends)), np.tile(effect.new, len(ends))
-        if strengths_after(nodes, old, new, self.strength, self._change, self.limit) >= 0:
-            raise CapacityError(
-                f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
-                "integer sums hold no more: scale the weights down and fit again"
-            )
+        return strengths_after(nodes, old, new, self.strength, self._change, self.limit) >= 0
 
     def _commit(
         self, effect: NetEffect, named: Nodes, clock: float | None, missing: int, loops: int
@@ -295,12 +300,25 @@ class Graph:
         place[found[found >= 0]] = np.flatnonzero(found >= 0)
         return place[nodes]
 
-    def ghosts(self) -> tuple[Nodes, Nodes, Int32, Float64]:
-        """Return every ghost as (a, b, full weight, time of removal)."""
-        if self.memory is None:
-            return _NONE, _NONE, _NONE, np.empty(0)
-        a, b, weight = self.edges()
-        faded = weight < 0
-        full, t = self.memory.recall(a[faded], b[faded])
-        return a[faded], b[faded], full, t
+    def owns(self, nodes: Nodes) -> Bool:
+        """Say which nodes have features of their own."""
+        return self._own[nodes] > 0
 
+    def fill(
+        self,
+        own: Nodes,
+        a: Nodes,
+        b: Nodes,
+        weight: Int32,
+        ghost_weight: Int32,
+        ghost_t: Float64,
+        clock: float | None,
+    ) -> None:
+        """Fill an empty graph with pairs as `edges` returns them, each once, and their ghosts."""
+        self._own[own] = 1
+        zeros = np.zeros(len(a), np.int32)
+        ghosts, times = np.zeros(len(a), np.int32), np.zeros(len(a))
+        faded = weight < 0
+        ghosts[faded], times[faded] = ghost_weight, ghost_t
+        effect = NetEffect(*self._canonical(a, b), zeros, weight, ghosts, times, 0, 0)
+        self._commit(effect, own, clock, 0, 0)

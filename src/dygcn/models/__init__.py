@@ -3,10 +3,14 @@
 from dygcn.models.folder import read_folder, write_folder
 from dygcn.models.model import Baseline, Model
 from dygcn.models.readout import cosines, norms, read_inputs, read_vectors
+from dygcn.models.state import Outcome, State, StateImage
 
 __all__ = [
     "Baseline",
     "Model",
+    "Outcome",
+    "State",
+    "StateImage",
     "cosines",
     "norms",
     "read_folder",

@@ -21,7 +21,7 @@ class Baseline:
 
     ids: IdColumn  # (n,)
     vectors: Float32  # (n, dim) z_0, which is also x
-    messages: tuple[Float32, ...]  # for k = 1..K, (n, dim): h_k at t0, zero where there was none
+    messages: tuple[Float32, ...]  # for k = 0..K, (n, dim): h_k at t0, zero where there was none
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ else was asked for. (BLAS does not promise that.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from dygcn.graph import Graph
     from dygcn.models.model import Model
     from dygcn.propagation import Rule
-    from dygcn.records import Float32, Float64, Int32, Nodes
+    from dygcn.records import Float32, Float64, Int32, Int64, Nodes
 
 _BLOCK = 1024
 _TILE = 4
@@ -71,47 +70,42 @@ def read_inputs(model: Model, rule: Rule, graph: Graph, nodes: Nodes, order: int
 
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
     """Return the vectors of nodes, (n, dim)."""
-    block = _read_fresh if model.baseline is not None else _read_unit
-    return _in_blocks(lambda part: block(model, rule, graph, part), nodes, model.dim)
-
-
-def _in_blocks(read: Callable[[Nodes], Float32], nodes: Nodes, dim: int) -> Float32:
-    out = np.empty((len(nodes), dim), np.float32)
+    out = np.zeros((len(nodes), model.dim), np.float32)
+    base_row = None if model.baseline is None else graph.rows_in(model.baseline.ids, nodes)
     for start in range(0, len(nodes), _BLOCK):
-        out[start : start + _BLOCK] = read(nodes[start : start + _BLOCK])
+        block = slice(start, start + _BLOCK)
+        if base_row is None:
+            _read_unit(model, rule, graph, nodes[block], out[block])
+        else:
+            _read_fresh(model, rule, graph, nodes[block], base_row[block], out[block])
     return out
 
 
-def _read_unit(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
-    out = np.zeros((len(nodes), model.dim), np.float32)
+def _read_unit(model: Model, rule: Rule, graph: Graph, nodes: Nodes, out: Float32) -> None:
     for k, matrix in enumerate(model.weights):
         _project(read_inputs(model, rule, graph, nodes, k, unit=True), matrix, out)
-    return out
 
 
-def _read_fresh(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
-    """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``.
+def _read_fresh(
+    model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32
+) -> None:
+    """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
 
-    W_0 is the identity, so z_0 and the order-0 term are x together. A newcomer has no x of its own and
-    no t0: it stands where the mean of its neighbours stands (its lowest message).
+    A node that was not in the embedding has no t0. It stands where its own features stand if it was
+    given some, else where the mean of its neighbours stands (its lowest message).
     """
-    baseline = model.baseline
-    assert baseline is not None
-    x, has = rule.messages(graph, nodes, 0)
-    steps = model.scales * 2.0**-GRID_BITS
-    out = _plain_rows(x, steps)
-    row = graph.rows_in(baseline.ids, nodes)
-    known = (row >= 0) & (has > 0)
-    alone = has == 0
-    for k in range(1, model.orders + 1):
-        rows, present = rule.messages(graph, nodes, k)
-        h = _plain_rows(rows, steps)
-        out[alone & (present > 0)] = h[alone & (present > 0)]
-        alone &= present == 0
-        drift = np.zeros_like(h)
-        drift[known] = h[known] - baseline.messages[k - 1][row[known]]
-        _project(drift, model.weights[k], out)
-    return out
+    assert model.baseline is not None
+    known = base_row >= 0
+    out[known] = model.baseline.vectors[base_row[known]]
+    waiting = ~known
+    for k, matrix in enumerate(model.weights):
+        rows, has = rule.messages(graph, nodes, k)
+        h = _plain_rows(rows, model.scales * 2.0**-GRID_BITS)
+        lowest = waiting & (has > 0)
+        out[lowest] = h[lowest]
+        waiting &= ~lowest
+        h -= np.where(known[:, None], model.baseline.messages[k][base_row], h)
+        _project(h, matrix, out)
 
 
 @inlined

@@ -1,0 +1,108 @@
+"""The graph as plain arrays in the order of the user's ids: what is saved, and what a digest covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dygcn.errors import DamagedFolder
+from dygcn.graph.store import Graph
+from dygcn.records import Bool, Float64, IdColumn, Int32, Int64, Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class GraphImage:
+    """A graph without internal ids: positions are places in `ids`."""
+
+    ids: IdColumn  # (n,) sorted
+    own: Bool  # (n,) has features of its own
+    a: Int32  # (e,) position of one end (directed: the source)
+    b: Int32  # (e,) position of the other; rows sorted by (a, b)
+    weight: Int32  # (e,) stored weight: above 0 an edge, below 0 a ghost
+    ghost_weight: Int32  # (g,) full weight, for the rows whose weight is below 0, in their order
+    ghost_t: Float64  # (g,) time of removal
+    clock: float | None
+
+
+def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
+    """Return the image of a graph, and its nodes in the same order."""
+    nodes = graph.nodes()
+    rank = np.empty(graph.ids.high, np.int32)
+    rank[nodes] = np.arange(len(nodes), dtype=np.int32)
+    a, b, weight = graph.edges()
+    first, second = rank[a], rank[b]
+    if not graph.directed:
+        first, second = np.minimum(first, second), np.maximum(first, second)
+    order = np.lexsort((second, first))
+    ghosts = order[weight[order] < 0]
+    if graph.memory is None:
+        full, t = np.empty(0, np.int32), np.empty(0)
+    else:
+        full, t = graph.memory.recall(a[ghosts], b[ghosts])
+    image = GraphImage(
+        graph.ids.names(nodes),
+        graph.owns(nodes),
+        first[order],
+        second[order],
+        weight[order],
+        full,
+        t,
+        graph.clock,
+    )
+    return image, nodes
+
+
+def build_graph(image: GraphImage, graph: Graph) -> Nodes:
+    """Fill an empty graph from an image; return the nodes in the order of its ids.
+
+    Raises
+    ------
+    DamagedFolder
+        If the image contradicts itself.
+    """
+    _check(image, graph)
+    nodes = graph.intern(image.ids)
+    if len(np.unique(nodes)) != len(nodes):
+        raise DamagedFolder("the saved graph has an id twice")
+    graph.fill(
+        nodes[image.own],
+        nodes[image.a],
+        nodes[image.b],
+        image.weight,
+        image.ghost_weight,
+        image.ghost_t,
+        image.clock,
+    )
+    if len(graph) != len(nodes):
+        raise DamagedFolder("the saved graph has a node with neither an edge nor features")
+    if len(nodes) and int(graph.strength.max()) >= graph.limit:
+        raise DamagedFolder("the saved graph has weights beyond what integer sums can carry")
+    return nodes
+
+
+def _check(image: GraphImage, graph: Graph) -> None:
+    n, count = len(image.ids), len(image.a)
+    ends_inside = count == 0 or bool(
+        min(image.a.min(), image.b.min()) >= 0 and max(image.a.max(), image.b.max()) < n
+    )
+    pair: Int64 = image.a.astype(np.int64) << 32 | image.b
+    ghosts = int((image.weight < 0).sum())
+    clock = -np.inf if image.clock is None else image.clock
+    faults = {
+        "ids of the wrong type": n > 0 and image.ids.kind != graph.ids.kind,
+        "columns of different lengths": not count == len(image.b) == len(image.weight) or len(image.own) != n,
+        "an edge to a node that is not there": not ends_inside,
+        "an edge twice, or out of order": bool((np.diff(pair) <= 0).any()),
+        "a self loop or a swapped edge": bool((image.a == image.b).any())
+        or (not graph.directed and bool((image.a > image.b).any())),
+        "an edge without weight": bool((image.weight == 0).any() or (image.weight == -(1 << 31)).any()),
+        "ghosts that do not fit": not ghosts == len(image.ghost_weight) == len(image.ghost_t)
+        or (ghosts > 0 and graph.memory is None)
+        or bool((image.ghost_weight <= 0).any())
+        or not bool(np.isfinite(image.ghost_t).all() and (image.ghost_t <= clock).all()),
+        "a clock that is not a number": image.clock is not None and not np.isfinite(image.clock),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise DamagedFolder(f"the saved graph has {fault}")

@@ -1,0 +1,300 @@
+"""LiveEmbedding: vectors of a graph that never stops changing."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
+from dygcn.events import id_column, python_ids, read_events, removes_then_adds
+from dygcn.features import GRID_BITS, read_features
+from dygcn.live.change import Change
+from dygcn.live.digest import digest_of
+from dygcn.live.files import load_state, save_state
+from dygcn.live.nearest import VectorCache, nearest_rows
+from dygcn.models import Model, Outcome, State, cosines, norms, read_vectors
+from dygcn.records import Float32, IdColumn, Nodes
+
+
+class LiveEmbedding:
+    """A fitted embedding that follows its graph. Made by `dygcn.fit`, `dygcn.start` and `dygcn.load`.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=16)
+    >>> change = live.update(add=[("cat", "dan")])
+    >>> "dan" in live, len(live), live["dan"].shape, live.version
+    (True, 4, (16,), 1)
+    """
+
+    def __init__(self, state: State, version: int = 0) -> None:
+        self._state = state
+        self._version = version
+        self._cache: VectorCache | None = None
+        self._latest: weakref.ReferenceType[Change] | None = None
+
+    # ---- changing ----------------------------------------------------------------------------------
+
+    def update(
+        self,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        now: float | None = None,
+    ) -> Change:
+        """Apply changes of the graph and return what moved.
+
+        Parameters
+        ----------
+        events
+            Anything that `dygcn.fit` takes as events, in order of arrival; the last one on an edge wins.
+        add, remove
+            Edges instead of events; removes come first. An added edge that exists gets the new weight.
+        now
+            The time, for models with memory: it moves the clock, and dates events without `t`.
+
+        Returns
+        -------
+        Change
+            Only what moved; its vectors are computed when asked for.
+
+        Raises
+        ------
+        EventError
+            If a row is bad; then the whole batch was left alone.
+        """
+        if events is not None and (add is not None or remove is not None):
+            raise OptionError("pass either events or add= and remove=, not both")
+        batch = removes_then_adds(add, remove) if events is None else read_events(events)
+        self._settle_latest()
+        return self._changed(self._state.apply(batch, now))
+
+    def set_features(self, ids: object, values: object) -> Change:
+        """Give nodes features of their own, or replace them; a node needs no edge to have some."""
+        if self.model.features == "hashed":
+            raise FeatureError(
+                'this model has features="hashed", which follow from the id and cannot be set; '
+                "fit with features=(ids, values) to bring your own"
+            )
+        column, matrix = read_features((ids, values))
+        if matrix.shape[1] != self.model.width:
+            raise FeatureError(f"values have {matrix.shape[1]} columns; this model has width {self.model.width}")
+        self._settle_latest()
+        return self._changed(self._state.set_features(column, matrix))
+
+    def remove_nodes(self, ids: object) -> Change:
+        """Remove nodes with their edges, their features and what is remembered of removed edges.
+
+        Ids that are not in the graph are counted in ``change.missing``.
+        """
+        column = id_column(ids)
+        nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
+        known = nodes[nodes >= 0]
+        self._settle_latest()
+        outcome = self._state.remove(known)
+        return self._changed(
+            Outcome(outcome.moved, outcome.left, outcome.unchanged, len(nodes) - len(known), 0)
+        )
+
+    def _settle_latest(self) -> None:
+        """Let the last change look up its ids while its nodes still have them."""
+        latest = self._latest() if self._latest is not None else None
+        if latest is not None:
+            _ = latest.ids
+
+    def _changed(self, outcome: Outcome) -> Change:
+        self._version += 1
+        if self._cache is not None:
+            self._cache.mark(outcome.moved.nodes)
+        change = Change(self, outcome, self._version)
+        self._latest = weakref.ref(change)
+        return change
+
+    # ---- reading -----------------------------------------------------------------------------------
+
+    def vector(self, node: int | str) -> Float32:
+        """Return the vector of one node, (dim,). An unknown id is a KeyError."""
+        return self.vectors([node])[0]
+
+    def __getitem__(self, node: int | str) -> Float32:
+        return self.vector(node)
+
+    def vectors(self, ids: object) -> Float32:
+        """Return the vectors of nodes, (n, dim), float32. An unknown id is a KeyError."""
+        return self.vectors_of(self._find(ids))
+
+    def __contains__(self, node: object) -> bool:
+        try:
+            return bool(self._find([node])[0] >= 0)
+        except UnknownNode:
+            return False
+
+    def __len__(self) -> int:
+        return len(self._state.graph)
+
+    def ids(self) -> NDArray[Any]:
+        """Return the ids of all nodes that have an edge or features of their own, sorted."""
+        return python_ids(self.names(self._state.graph.nodes()))
+
+    def features(self, ids: object) -> Float32:
+        """Return the input features x of nodes, (n, width); NaN where a node has none."""
+        graph, rule = self._state.graph, self._state.rule
+        if self.model.features == "hashed":
+            nodes = self._find(ids)
+        else:
+            nodes = self._find(ids)
+        rows, has = rule.messages(graph, nodes, 0)
+        x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
+        x[has == 0] = np.nan
+        return x
+
+    def score(self, a: int | str, b: int | str) -> float:
+        """Return the cosine of two nodes' vectors: how likely a link is, from -1 to 1."""
+        pair = self.vectors([a, b])
+        return float(cosines(pair[1:], norms(pair[1:]), pair[0])[0])
+
+    def nearest(
+        self, node: int | str, k: int = 5, among: Iterable[int | str] | None = None
+    ) -> list[tuple[int | str, float]]:
+        """Return the k nodes nearest to a node by cosine, as (id, score), ties by id.
+
+        Parameters
+        ----------
+        node
+            The node; it is not its own neighbour.
+        k
+            How many.
+        among
+            Only these ids, if given.
+        """
+        if k < 1:
+            raise OptionError(f"k is {k}; allowed is 1 or more")
+        me = self._find([node])
+        graph = self._state.graph
+        candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
+        candidates = candidates[candidates != me[0]]
+        if self._cache is None:
+            self._cache = VectorCache(self._state)
+        vectors, lengths = self._cache.refresh(candidates)
+        found = nearest_rows(vectors, lengths, self.vectors_of(me)[0], k)
+        ids = python_ids(self.names(candidates[[row for row, _ in found]]))
+        return [(name, score) for name, (_, score) in zip(ids.tolist(), found, strict=True)]
+
+    # ---- describing --------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """How many updates were applied."""
+        return self._version
+
+    @property
+    def model(self) -> Model:
+        """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
+        return self._state.model
+
+    @property
+    def weights(self) -> Mapping[str, Float32]:
+        """The matrices by name: ``z = sum over k of unit(h_k) @ W_k``, rows times matrix."""
+        return {f"W{k}": matrix for k, matrix in enumerate(self.model.weights)}
+
+    @property
+    def edge_count(self) -> int:
+        """How many edges the graph has now."""
+        return self._state.graph.edge_count
+
+    def digest(self) -> str:
+        """Return a hex digest of graph and state: equal for equal graphs, whatever their history."""
+        return digest_of(self._state)
+
+    def recompute(self) -> LiveEmbedding:
+        """Return a new embedding, built from scratch from the same model and graph."""
+        image, _ = self._state.image()
+        return LiveEmbedding(State.from_image(self.model, image), self._version)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save model and graph to a folder, in one step. See `dygcn.load`."""
+        save_state(self._state, self._version, path)
+
+    def __repr__(self) -> str:
+        return (
+            f"LiveEmbedding(nodes={len(self)}, edges={self.edge_count}, dim={self.model.dim}, "
+            f"orders={self.model.orders}, rule={self.model.rule!r}, version={self.version})"
+        )
+
+    # ---- for the other modules of this room -----------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Graph and rule. Not for changing."""
+        return self._state
+
+    def names(self, nodes: Nodes) -> IdColumn:
+        """Return the user's ids of nodes."""
+        return self._state.graph.ids.names(nodes)
+
+    def vectors_of(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes."""
+        return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
+
+    def _find(self, ids: object) -> Nodes:
+        if isinstance(ids, str):
+            raise OptionError(f"{ids!r} is one id; pass a list of ids, or use vector()")
+        listed = ids if isinstance(ids, np.ndarray | IdColumn) or hasattr(ids, "__arrow_c_stream__") else list(ids)  # type: ignore[call-overload]
+        try:
+            column = id_column(listed)
+            nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
+        except EventError:
+            raise UnknownNode(listed[0] if isinstance(listed, list) else listed) from None
+        if len(nodes) and nodes.min() < 0:
+            raise UnknownNode(python_ids(column)[int(nodes.argmin())])
+        return nodes
+
+
+def start(model: Model) -> LiveEmbedding:
+    """Return the model at work on an empty graph.
+
+    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=8)
+    >>> again = dygcn.start(live.model)
+    >>> _ = again.update(add=[(2, 3), (1, 2)])
+    >>> again.digest() == live.digest()
+    True
+    """
+    state = State(model)
+    if model.baseline is not None:
+        state.set_features(model.baseline.ids, model.baseline.vectors)
+    return LiveEmbedding(state)
+
+
+def load(path: str | os.PathLike[str]) -> LiveEmbedding:
+    """Load what `LiveEmbedding.save` wrote. Every byte is checked before use; nothing is unpickled.
+
+    Raises
+    ------
+    DamagedFolder
+        If the folder is missing, truncated, altered or contradicts itself.
+    UnsupportedFolder
+        If it was written in another format version.
+
+    Examples
+    --------
+    >>> import dygcn, tempfile
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     live.save(f"{folder}/friends.dygcn")
+    ...     same = dygcn.load(f"{folder}/friends.dygcn")
+    >>> same.digest() == live.digest()
+    True
+    """
+    return LiveEmbedding(*load_state(path))

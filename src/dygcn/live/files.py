@@ -1,0 +1,206 @@
+"""Saving and loading. Only model and graph are written: the state follows from them, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.errors import DamagedFolder
+from dygcn.graph.image import GraphImage
+from dygcn.models import Baseline, Model, State, StateImage, read_folder, write_folder
+from dygcn.models.model import FEATURES, RULES
+from dygcn.records import IdColumn
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dygcn.models.folder import Tensors
+
+MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
+_LARGEST_SIDE = 1 << 14
+_LARGEST_ORDERS = 16
+
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of the manifest that is ours."""
+
+    rule: str
+    orders: int
+    ids: str
+    features: str
+    seed: int
+    directed: bool
+    weight_grid: float
+    half_life: float | None
+    clock: float | None
+    version: int
+    nodes: int
+    edges: int
+
+
+def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None:
+    """Write model and graph to a folder, in one step."""
+    model = state.model
+    image, _ = state.image()
+    settings = Settings(
+        model.rule,
+        model.orders,
+        model.kind,
+        model.features,
+        model.seed,
+        model.directed,
+        model.grid,
+        model.half_life,
+        image.graph.clock,
+        version,
+        len(state.graph),
+        state.graph.edge_count,
+    )
+    files = {MODEL_FILE: _model_tensors(model), GRAPH_FILE: _graph_tensors(image)}
+    write_folder(path, msgspec.to_builtins(settings), files)
+
+
+def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
+    """Read a folder that `save_state` wrote; return the state and its version."""
+    raw, files = read_folder(path, (MODEL_FILE, GRAPH_FILE))
+    try:
+        settings = msgspec.convert(raw, Settings)
+        model = _read_model(settings, files[MODEL_FILE])
+        image = _read_image(settings, files[GRAPH_FILE], model)
+    except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFolder(f"{path} contradicts itself: {error}") from None
+    state = State.from_image(model, image)
+    if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):
+        raise DamagedFolder(f"{path} contradicts itself: the manifest counts other nodes or edges than it holds")
+    return state, settings.version
+
+
+def _model_tensors(model: Model) -> Tensors:
+    tensors: Tensors = {f"W{k}": matrix for k, matrix in enumerate(model.weights)}
+    tensors["scales"] = model.scales
+    if model.baseline is not None:
+        tensors |= _id_tensors("baseline_ids", model.baseline.ids)
+        tensors["baseline_vectors"] = model.baseline.vectors
+        tensors |= {f"baseline_h{k}": rows for k, rows in enumerate(model.baseline.messages)}
+    return tensors
+
+
+def _graph_tensors(image: StateImage) -> Tensors:
+    graph = image.graph
+    return {
+        **_id_tensors("ids", graph.ids),
+        "own": graph.own.astype(np.uint8),
+        "a": graph.a,
+        "b": graph.b,
+        "weight": graph.weight,
+        "ghost_weight": graph.ghost_weight,
+        "ghost_t": graph.ghost_t,
+        "features": image.features,
+    }
+
+
+def _id_tensors(name: str, ids: IdColumn) -> Tensors:
+    return {name: ids.values} if ids.data is None else {name: ids.values, f"{name}_utf8": ids.data}
+
+
+def _take(tensors: Tensors, name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
+    tensor = tensors.pop(name, None)
+    if tensor is None or tensor.dtype != dtype or tensor.ndim != ndim:
+        raise ValueError(f"tensor {name!r} is missing or of another type")
+    return np.ascontiguousarray(tensor)
+
+
+def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
+    values = _take(tensors, name, np.int64)
+    if kind == "int64":
+        return IdColumn(values)
+    data = _take(tensors, f"{name}_utf8", np.uint8)
+    lengths = np.diff(values)
+    if len(values) == 0 or values[0] != 0 or values[-1] != len(data) or ((lengths < 0) | (lengths > 256)).any():
+        raise ValueError("ids whose offsets do not fit")
+    text = data.tobytes()
+    text.decode("utf-8")
+    if any(text[i] & 0xC0 == 0x80 for i in values[:-1].tolist() if i < len(text)):
+        raise ValueError("an id that is not UTF-8")
+    return IdColumn(values, data)
+
+
+def _read_model(settings: Settings, tensors: Tensors) -> Model:
+    grid_bits = math.log2(settings.weight_grid) if settings.weight_grid > 0 else math.nan
+    faults = {
+        f"rule {settings.rule!r}, known: {RULES}": settings.rule not in RULES,
+        f"features {settings.features!r}, known: {FEATURES}": settings.features not in FEATURES,
+        f"ids {settings.ids!r}": settings.ids not in ("int64", "string"),
+        f"orders {settings.orders}": not 1 <= settings.orders <= _LARGEST_ORDERS,
+        f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 200),
+        f"half-life {settings.half_life}": settings.half_life is not None
+        and not (settings.half_life > 0 and math.isfinite(settings.half_life)),
+        f"clock {settings.clock}": settings.clock is not None
+        and (settings.half_life is None or not math.isfinite(settings.clock)),
+        f"version {settings.version}": settings.version < 0,
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ValueError(fault)
+    weights = tuple(_take(tensors, f"W{k}", np.float32, 2) for k in range(settings.orders + 1))
+    scales = _take(tensors, "scales", np.float64)
+    width, dim = weights[0].shape
+    if any(matrix.shape != (width, dim) for matrix in weights) or not 1 <= max(width, dim) <= _LARGEST_SIDE:
+        raise ValueError("matrices of different or impossible shapes")
+    exponents = np.frexp(scales)
+    if scales.shape != (width,) or not (np.isfinite(scales).all() and (exponents[0] == 0.5).all()):
+        raise ValueError("scales that are not powers of two, one for each column")
+    if settings.features == "hashed" and not (scales == 1).all():
+        raise ValueError("hashed features with a scale other than 1")
+    baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
+    if tensors:
+        raise ValueError(f"unknown tensors {sorted(tensors)}")
+    return Model(
+        weights,
+        settings.ids,
+        settings.features,
+        scales,
+        settings.seed,
+        settings.directed,
+        settings.weight_grid,
+        settings.half_life,
+        settings.rule,
+        baseline,
+    )
+
+
+def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -> Baseline:
+    ids = _take_ids(tensors, "baseline_ids", settings.ids)
+    vectors = _take(tensors, "baseline_vectors", np.float32, 2)
+    messages = tuple(_take(tensors, f"baseline_h{k}", np.float32, 2) for k in range(settings.orders + 1))
+    if width != dim or any(rows.shape != (len(ids), dim) for rows in (vectors, *messages)):
+        raise ValueError("a baseline of another shape than the model")
+    return Baseline(ids, vectors, messages)
+
+
+def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImage:
+    ids = _take_ids(tensors, "ids", settings.ids)
+    own = _take(tensors, "own", np.uint8)
+    features = _take(tensors, "features", np.int32, 2)
+    if own.max(initial=0) > 1 or features.shape != (int(own.sum()), model.width):
+        raise ValueError("features that do not fit the nodes that own them")
+    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << 28):
+        raise ValueError("features beyond what the grid can carry")
+    graph = GraphImage(
+        ids,
+        own.astype(np.bool_),
+        _take(tensors, "a", np.int32),
+        _take(tensors, "b", np.int32),
+        _take(tensors, "weight", np.int32),
+        _take(tensors, "ghost_weight", np.int32),
+        _take(tensors, "ghost_t", np.float64),
+        settings.clock,
+    )
+    if tensors:
+        raise ValueError(f"unknown tensors {sorted(tensors)}")
+    return StateImage(graph, features)

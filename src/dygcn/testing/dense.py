@@ -1,0 +1,67 @@
+"""The dense float64 twin of the exact rule: matrices, no deltas, no integers, no cleverness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from dygcn.live import LiveEmbedding
+    from dygcn.records import Bool, Float64
+
+
+def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple[Float64, Bool]]:
+    """Return h_0..h_K and who has one: the mean over the neighbours that have a message.
+
+    Parameters
+    ----------
+    A
+        (n, n) weights; row v says whom v aggregates.
+    x
+        (n, width) features.
+    has
+        (n,) who has features.
+
+    Examples
+    --------
+    >>> A = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
+    >>> h = dense_messages(A, np.array([[1.0], [2.0], [6.0]]), np.array([True, True, True]), 1)
+    >>> h[1][0].tolist()
+    [[5.0], [1.0], [1.0]]
+    """
+    levels = [(np.where(has[:, None], x, 0.0), has)]
+    for _ in range(orders):
+        h, present = levels[-1]
+        degree = A @ present.astype(np.float64)
+        total = A @ h
+        mean = np.divide(total, degree[:, None], out=np.zeros_like(total), where=degree[:, None] > 0)
+        levels.append((mean, degree > 0))
+    return levels
+
+
+def dense_vectors(levels: Sequence[tuple[Float64, Bool]], weights: Sequence[Float64], floor: float) -> Float64:
+    """Return ``z = sum over k of unit(h_k) @ W_k``."""
+    z = np.zeros((len(levels[0][0]), weights[0].shape[1]))
+    for (h, _), matrix in zip(levels, weights, strict=True):
+        length = np.maximum(np.linalg.norm(h, axis=1, keepdims=True), floor)
+        z += (h / length) @ matrix
+    return z
+
+
+def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], float]) -> Float64:
+    """Return what ``live.vectors(live.ids())`` should be on this graph, computed densely."""
+    ids = live.ids().tolist()
+    place = {node: row for row, node in enumerate(ids)}
+    A = np.zeros((len(ids), len(ids)))
+    for (a, b), weight in edges.items():
+        A[place[a], place[b]] = weight
+        if not live.model.directed:
+            A[place[b], place[a]] = weight
+    x = live.features(ids).astype(np.float64) if ids else np.zeros((0, live.model.width))
+    has = ~np.isnan(x).any(axis=1)
+    levels = dense_messages(A, x, has, live.model.orders)
+    weights = [live.weights[f"W{k}"].astype(np.float64) for k in range(live.model.orders + 1)]
+    return dense_vectors(levels, weights, live.model.floor)

@@ -1,0 +1,82 @@
+"""Small graphs with the shapes that break embeddings, and streams of events over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Pairs = list[tuple[int, int]]
+Event = tuple[int, int, float, int, float]
+
+
+def _sparse(random: np.random.Generator, n: int) -> Pairs:
+    return [tuple(pair) for pair in random.integers(0, n, (2 * n, 2)).tolist()]
+
+
+def _hub(random: np.random.Generator, n: int) -> Pairs:
+    return [(0, i) for i in range(1, n)] + _sparse(random, n)[:n]
+
+
+def _star(random: np.random.Generator, n: int) -> Pairs:
+    return [(0, i) for i in range(1, n)]
+
+
+def _twins(random: np.random.Generator, n: int) -> Pairs:
+    """Pairs of nodes with exactly the same neighbours."""
+    half = max(n // 2, 2)
+    base = [(a, b) for a, b in random.integers(0, half, (n, 2)).tolist() if a != b]
+    return base + [(a + half, b) for a, b in base]
+
+
+def _bipartite(random: np.random.Generator, n: int) -> Pairs:
+    half = max(n // 2, 1)
+    left, right = random.integers(0, half, 2 * n), random.integers(half, 2 * half, 2 * n)
+    return list(zip(left.tolist(), right.tolist(), strict=True))
+
+
+def _path(random: np.random.Generator, n: int) -> Pairs:
+    return [(i, i + 1) for i in range(n - 1)]
+
+
+GRAPHS: dict[str, Callable[[np.random.Generator, int], Pairs]] = {
+    "sparse": _sparse,
+    "hub": _hub,
+    "star": _star,
+    "twins": _twins,
+    "bipartite": _bipartite,
+    "path": _path,
+}
+
+
+def random_events(
+    shape: str, seed: int, nodes: int = 40, weighted: bool = True, loops: bool = True
+) -> list[Event]:
+    """Return (src, dst, t, op, weight): a graph of the given shape, then adds, removes and newcomers.
+
+    Examples
+    --------
+    >>> len(random_events("star", seed=0, nodes=10)) > 9
+    True
+    """
+    random = np.random.default_rng(seed)
+    pairs = GRAPHS[shape](random, nodes)
+    events: list[Event] = []
+    for src, dst in pairs:
+        events.append((src, dst, 0.0, 1, _weight(random, weighted)))
+    for step in range(1, 2 * nodes):
+        choice = random.random()
+        if choice < 0.45:
+            src, dst = pairs[int(random.integers(len(pairs)))]
+            events.append((src, dst, float(step), -1, 1.0))
+        elif choice < 0.8:
+            src, dst = random.integers(0, nodes, 2).tolist()
+            events.append((src, dst, float(step), 1, _weight(random, weighted)))
+        else:
+            newcomer = nodes + int(random.integers(nodes))
+            events.append((newcomer, int(random.integers(nodes)), float(step), 1, _weight(random, weighted)))
+    return events if loops else [event for event in events if event[0] != event[1]]
+
+
+def _weight(random: np.random.Generator, weighted: bool) -> float:
+    return float(np.exp2(random.integers(-3, 4)) * random.integers(1, 6)) if weighted else 1.0

@@ -1,0 +1,119 @@
+"""What training looks at: for each step, messages at t and the edges of the graph at t + 1.
+
+Messages do not depend on the matrices, so they are taken once while the events are played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dygcn.models import Model, State, read_inputs
+from dygcn.records import Bool, EventBatch, Float32, IdColumn, Int32, Int64, Nodes
+
+LARGEST_SAMPLE = 768 << 20  # bytes of messages kept, over all steps
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSample:
+    """Nodes as they were at one step, and which of them are linked at the next."""
+
+    inputs: Float32  # (n, (K + 1) * width) what the matrices act on, all orders side by side
+    offset: Float32 | None  # (n, dim) added to the vectors, where the model keeps an embedding fresh
+    pairs: Int32  # (p, 2) rows that are linked at the next step
+    new: Bool  # (p,) and are not linked at this one
+    pool: Int32  # rows from which strangers may be drawn
+
+
+def collect_samples(
+    state: State, steps: Sequence[EventBatch], seed: int, progress: Progress | None = None
+) -> list[StepSample]:
+    """Play the events through the state, to the end, and keep what training needs on the way.
+
+    Step i gives the messages, step i + 1 the edges. A single step is its own next one.
+    """
+    random = np.random.default_rng([seed, 1])
+    rows = _rows_for_each(state.model, len(steps))
+    samples = []
+    ahead = _Ahead(state.model, steps)
+    for i, step in enumerate(steps):
+        state.apply(step)
+        if progress is not None:
+            progress(i + 1, len(steps), "playing events")
+        if i + 1 < len(steps) or len(steps) == 1:
+            sample = _sample(state, ahead.move_to(min(i + 1, len(steps) - 1)), rows, random)
+            if sample is not None:
+                samples.append(sample)
+    return samples
+
+
+def _rows_for_each(model: Model, steps: int) -> int:
+    row = 4 * (model.orders + 1) * model.width
+    return max(LARGEST_SAMPLE // row // max(steps - 1, 1), 1000)
+
+
+class _Ahead:
+    """The graph one step ahead: only who is linked, no messages."""
+
+    def __init__(self, model: Model, steps: Sequence[EventBatch]) -> None:
+        self._graph = model.new_graph()
+        self._steps: Iterator[EventBatch] = iter(steps)
+        self._at = -1
+
+    def move_to(self, step: int) -> tuple[IdColumn, IdColumn]:
+        """Apply events up to and with a step; return the two ends of every edge."""
+        while self._at < step:
+            delta = self._graph.apply(next(self._steps))
+            self._graph.release(delta.left)
+            self._at += 1
+        a, b, weight = self._graph.edges()
+        real = weight > 0
+        return self._graph.ids.names(a[real]), self._graph.ids.names(b[real])
+
+
+def _sample(
+    state: State, edges: tuple[IdColumn, IdColumn], rows: int, random: np.random.Generator
+) -> StepSample | None:
+    graph = state.graph
+    a, b = (graph.find(column) for column in edges)
+    both = (a >= 0) & (b >= 0)
+    a, b = a[both], b[both]
+    if len(a) == 0:
+        return None
+    nodes, pool = _choose_nodes(graph.nodes(), a, b, rows, random)
+    place = np.full(graph.ids.high, -1, np.int32)
+    place[nodes] = np.arange(len(nodes), dtype=np.int32)
+    inside = (place[a] >= 0) & (place[b] >= 0)
+    a, b = a[inside], b[inside]
+    linked = np.maximum(graph.pull.look_up(a, b), graph.push.look_up(a, b)) > 0
+    inputs, offset = _inputs(state, nodes)
+    return StepSample(inputs, offset, np.stack((place[a], place[b]), axis=1), ~linked, place[pool])
+
+
+def _choose_nodes(
+    everyone: Nodes, a: Nodes, b: Nodes, rows: int, random: np.random.Generator
+) -> tuple[Nodes, Nodes]:
+    """Return all nodes where they fit, else the ends of some edges and some strangers."""
+    if len(everyone) <= rows:
+        return everyone, everyone
+    strangers = random.choice(everyone, rows // 3, replace=False)
+    some: Int64 = random.choice(len(a), min(rows // 3, len(a)), replace=False)
+    return np.unique(np.concatenate((a[some], b[some], strangers))), strangers
+
+
+def _inputs(state: State, nodes: Nodes) -> tuple[Float32, Float32 | None]:
+    model, rule, graph = state.model, state.rule, state.graph
+    fresh = model.baseline is not None
+    parts = [
+        read_inputs(model, rule, graph, nodes, k, unit=not fresh) for k in range(model.orders + 1)
+    ]
+    if model.baseline is None:
+        return np.concatenate(parts, axis=1), None
+    row = graph.rows_in(model.baseline.ids, nodes)
+    known = (row >= 0)[:, None]
+    for k, part in enumerate(parts):
+        part -= np.where(known, model.baseline.messages[k][row], part)
+    return np.concatenate(parts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(np.float32)

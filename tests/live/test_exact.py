@@ -1,0 +1,73 @@
+"""Live vectors equal the dense twin: 500 random graphs, K = 1..4, every shape, directed and not."""
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.models import Model
+from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
+from dygcn.training import starting_matrices
+
+WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6
+
+
+def fresh(orders: int, directed: bool, seed: int, half_life: float | None = None) -> dygcn.LiveEmbedding:
+    random = np.random.default_rng(seed)
+    weights = tuple(random.standard_normal((WIDTH, DIM)).astype(np.float32) / 7 for _ in range(orders + 1))
+    model = Model(weights, "int64", "hashed", np.ones(WIDTH), seed, directed, half_life=half_life)
+    return dygcn.start(model)
+
+
+def check(live: dygcn.LiveEmbedding, oracle: GraphOracle) -> None:
+    assert set(live.ids().tolist()) == oracle.nodes()
+    assert live.edge_count == len(oracle.edges)
+    np.testing.assert_allclose(live.vectors(live.ids()), twin_vectors(live, oracle.weights()), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("orders", [1, 2, 3, 4])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shape", sorted(GRAPHS))
+def test_vectors_equal_the_dense_twin(shape, directed, orders):
+    for seed in range(SEEDS_PER_CASE):
+        for weighted in (True, False):
+            events = random_events(shape, seed, nodes=12 + 9 * seed, weighted=weighted)
+            live, oracle = fresh(orders, directed, seed), GraphOracle(directed)
+            random = np.random.default_rng(seed)
+            while events:
+                cut = int(random.integers(1, 40))
+                batch, events = events[:cut], events[cut:]
+                live.update(batch)
+                oracle.apply(batch)
+            check(live, oracle)
+            assert live.digest() == live.recompute().digest()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shape", sorted(GRAPHS))
+def test_vectors_with_memory_equal_the_dense_twin(shape, directed):
+    for seed in range(4):
+        events = random_events(shape, seed)
+        live, oracle = fresh(2, directed, seed, half_life=3.5), GraphOracle(directed, 3.5)
+        for at in range(0, len(events), 13):
+            live.update(events[at : at + 13])
+            oracle.apply(events[at : at + 13])
+            check(live, oracle)
+        assert live.digest() == live.recompute().digest()
+
+
+def test_the_twin_would_notice_a_wrong_message():
+    """The mutant of this safety test: one sum off by one neighbour."""
+    live, oracle = fresh(2, False, 0), GraphOracle()
+    events = random_events("hub", 0)
+    live.update(events)
+    oracle.apply(events)
+    check(live, oracle)
+    live.state.rule.sums[0][live.state.graph.nodes()[3]] += 1 << 34
+    with pytest.raises(AssertionError):
+        check(live, oracle)
+
+
+def test_starting_matrices_are_orthogonal_and_shared():
+    first, second, third = starting_matrices(32, 8, 2, seed=0)
+    assert first is second is third
+    np.testing.assert_allclose(first.T @ first, np.eye(8), atol=1e-6)
