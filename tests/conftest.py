@@ -1,0 +1,15 @@
+"""Data sets for the tests: next to the repository, or wherever DYGCN_DATA says."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("DYGCN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    if not DATA.is_dir():
+        pytest.skip("no data sets here; set DYGCN_DATA to their folder")
+    return DATA
