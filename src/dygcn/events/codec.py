@@ -15,6 +15,7 @@ from dygcn.events.files import read_table
 from dygcn.records import EventBatch, IdColumn
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
+_ROWS = (tuple, list)
 _ACCEPTED = (
     "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, "
     "a dict of arrays, or an iterable of (src, dst[, t[, op[, weight]]])"
@@ -133,7 +134,7 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     if not listed:
         return {"src": [], "dst": []}
     for row, item in enumerate(listed):
-        if not isinstance(item, Sequence | np.ndarray) or isinstance(item, str | bytes):
+        if type(item) not in _ROWS and (isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray)):
             raise EventError(f"{item!r} is not an event; {_ACCEPTED}", row)
         if len(item) != len(listed[0]) or not 2 <= len(item) <= 5:
             raise EventError(f"an event is (src, dst[, t[, op[, weight]]]), all of one length, not {item!r}", row)

@@ -128,6 +128,21 @@ def strengths_after(
 
 
 @kernel
+def distinct(nodes: Nodes, seen: Int8) -> Nodes:
+    """Return the nodes, each once, in the order of their first mention. `seen` stays zero."""
+    out = np.empty(len(nodes), np.int32)
+    n = 0
+    for node in nodes:
+        if seen[node] == 0:
+            seen[node] = 1
+            out[n] = node
+            n += 1
+    for node in out[:n]:
+        seen[node] = 0
+    return out[:n]
+
+
+@kernel
 def census(nodes: Nodes, pulls: Int32, pushes: Int32, own: Int8, active: Int8) -> tuple[Nodes, Nodes, Nodes]:
     """Say which of the nodes came, which went and which never were in the graph; update `active`."""
     came = np.empty(len(nodes), np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK = 1 << 16
+_COPIED = 64 << 20  # bytes; larger arrays grow in place
 _A = TypeVar("_A", bound="NDArray[Any]")
 
 
@@ -25,7 +26,12 @@ def grown(array: _A, size: int) -> _A:
     if len(array) >= size:
         return array
     rows = max(size, len(array) + (len(array) >> 1), 16)
-    # realloc moves large arrays by remapping pages, so growing a table of gigabytes copies nothing.
+    if array.nbytes <= _COPIED:
+        # Fresh zero pages come from the system when first touched, and may be huge ones.
+        fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
+        fresh[: len(array)] = array
+        return cast("_A", fresh)
+    # realloc moves large arrays by remapping pages, so that growing does not need twice the memory.
     array.resize((rows, *array.shape[1:]), refcheck=False)
     return array
 

@@ -7,7 +7,7 @@ import numpy as np
 from dygcn.errors import CapacityError, EventError
 from dygcn.events import take
 from dygcn.graph.adjacency import Adjacency
-from dygcn.graph.delta import AGE, NetEffect, PairEvents, census, group_pairs, settle, strengths_after
+from dygcn.graph.delta import AGE, NetEffect, PairEvents, census, distinct, group_pairs, settle, strengths_after
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import Memory
 from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
@@ -62,6 +62,7 @@ class Graph:
         self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
         self._own = np.empty(0, np.int8)  # has features of its own
         self._active = np.empty(0, np.int8)
+        self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
         self._node_count = 0
 
@@ -120,7 +121,7 @@ class Graph:
         times = batch.t if batch.t is not None else np.full(len(src), 0.0 if now is None else now)
         events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
         effect = self._net_effect(self._with_ageing(events, clock), clock)
-        named = np.unique(np.concatenate((src[known], dst[known])))
+        named = np.concatenate((src[known], dst[known]))
         if self._overweight(effect):
             self._unstage(effect, named)
             raise CapacityError(
@@ -219,7 +220,7 @@ class Graph:
             return
         self.pull.make_room(high)
         self.push.make_room(high)
-        for name in ("strength", "_own", "_active", "_change"):
+        for name in ("strength", "_own", "_active", "_seen", "_change"):
             setattr(self, name, grown(getattr(self, name), high))
 
     def _canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
@@ -273,10 +274,10 @@ class Graph:
             self.memory.remember(effect.a, effect.b, effect.ghost_weight, effect.ghost_t)
         receiver, sender, old, new = self._moved_arcs(a, b, np.abs(old), np.abs(new))
         np.add.at(self.strength, receiver, new.astype(np.int64) - old)
-        ends = np.unique(np.concatenate((effect.a, effect.b)))
-        came, went = self._census(np.unique(np.concatenate((named, ends))))
+        ends = np.concatenate((effect.a, effect.b))
+        came, went = self._census(np.concatenate((named, ends)))
         return GraphDelta(
-            receiver, sender, old, new, ends, came, went, effect.unchanged, effect.missing + missing, loops
+            receiver, sender, old, new, distinct(ends, self._seen), came, went, effect.unchanged, effect.missing + missing, loops
         )
 
     def _moved_arcs(self, a: Nodes, b: Nodes, old: Int32, new: Int32) -> tuple[Nodes, Nodes, Int32, Int32]:
@@ -288,6 +289,7 @@ class Graph:
         return double((a, b)), double((b, a)), double((old, old)), double((new, new))
 
     def _census(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        nodes = distinct(nodes, self._seen)
         came, went, idle = census(nodes, self.pull.count, self.push.count, self._own, self._active)
         self._node_count += len(came) - len(went)
         self.ids.release(idle)

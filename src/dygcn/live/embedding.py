@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
@@ -146,14 +147,25 @@ class LiveEmbedding:
     def features(self, ids: object) -> Float32:
         """Return the input features x of nodes, (n, width); NaN where a node has none."""
         graph, rule = self._state.graph, self._state.rule
-        if self.model.features == "hashed":
-            nodes = self._find(ids)
-        else:
-            nodes = self._find(ids)
+        nodes = self._find(ids)
         rows, has = rule.messages(graph, nodes, 0)
         x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
         x[has == 0] = np.nan
         return x
+
+    def to_arrow(self, ids: object = None) -> pa.Table:
+        """Return a table of `id` and `vector`, of the given nodes or of all.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> dygcn.fit([("ann", "bob")], dim=4).to_arrow().column_names
+        ['id', 'vector']
+        """
+        nodes = self._state.graph.nodes() if ids is None else self._find(ids)
+        flat = pa.array(self.vectors_of(nodes).reshape(-1))
+        vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
+        return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
 
     def score(self, a: int | str, b: int | str) -> float:
         """Return the cosine of two nodes' vectors: how likely a link is, from -1 to 1."""
@@ -209,6 +221,11 @@ class LiveEmbedding:
         """How many edges the graph has now."""
         return self._state.graph.edge_count
 
+    @property
+    def clock(self) -> float | None:
+        """The greatest time seen, for a model with memory."""
+        return self._state.graph.clock
+
     def digest(self) -> str:
         """Return a hex digest of graph and state: equal for equal graphs, whatever their history."""
         return digest_of(self._state)
@@ -253,7 +270,7 @@ class LiveEmbedding:
         except EventError:
             raise UnknownNode(listed[0] if isinstance(listed, list) else listed) from None
         if len(nodes) and nodes.min() < 0:
-            raise UnknownNode(python_ids(column)[int(nodes.argmin())])
+            raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
         return nodes
 
 

@@ -110,6 +110,30 @@ def contributions(
 
 
 @kernel
+def _add_row(total: Int64, rows: Int32, row: int, weight: int) -> None:
+    """Its own function: inside a larger loop the compiler gives up vectorising it."""
+    for j in range(total.shape[0]):
+        total[j] += weight * np.int64(rows[row, j])
+
+
+@kernel
+def _differ(before: Int64, inverse_before: float, now: Int64, inverse_now: float) -> bool:
+    for j in range(len(now)):  # noqa: SIM110 - numba compiles this, not any()
+        if mean(before[j], inverse_before) != mean(now[j], inverse_now):
+            return True
+    return False
+
+
+@kernel
+def _difference(before: Int64, inverse_before: float, now: Int64, inverse_now: float, out: Int32) -> bool:
+    bits = np.int32(0)
+    for j in range(len(now)):
+        out[j] = mean(now[j], inverse_now) - mean(before[j], inverse_before)
+        bits |= out[j]
+    return bits != 0
+
+
+@kernel
 def add_up(
     receivers: Nodes,
     first: Int64,
@@ -130,14 +154,15 @@ def add_up(
     width = sums.shape[1]
     changed = len(change)
     moved = np.empty(len(receivers), np.int32)
-    delta = np.empty((1 if last else len(receivers), width), np.int32)
+    delta = np.empty((0 if last else len(receivers), width), np.int32)
     delta_has = np.empty(len(receivers), np.int64)
     before = np.empty(width, np.int64)
     n = 0
     for i in range(len(receivers)):
         v = receivers[i]
         total = sums[v]
-        before[:] = total
+        for j in range(width):
+            before[j] = total[j]
         degree_before = degree[v]
         degree_now = degree_before
         for c in range(first[i], first[i + 1]):
@@ -145,33 +170,21 @@ def add_up(
             r = row[c]
             if r < changed:
                 degree_now += w * change_has[r]
-                for j in range(width):
-                    total[j] += w * np.int64(change[r, j])
+                _add_row(total, change, r, w)
             else:
-                r -= changed
-                degree_now += w * old_has[r]
-                for j in range(width):
-                    total[j] += w * np.int64(old[r, j])
+                degree_now += w * old_has[r - changed]
+                _add_row(total, old, r - changed, w)
         degree[v] = degree_now
         inverse_before, inverse_now = inverse_of(degree_before), inverse_of(degree_now)
         delta_has[n] = (1 if degree_now > 0 else 0) - (1 if degree_before > 0 else 0)
-        differs = delta_has[n] != 0
         if last:
-            j = 0
-            while not differs and j < width:
-                differs = mean(before[j], inverse_before) != mean(total[j], inverse_now)
-                j += 1
+            differs = _differ(before, inverse_before, total, inverse_now)
         else:
-            any_bits = 0
-            for j in range(width):
-                d = mean(total[j], inverse_now) - mean(before[j], inverse_before)
-                delta[n, j] = d
-                any_bits |= d
-            differs = differs or any_bits != 0
-        if differs:
+            differs = _difference(before, inverse_before, total, inverse_now, delta[n])
+        if differs or delta_has[n] != 0:
             moved[n] = v
             n += 1
-    return moved[:n], delta[: min(n, len(delta))], delta_has[:n]
+    return moved[:n], delta[:n], delta_has[:n]
 
 
 @kernel
@@ -187,7 +200,6 @@ def sum_neighbours(
     degree: Int64,
 ) -> None:
     """Write sum and degree of nodes from nothing: `message` and `has` hold a row for every node."""
-    width = sums.shape[1]
     for v in nodes:
         total = sums[v]
         total[:] = 0
@@ -197,8 +209,7 @@ def sum_neighbours(
             w = np.int64(abs(weights[i]))
             d += w * has[u]
             if has[u] != 0:
-                for j in range(width):
-                    total[j] += w * np.int64(message[u, j])
+                _add_row(total, message, u, w)
         degree[v] = d
 
 

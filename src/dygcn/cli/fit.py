@@ -1,0 +1,44 @@
+"""`dygcn fit`: events in, a folder out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from dygcn.cli.printing import json_option, progress_bar, show
+from dygcn.live import fit
+from dygcn.models.model import RULES
+
+
+@click.command("fit")
+@click.argument("events", type=click.Path())
+@click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
+@click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
+@click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
+@click.option("--rule", default="exact", show_default=True, type=click.Choice(RULES))
+@click.option("--features", metavar="FILE", help="Table of ids and values; hashed features without it.")
+@click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
+@click.option("--memory", type=float, metavar="HALF-LIFE", help="Remember removed edges, in units of t.")
+@click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
+@click.option("--steps", type=int, help="Cut training time into so many equal parts.")
+@click.option("--seed", default=0, show_default=True)
+@json_option
+def command(events: str, out: str, features: str | None, as_json: bool, **options: Any) -> None:
+    """Fit an embedding on EVENTS (Parquet, CSV or NDJSON with src, dst and optionally t, op, weight)."""
+    begun = time.perf_counter()
+    with progress_bar() as notify:
+        live = fit(events, features=features or "hashed", progress=notify, **options)
+        notify(0, 1, "saving")
+        live.save(out)
+    show(
+        {
+            "folder": out,
+            "nodes": len(live),
+            "edges": live.edge_count,
+            "dim": live.model.dim,
+            "seconds": time.perf_counter() - begun,
+        },
+        as_json,
+    )

@@ -1,0 +1,38 @@
+"""`dygcn info`: what a folder holds."""
+
+from __future__ import annotations
+
+import click
+
+from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
+from dygcn.live import load
+
+
+@click.command("info")
+@folder_argument
+@json_option
+def command(folder: str, as_json: bool) -> None:
+    """Check the folder DIR and print what it holds."""
+    with progress_bar() as notify:
+        notify(0, 1, "checking")
+        live = load(folder)
+        digest = live.digest()
+    model = live.model
+    show(
+        {
+            "rule": model.rule,
+            "nodes": len(live),
+            "edges": live.edge_count,
+            "ids": model.kind,
+            "directed": model.directed,
+            "dim": model.dim,
+            "width": model.width,
+            "orders": model.orders,
+            "features": model.features,
+            "memory": model.half_life,
+            "clock": live.clock,
+            "version": live.version,
+            "digest": digest,
+        },
+        as_json,
+    )

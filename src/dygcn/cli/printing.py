@@ -1,0 +1,76 @@
+"""For people a table and a progress bar, for machines (`--json`) one JSON value on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Notify = Callable[[int, int, str], None]
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
+
+
+@contextmanager
+def progress_bar() -> Iterator[Notify]:
+    """Show progress on standard error; hand over a function to call as (done, total, what)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def notify(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield notify
+
+
+def show(value: dict[str, Any], as_json: bool) -> None:
+    """Print named values."""
+    if as_json:
+        print_json(value)
+        return
+    width = max(map(len, value))
+    for name, item in value.items():
+        click.echo(f"{name.replace('_', ' '):{width}}  {_plain(item)}")
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool, value: Any) -> None:
+    """Print rows, or `value` as JSON."""
+    if as_json:
+        print_json(value)
+        return
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*(_plain(item) for item in row))
+    Console().print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value."""
+    click.echo(msgspec.json.encode(value))
+
+
+def _plain(item: Any) -> str:
+    if isinstance(item, bool) or item is None:
+        return {True: "yes", False: "no", None: "none"}[item]
+    if isinstance(item, float):
+        return f"{item:,.0f}" if abs(item) >= 1000 else f"{item:.4g}"
+    return f"{item:,}" if isinstance(item, int) else str(item)
+
+
+def node_id(text: str, kind: str) -> int | str:
+    """Read an id from the command line as the type that the graph has."""
+    if kind == "string":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise click.BadParameter(f"this graph has int64 ids, and {text!r} is none") from None
