@@ -170,14 +170,13 @@ class Graph:
         return self._active[nodes] > 0
 
     def _on_grid(self, batch: EventBatch) -> Int32:
-        if batch.weight is None:
-            return np.full(len(batch), max(round(1.0 / self.grid), 1), np.int32)
-        units = np.rint(batch.weight / self.grid)
+        weight = np.ones(len(batch)) if batch.weight is None else batch.weight
+        units = np.rint(weight / self.grid)
         bad = ~((units >= 1) & (units <= HEAVIEST)) & (batch.op > 0)
         if bad.any():
             row = int(bad.argmax())
             raise CapacityError(
-                f"weight is {batch.weight[row]:g}; this model carries weights from {self.grid:g} "
+                f"weight is {weight[row]:g}; this model carries weights from {self.grid:g} "
                 f"to {HEAVIEST * self.grid:g} (its grid was chosen from the weights that it was fitted on)",
                 row,
             )

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.events import join_ids, take
+from dygcn.events import id_column, python_ids, take
 from dygcn.events.windows import rows_of
 from dygcn.features import to_grid
 from dygcn.graph.image import GraphImage, build_graph, take_image
 from dygcn.models.model import Model
-from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int32, Moved, Nodes
+from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int8, Int32, Moved, Nodes
 
 LARGEST_BATCH = 1 << 17  # beyond this a batch is cut; the exact rule does not notice
 _BULK = 1000
+_NEVER = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,55 +57,56 @@ class State:
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
-        if len(batch) <= LARGEST_BATCH or len(self.graph) == 0:
-            return self._finish(self._propagate(self.graph.apply(batch, now), len(batch)))
-        self.graph.rehearse(batch, now)
-        parts = []
-        for start in range(0, len(batch), LARGEST_BATCH):
-            rows = np.arange(start, min(start + LARGEST_BATCH, len(batch)))
-            delta = self.graph.apply(rows_of(batch, rows), now)
-            parts.append(self._propagate(delta, len(rows)))
-        return self._finish(*parts)
+        if len(batch) > LARGEST_BATCH and len(self.graph) > 0:
+            return self._apply_in_parts(batch, now)
+        delta = self.graph.apply(batch, now)
+        return self._finish(delta, self._propagate(delta, len(batch)))
 
-    def _propagate(self, delta: GraphDelta, events: int) -> tuple[GraphDelta, Moved, IdColumn]:
-        left = self.graph.ids.names(delta.left)
+    def _propagate(self, delta: GraphDelta, events: int) -> Moved:
         if events > _BULK and len(delta.arrived) == len(self.graph):  # it was empty before
             self.rule.rebuild(self.graph)
             orders = np.ones(len(delta.arrived), np.int8)
-            return delta, Moved(delta.arrived, orders, self.rule.orders * len(self.graph)), left
-        return delta, self.rule.apply(self.graph, delta), left
+            return Moved(delta.arrived, orders, self.rule.orders * len(self.graph))
+        return self.rule.apply(self.graph, delta)
 
-    def _finish(self, *parts: tuple[GraphDelta, Moved, IdColumn]) -> Outcome:
-        deltas = [delta for delta, _, _ in parts]
+    def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
+        left = self.graph.ids.names(delta.left)
+        self.graph.release(delta.left)
+        return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
+
+    def _apply_in_parts(self, batch: EventBatch, now: float | None) -> Outcome:
+        self.graph.rehearse(batch, now)
+        lowest = np.full(0, _NEVER, np.int8)
+        before: dict[int | str, bool] = {}  # who was in the graph before the batch, as far as it matters
+        deltas, rows = [], 0
+        for start in range(0, len(batch), LARGEST_BATCH):
+            part = np.arange(start, min(start + LARGEST_BATCH, len(batch)))
+            delta = self.graph.apply(rows_of(batch, part), now)
+            moved = self._propagate(delta, len(part))
+            lowest = _longer(lowest, self.graph.ids.high)
+            lowest[moved.nodes] = np.minimum(lowest[moved.nodes], moved.orders)
+            for nodes, was_there in ((delta.arrived, False), (delta.left, True)):
+                for name in python_ids(self.graph.ids.names(nodes)).tolist():
+                    before.setdefault(name, was_there)
+            rows += moved.rows
+            deltas.append(delta)
         for delta in deltas:
             self.graph.release(delta.left)
-        moved, left = parts[0][1:]
-        if len(parts) > 1:
-            moved = self._merged([part for _, part, _ in parts])
-            gone = np.concatenate([delta.left for delta in deltas])
-            left = self._still_gone([names for _, _, names in parts], len(gone))
+        nodes = np.flatnonzero(lowest < _NEVER).astype(np.int32)
+        nodes = nodes[self.graph.holds(nodes)]
         return Outcome(
-            moved,
-            left,
+            Moved(nodes, lowest[nodes], rows),
+            self._gone([name for name, was_there in before.items() if was_there]),
             sum(delta.unchanged for delta in deltas),
             sum(delta.missing for delta in deltas),
             sum(delta.loops for delta in deltas),
         )
 
-    def _merged(self, parts: list[Moved]) -> Moved:
-        lowest = np.full(self.graph.ids.high, 127, np.int8)
-        for part in parts:
-            lowest[part.nodes] = np.minimum(lowest[part.nodes], part.orders)
-        nodes = np.flatnonzero(lowest < 127).astype(np.int32)
-        nodes = nodes[self.graph.holds(nodes)]
-        return Moved(nodes, lowest[nodes], sum(part.rows for part in parts))
-
-    def _still_gone(self, names: list[IdColumn], count: int) -> IdColumn:
-        if count == 0:
-            return names[0]
-        column = join_ids(names)
-        gone = np.flatnonzero(self.graph.find(column) < 0)
-        return take(column, gone)
+    def _gone(self, names: list[int | str]) -> IdColumn:
+        if not names:
+            return self.graph.ids.names(np.empty(0, np.int32))
+        column = id_column(names)
+        return take(column, np.flatnonzero(self.graph.find(column) < 0))
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
@@ -128,8 +130,7 @@ class State:
             yes = np.ones(len(owners), np.bool_)
             features = FeatureDelta(owners, old, np.zeros_like(old), yes, ~yes)
         delta = self.graph.remove(nodes)
-        left = self.graph.ids.names(delta.left)
-        return self._finish((delta, self.rule.apply(self.graph, delta, features), left))
+        return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
@@ -153,3 +154,7 @@ class State:
 def _no_arcs(touched: Nodes, arrived: Nodes) -> GraphDelta:
     none = np.empty(0, np.int32)
     return GraphDelta(none, none, none, none, touched, arrived, none)
+
+
+def _longer(array: Int8, size: int) -> Int8:
+    return np.concatenate((array, np.full(max(size - len(array), 0), _NEVER, np.int8)))

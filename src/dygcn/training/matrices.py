@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.records import Float32, Int32, Int64
+from dygcn.records import Float32, Float64, Int64
 from dygcn.training.loss import link_loss
 from dygcn.training.samples import Progress, StepSample
 
@@ -21,25 +21,24 @@ class Recipe:
     Parameters
     ----------
     rounds
-        Mini-batches.
-    batch
-        Linked pairs in a mini-batch, all of one step.
-    strangers
-        Pairs that are not linked, for each linked one.
+        Steps of Adam.
+    groups
+        Time steps in a round.
+    pairs, strangers
+        Linked pairs and strangers drawn from each; every pair's left end meets every stranger.
     rate
-        Greatest step of Adam; it falls to zero along half a cosine.
+        Greatest step of Adam; it falls to zero along half a cosine. Temperature and bias take ten times it.
     temperature
-        Factor of the cosine inside the sigmoid.
-    new_weight
-        How many times an edge that is new at t + 1 counts.
+        First factor of the cosine inside the sigmoid.
     """
 
-    rounds: int = 300
-    batch: int = 1024
-    strangers: int = 1
-    rate: float = 2e-3
+    rounds: int = 900
+    groups: int = 8
+    pairs: int = 48
+    strangers: int = 48
+    rate: float = 3e-3
     temperature: float = 6.0
-    new_weight: float = 3.0
+    warm_up: int = 10
 
 
 def starting_matrices(width: int, dim: int, orders: int, seed: int) -> tuple[Float32, ...]:
@@ -58,67 +57,83 @@ def fit_matrices(
     progress: Progress | None = None,
 ) -> Float32:
     """Return the trained matrices, all orders below each other: ((K + 1) * width, dim)."""
+    samples = [sample for sample in samples if len(sample.pairs)]
     if sum(len(sample.pairs) for sample in samples) < FEWEST_PAIRS:
         return start
     random = np.random.default_rng([seed, 3])
     drawers = [_Drawer(sample, recipe, random) for sample in samples]
-    adam = _Adam(start)
+    turns = _shuffled_cycle(len(drawers), random)
+    matrices, sharpness = _Adam(start), _Adam(np.array([np.log(recipe.temperature), 0.0]))
     for i in range(recipe.rounds):
-        drawer = drawers[int(random.integers(len(drawers)))]
-        _, gradient = drawer.loss(adam.value)
-        adam.step(gradient, recipe.rate * 0.5 * (1 + np.cos(np.pi * i / recipe.rounds)))
+        gradient, slope = np.zeros_like(start), np.zeros(2)
+        for _ in range(recipe.groups):
+            drawers[next(turns)].add_gradient(matrices.value, sharpness.value, gradient, slope)
+        rate = recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / recipe.rounds))
+        matrices.step(gradient / np.float32(recipe.groups), rate)
+        sharpness.step(slope / recipe.groups, 10 * rate)
         if progress is not None:
             progress(i + 1, recipe.rounds, "training")
-    return adam.value
+    return matrices.value
+
+
+def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from random.permutation(count).tolist()
 
 
 class _Drawer:
-    """Draws mini-batches of linked pairs and strangers from one step."""
+    """Draws linked pairs and strangers from one step."""
 
     def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
         self._sample = sample
         self._recipe = recipe
         self._random = random
-        chance = np.where(sample.new, recipe.new_weight, 1.0)
-        self._chance = np.cumsum(chance / chance.sum())
-        low, high = sample.pairs.min(axis=1), sample.pairs.max(axis=1)
-        self._linked = np.sort(self._keys(low, high))
+        self._linked = np.sort(self._keys(sample.pairs[:, 0], sample.pairs[:, 1]))
 
-    def _keys(self, low: Int32, high: Int32) -> Int64:
-        return low.astype(np.int64) * len(self._sample.inputs) + high
+    def _keys(self, a: Int64, b: Int64) -> Int64:
+        low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b)
+        keys: Int64 = low * len(self._sample.inputs) + high
+        return keys
 
-    def loss(self, matrices: Float32) -> tuple[float, Float32]:
-        """Return loss and gradient on one mini-batch."""
-        recipe, random, sample = self._recipe, self._random, self._sample
-        size = min(recipe.batch, len(sample.pairs))
-        drawn = np.searchsorted(self._chance, random.random(size)).clip(max=len(sample.pairs) - 1)
-        pairs = sample.pairs[drawn]
-        kept = np.tile(pairs[np.arange(size), random.integers(0, 2, size)], recipe.strangers)
-        strangers = random.choice(sample.pool, len(kept))
-        low, high = np.minimum(kept, strangers), np.maximum(kept, strangers)
-        keys = self._keys(low, high)
-        found = self._linked[np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)] == keys
-        apart = ~found & (kept != strangers)
-        left = np.concatenate((pairs[:, 0], kept[apart]))
-        right = np.concatenate((pairs[:, 1], strangers[apart]))
-        linked = np.arange(len(left)) < size
-        weight = np.where(linked, 1.0, 1.0 / recipe.strangers).astype(np.float32)
-        return link_loss(sample, matrices, left, right, linked, weight, recipe.temperature)
+    def _draw(self) -> tuple[Int64, Int64, Int64]:
+        recipe, random = self._recipe, self._random
+        pairs = self._sample.pairs[random.integers(len(self._sample.pairs), size=recipe.pairs)]
+        end = random.integers(0, 2, recipe.pairs)
+        rows = np.arange(recipe.pairs)
+        return pairs[rows, end], pairs[rows, 1 - end], random.choice(self._sample.pool, recipe.strangers)
+
+    def add_gradient(self, matrices: Float32, sharpness: Float64, gradient: Float32, slope: Float64) -> None:
+        """Add the derivatives of one group's loss."""
+        sample = self._sample
+        left, right, strangers = self._draw()
+        keys = self._keys(left[:, None], strangers[None, :])
+        at = np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)
+        apart = (self._linked[at] != keys) & (left[:, None] != strangers[None, :])
+        rows = np.concatenate((left, right, strangers))
+        inputs = sample.inputs[rows].astype(np.float32)
+        z = inputs @ matrices
+        if sample.offset is not None:
+            z += sample.offset[rows]
+        m = len(left)
+        temperature, bias = float(np.exp(sharpness[0])), float(sharpness[1])
+        found = link_loss(z[:m], z[m : 2 * m], z[2 * m :], apart, temperature, bias)
+        gradient += inputs.T @ np.concatenate((found.left, found.right, found.strangers))
+        slope += (found.sharpness, found.bias)
 
 
 class _Adam:
     """Adam (Kingma and Ba, 2015) on one array."""
 
-    def __init__(self, value: Float32) -> None:
+    def __init__(self, value: Float32 | Float64) -> None:
         self.value = value.copy()
         self._mean = np.zeros_like(value)
         self._square = np.zeros_like(value)
         self._steps = 0
 
-    def step(self, gradient: Float32, rate: float) -> None:
+    def step(self, gradient: Float32 | Float64, rate: float) -> None:
         self._steps += 1
         self._mean += 0.1 * (gradient - self._mean)
         self._square += 0.001 * (gradient * gradient - self._square)
         mean = self._mean / (1 - 0.9**self._steps)
-        square = self._square / (1 - 0.999**self._steps)
-        self.value -= np.float32(rate) * mean / (np.sqrt(square) + np.float32(1e-8))
+        root = np.sqrt(self._square / (1 - 0.999**self._steps)) + 1e-8
+        self.value -= (rate * mean / root).astype(self.value.dtype)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.models import Model, State, read_inputs
-from dygcn.records import Bool, EventBatch, Float32, IdColumn, Int32, Int64, Nodes
+from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
 
-LARGEST_SAMPLE = 768 << 20  # bytes of messages kept, over all steps
+Inputs = NDArray[np.float16] | NDArray[np.float32]
+LARGEST_SAMPLE = 512 << 20  # bytes of messages kept, over all steps
 Progress = Callable[[int, int, str], None]
 
 
@@ -21,11 +23,10 @@ Progress = Callable[[int, int, str], None]
 class StepSample:
     """Nodes as they were at one step, and which of them are linked at the next."""
 
-    inputs: Float32  # (n, (K + 1) * width) what the matrices act on, all orders side by side
+    inputs: Inputs  # (n, (K + 1) * width) what the matrices act on, all orders side by side
     offset: Float32 | None  # (n, dim) added to the vectors, where the model keeps an embedding fresh
     pairs: Int32  # (p, 2) rows that are linked at the next step
-    new: Bool  # (p,) and are not linked at this one
-    pool: Int32  # rows from which strangers may be drawn
+    pool: Int32  # rows from which strangers are drawn
 
 
 def collect_samples(
@@ -51,7 +52,7 @@ def collect_samples(
 
 
 def _rows_for_each(model: Model, steps: int) -> int:
-    row = 4 * (model.orders + 1) * model.width
+    row = 2 * (model.orders + 1) * model.width
     return max(LARGEST_SAMPLE // row // max(steps - 1, 1), 1000)
 
 
@@ -79,41 +80,42 @@ def _sample(
 ) -> StepSample | None:
     graph = state.graph
     a, b = (graph.find(column) for column in edges)
+    active = np.unique(np.concatenate((a, b)))
+    active = active[active >= 0]
     both = (a >= 0) & (b >= 0)
     a, b = a[both], b[both]
     if len(a) == 0:
         return None
-    nodes, pool = _choose_nodes(graph.nodes(), a, b, rows, random)
+    nodes, pool = _choose_nodes(active, a, b, rows, random)
     place = np.full(graph.ids.high, -1, np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
-    inside = (place[a] >= 0) & (place[b] >= 0)
-    a, b = a[inside], b[inside]
-    linked = np.maximum(graph.pull.look_up(a, b), graph.push.look_up(a, b)) > 0
+    first, second = place[a], place[b]
+    inside = (first >= 0) & (second >= 0)
     inputs, offset = _inputs(state, nodes)
-    return StepSample(inputs, offset, np.stack((place[a], place[b]), axis=1), ~linked, place[pool])
+    return StepSample(inputs, offset, np.stack((first, second), axis=1)[inside], place[pool])
 
 
 def _choose_nodes(
-    everyone: Nodes, a: Nodes, b: Nodes, rows: int, random: np.random.Generator
+    active: Nodes, a: Nodes, b: Nodes, rows: int, random: np.random.Generator
 ) -> tuple[Nodes, Nodes]:
     """Return all nodes where they fit, else the ends of some edges and some strangers."""
-    if len(everyone) <= rows:
-        return everyone, everyone
-    strangers = random.choice(everyone, rows // 3, replace=False)
+    if len(active) <= rows:
+        return active, active
+    strangers = random.choice(active, rows // 3, replace=False)
     some: Int64 = random.choice(len(a), min(rows // 3, len(a)), replace=False)
     return np.unique(np.concatenate((a[some], b[some], strangers))), strangers
 
 
-def _inputs(state: State, nodes: Nodes) -> tuple[Float32, Float32 | None]:
+def _inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
     model, rule, graph = state.model, state.rule, state.graph
-    fresh = model.baseline is not None
-    parts = [
-        read_inputs(model, rule, graph, nodes, k, unit=not fresh) for k in range(model.orders + 1)
-    ]
+    orders = range(model.orders + 1)
     if model.baseline is None:
+        parts = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]
         return np.concatenate(parts, axis=1), None
     row = graph.rows_in(model.baseline.ids, nodes)
     known = (row >= 0)[:, None]
-    for k, part in enumerate(parts):
-        part -= np.where(known, model.baseline.messages[k][row], part)
-    return np.concatenate(parts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(np.float32)
+    drifts = []
+    for k in orders:
+        h = read_inputs(model, rule, graph, nodes, k, unit=False)
+        drifts.append(h - np.where(known, model.baseline.messages[k][row], h))
+    return np.concatenate(drifts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(np.float32)

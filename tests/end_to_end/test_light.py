@@ -1,0 +1,56 @@
+"""What importing and starting costs, in fresh processes."""
+
+import os
+import subprocess
+import sys
+
+
+def run(script, **environment):
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_import_is_light():
+    script = (
+        "import sys, time; begun = time.perf_counter(); import dygcn; took = time.perf_counter() - begun\n"
+        "heavy = {'torch', 'numba', 'pyarrow', 'pandas', 'click', 'rich', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "print(took)"
+    )
+    # Seconds are for information; what decides them is which modules are imported, and that is checked.
+    assert float(min(run(script) for _ in range(3))) < 10
+
+
+WORK = (
+    "import sys, tempfile, dygcn\n"
+    "live = dygcn.fit([(i % 40, (i * 7) % 90) for i in range(400)], dim=8, memory=None)\n"
+    "live.update(add=[(1, 2)], remove=[(2, 14)])\n"
+    "live.nearest(1)\n"
+    "with tempfile.TemporaryDirectory() as folder:\n"
+    "    live.save(folder + '/x'); dygcn.load(folder + '/x').update(add=[(3, 4)])\n"
+)
+
+
+def test_fit_update_and_load_never_import_torch():
+    script = "import sys; sys.modules['torch'] = None\n" + WORK + "assert sys.modules['torch'] is None\nprint('fine')"
+    assert run(script) == "fine"
+
+
+def test_the_second_start_compiles_nothing(tmp_path):
+    count = (
+        WORK + "import numba\n"
+        "from numba.core.dispatcher import Dispatcher\n"
+        "import gc\n"
+        "kernels = [f for f in gc.get_objects() if isinstance(f, Dispatcher) and f.py_func.__module__.startswith('dygcn')]\n"
+        "hits = sum(sum(f.stats.cache_hits.values()) for f in kernels)\n"
+        "misses = {f.py_func.__name__: sum(f.stats.cache_misses.values()) for f in kernels if f.stats.cache_misses}\n"
+        "print(hits, sum(misses.values()))\n"
+    )
+    first = run(count, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    second = run(count, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert int(first[1]) > 10
+    assert int(second[1]) == 0
+    assert int(second[0]) > 10

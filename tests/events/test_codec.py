@@ -1,0 +1,142 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dygcn.errors import EventError
+from dygcn.events import id_column, python_ids, read_events, removes_then_adds, take
+
+INTS = {"src": [1, 2], "dst": [2, 9007199254740993], "t": [5, 6], "op": [1, -1], "weight": [0.5, 2.0]}
+TEXT = {"src": ["ann", "bøb"], "dst": ["bøb", "cat"]}
+
+
+def forms(columns):
+    yield "dict of lists", columns
+    yield "dict of arrays", {name: np.array(values) for name, values in columns.items()}
+    yield "arrow", pa.table(columns)
+    yield "arrow slice", pa.concat_tables([pa.table(columns)] * 3).slice(2, 2)
+    yield "record batch", pa.RecordBatch.from_pydict(columns)
+    yield "pandas", pd.DataFrame(columns)
+    yield "pandas with another index", pd.DataFrame(columns, index=[7, 3])
+    yield "polars", pl.DataFrame(columns)
+    yield "tuples", list(zip(*columns.values(), strict=True))
+    yield "generator", iter(list(zip(*columns.values(), strict=True)))
+
+
+@pytest.mark.parametrize(("name", "events"), list(forms(INTS)), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_form_of_integer_events(name, events):
+    batch = read_events(events)
+    assert batch.src.values.tolist() == [1, 2]
+    assert batch.dst.values.tolist() == [2, 9007199254740993]
+    assert batch.t.tolist() == [5, 6]
+    assert batch.op.tolist() == [1, -1]
+    assert batch.weight.tolist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(("name", "events"), list(forms(TEXT)), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_form_of_string_events(name, events):
+    batch = read_events(events)
+    assert python_ids(batch.src).tolist() == ["ann", "bøb"]
+    assert python_ids(batch.dst).tolist() == ["bøb", "cat"]
+    assert batch.t is None
+    assert batch.weight is None
+
+
+def test_categories_and_small_integers_are_read():
+    frame = pd.DataFrame({"src": pd.Categorical(["a", "b"]), "dst": pd.Categorical(["b", "a"])})
+    assert python_ids(read_events(frame).dst).tolist() == ["b", "a"]
+    assert read_events({"src": np.array([1], np.int8), "dst": np.array([2], np.uint16)}).dst.values.tolist() == [2]
+
+
+def test_files(tmp_path):
+    pq.write_table(pa.table({**INTS, "paper": [7, 8]}), tmp_path / "e.parquet")
+    pd.DataFrame(INTS).to_csv(tmp_path / "e.csv", index=False)
+    pd.DataFrame(INTS).to_csv(tmp_path / "e.tsv", index=False, sep="\t")
+    pd.DataFrame(INTS).to_json(tmp_path / "e.ndjson", orient="records", lines=True)
+    for name in ("e.parquet", "e.csv", "e.tsv", "e.ndjson"):
+        for path in (tmp_path / name, str(tmp_path / name)):
+            batch = read_events(path)
+            assert batch.dst.values.tolist() == [2, 9007199254740993], name
+            assert batch.weight.tolist() == [0.5, 2.0]
+
+
+def test_leading_zeros_in_csv_stay(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n007,8\n7,8\n")
+    assert python_ids(read_events(tmp_path / "e.csv").src).tolist() == ["007", "7"]
+
+
+def test_times_and_timestamps():
+    stamps = pd.to_datetime(["2026-01-01", "2026-01-02"]).astype("datetime64[s]")
+    batch = read_events(pd.DataFrame({"src": [1, 2], "dst": [2, 3], "t": stamps}))
+    assert np.diff(batch.t).tolist() == [86400]
+
+
+REJECTED = {
+    "no column 'dst'": {"src": [1]},
+    "one type": {"src": [1], "dst": ["a"]},
+    "row 1: .*weight is nan": {"src": [1, 1], "dst": [2, 3], "weight": [1.0, float("nan")]},
+    "weight is -1": {"src": [1], "dst": [2], "weight": [-1.0]},
+    "weight is 0": {"src": [1], "dst": [2], "weight": [0.0]},
+    "weight is inf": {"src": [1], "dst": [2], "weight": [float("inf")]},
+    "op is 3": {"src": [1], "dst": [2], "op": [3]},
+    "t is nan": {"src": [1], "dst": [2], "t": [float("nan")]},
+    "never through floats": {"src": [1.0], "dst": [2.0]},
+    "float and int": {"src": [1, 2.5], "dst": [2, 3]},
+    "row 0: .*int and str": {"src": ["a", 1], "dst": ["b", "c"]},
+    "NoneType": {"src": [None, "a"], "dst": ["b", "c"]},
+    "bool": {"src": [True], "dst": [False]},
+    "257 bytes": {"src": ["x" * 257], "dst": ["y"]},
+    "not UTF-8": {"src": ["\ud800"], "dst": ["y"]},
+    "outside int64": {"src": [2**63], "dst": [1]},
+    "above 2.63": {"src": np.array([2**63], np.uint64), "dst": np.array([1], np.uint64)},
+    "has 1 rows": {"src": [1, 2], "dst": [1]},
+    "empty cell": pa.table({"src": pa.array([1, None]), "dst": pa.array([1, 2])}),
+    "'weight' has an empty cell": {"src": [1], "dst": [2], "weight": [None]},
+    "is not an event": ["ab", "cd"],
+    "all of one length": [(1, 2), (1, 2, 3)],
+    "cannot read events from int": 7,
+    "cannot tell the format": "events.xlsx",
+    "there is no file": "nowhere.csv",
+    "one dimension": {"src": np.zeros((2, 2), np.int64), "dst": np.zeros((2, 2), np.int64)},
+    "'op' is not numeric|op": {"src": [1], "dst": [2], "op": ["add"]},
+}
+
+
+@pytest.mark.parametrize("reason", sorted(REJECTED))
+def test_bad_events_are_refused_by_name(reason):
+    with pytest.raises(EventError, match=reason):
+        read_events(REJECTED[reason])
+
+
+def test_a_missing_cell_never_turns_an_id_into_a_float():
+    frame = pd.DataFrame({"src": [9007199254740993, None], "dst": [1, 2]})
+    with pytest.raises(EventError):
+        read_events(frame)
+
+
+def test_a_weight_on_a_remove_is_not_looked_at():
+    assert read_events([(1, 2, 0, -1, 0.0)]).op.tolist() == [-1]
+
+
+def test_a_broken_file_is_an_event_error(tmp_path):
+    for name in ("e.parquet", "e.ndjson"):
+        (tmp_path / name).write_bytes(b"\x00\x01 not a table")
+        with pytest.raises(EventError, match="cannot read"):
+            read_events(tmp_path / name)
+
+
+def test_removes_come_first_and_sides_may_be_empty():
+    batch = removes_then_adds([("a", "b")], [("c", "d"), ("e", "f")])
+    assert batch.op.tolist() == [-1, -1, 1]
+    assert python_ids(batch.src).tolist() == ["c", "e", "a"]
+    assert len(removes_then_adds([], [])) == 0
+    assert len(removes_then_adds(None, None)) == 0
+    with pytest.raises(EventError, match="op column"):
+        removes_then_adds(None, {"src": [1], "dst": [2], "op": [1]})
+
+
+def test_take_keeps_strings_whole():
+    column = id_column(["ann", "", "bøb", "cat"])
+    assert python_ids(take(column, np.array([2, 1, 2]))).tolist() == ["bøb", "", "bøb"]

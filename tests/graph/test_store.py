@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from dygcn.errors import CapacityError, EventError
+from dygcn.events import read_events
+from dygcn.graph import Graph
+
+
+def test_counts_of_events_without_effect():
+    graph = Graph("int64")
+    delta = graph.apply(read_events([(1, 2), (2, 1), (3, 3), (4, 4)]))
+    assert (delta.unchanged, delta.missing, delta.loops) == (1, 0, 2)
+    assert len(graph) == 2
+    delta = graph.apply(read_events([(8, 9, 0, -1), (1, 9, 0, -1), (1, 2, 0, -1), (1, 2, 0, -1)]))
+    assert (delta.unchanged, delta.missing, delta.loops) == (0, 3, 0)
+    assert len(delta.left) == 2
+    graph.release(delta.left)
+    assert len(graph.ids) == len(graph) == 0
+
+
+def test_the_touched_set_is_a_set():
+    """A node that gains one edge and loses another is touched, and so are the ends of a no-op."""
+    graph = Graph("int64")
+    graph.apply(read_events([(0, 1), (2, 3)]))
+    delta = graph.apply(read_events([(0, 1, 0, -1), (0, 2, 0, 1), (2, 3, 0, 1)]))
+    named = graph.ids.find(read_events([(0, 1), (2, 3), (1, 1), (3, 3)]).src)
+    assert sorted(delta.touched.tolist()) == sorted(named.tolist())
+
+
+def test_weight_limits_name_the_grid_and_nothing_is_applied():
+    graph = Graph("int64")
+    with pytest.raises(CapacityError, match=r"carries weights from 0\.000976562"):
+        graph.apply(read_events([(1, 2, 0, 1, 1.0), (1, 3, 0, 1, 1e-9)]))
+    assert len(graph.ids) == 0
+    small = Graph("int64", limit=4096)
+    small.apply(read_events([(1, 2), (1, 3)]))
+    with pytest.raises(CapacityError, match="scale the weights down"):
+        small.apply(read_events([(1, 4), (1, 5), (6, 7)]))
+    assert (len(small), len(small.ids), small.edge_count) == (3, 3, 2)
+    assert small.strength[small.ids.find(read_events([(1, 2)]).src)].tolist() == [2048]
+
+
+def test_a_refused_batch_leaves_ghosts_ageing():
+    """Ageing pairs are taken from a queue; a batch that is refused must put them back."""
+    graph = Graph("int64", limit=4096, half_life=1.0)
+    graph.apply(read_events([(1, 2, 0.0)]))
+    graph.apply(read_events([(1, 2, 0.0, -1)]))
+    with pytest.raises(CapacityError):
+        graph.apply(read_events([(1, node, 1.5) for node in range(3, 9)]))
+    weights = []
+    for now in (0.5, 1.5, 2.5, 3.5, 4.5):
+        graph.apply(read_events([]), now=now)
+        weights.append(graph.edges()[2].tolist())
+    assert weights == [[-512], [-256], [-128], [-64], []]
+    assert len(graph) == 0
+
+
+def test_memory_needs_time():
+    graph = Graph("int64", half_life=1.0)
+    with pytest.raises(EventError, match="now="):
+        graph.apply(read_events([(1, 2)]))
+    with pytest.raises(EventError, match="finite"):
+        graph.apply(read_events([(1, 2)]), now=float("nan"))
+    graph.apply(read_events([(1, 2)]), now=3.0)
+    assert graph.clock == 3.0
+
+
+def test_a_flapping_edge_does_not_fill_the_queue():
+    graph = Graph("int64", half_life=1e9)
+    for turn in range(300):
+        rows = [(i, i + 1, float(turn), 1) for i in range(40)] + [(i, i + 1, float(turn), -1) for i in range(40)]
+        graph.apply(read_events(rows))
+    assert graph.memory is not None
+    assert len(graph.memory) == 40
+    assert graph.memory._heap_size[0] < 5000
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_rehearse_changes_nothing(directed):
+    graph = Graph("int64", directed=directed, half_life=2.0)
+    graph.apply(read_events([(1, 2, 0.0, 1), (2, 3, 0.0, 1), (1, 2, 0.0, -1)]))
+    before = [column.tolist() for column in graph.edges()]
+    graph.rehearse(read_events([(5, 6, 9.0, 1), (2, 3, 9.0, -1)]))
+    assert [column.tolist() for column in graph.edges()] == before
+    assert (len(graph), len(graph.ids), graph.clock) == (3, 3, 0.0)
+    graph.apply(read_events([]), now=2.0)
+    assert sorted(graph.edges()[2].tolist()) == [-256, 1024]
+
+
+def test_find_and_rows_in():
+    graph = Graph("string")
+    graph.apply(read_events([("a", "b"), ("b", "c")]))
+    column = read_events([("c", "a"), ("zed", "b")]).src
+    assert graph.find(column).tolist()[1] == -1
+    assert graph.rows_in(column, np.array([0, 1, 2], np.int32)).tolist() == [-1, -1, 0]
