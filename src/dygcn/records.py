@@ -19,7 +19,7 @@ between `graph` and `live` speaks in *nodes*: dense internal ids, int32, recycle
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,10 @@ Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
+Float: TypeAlias = NDArray[np.floating[Any]]
 Bool: TypeAlias = NDArray[np.bool_]
+Integer: TypeAlias = int | np.integer[Any]
+"""A scalar inside a kernel."""
 Nodes: TypeAlias = NDArray[np.int32]
 """Dense internal ids."""
 

@@ -93,7 +93,9 @@ def test_add_then_remove_10000_random_edges(final_edges, by_day):
     random = np.random.default_rng(1)
     there = set(map(tuple, final_edges.tolist()))
     pairs = np.sort(random.integers(0, 9000, (12_000, 2)), axis=1)
-    extra = [pair for pair in dict.fromkeys(map(tuple, pairs.tolist())) if pair not in there and pair[0] != pair[1]]
+    extra = [
+        pair for pair in dict.fromkeys(map(tuple, pairs.tolist())) if pair not in there and pair[0] != pair[1]
+    ]
     extra = extra[:10_000]
     assert len(extra) == 10_000
     for start in range(0, len(extra), 500):

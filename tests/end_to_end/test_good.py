@@ -8,7 +8,7 @@ import pytest
 from dygcn.experiments.link_prediction import judge_links
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from link_prediction import ROWS, read_steps  # noqa: E402
+from link_prediction import ROWS, read_steps
 
 
 def check(data, name):

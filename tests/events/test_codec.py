@@ -25,7 +25,9 @@ def forms(columns):
     yield "generator", iter(list(zip(*columns.values(), strict=True)))
 
 
-@pytest.mark.parametrize(("name", "events"), list(forms(INTS)), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "events"), list(forms(INTS)), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_every_form_of_integer_events(name, events):
     batch = read_events(events)
     assert batch.src.values.tolist() == [1, 2]
@@ -35,7 +37,9 @@ def test_every_form_of_integer_events(name, events):
     assert batch.weight.tolist() == [0.5, 2.0]
 
 
-@pytest.mark.parametrize(("name", "events"), list(forms(TEXT)), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "events"), list(forms(TEXT)), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_every_form_of_string_events(name, events):
     batch = read_events(events)
     assert python_ids(batch.src).tolist() == ["ann", "bøb"]
@@ -47,7 +51,9 @@ def test_every_form_of_string_events(name, events):
 def test_categories_and_small_integers_are_read():
     frame = pd.DataFrame({"src": pd.Categorical(["a", "b"]), "dst": pd.Categorical(["b", "a"])})
     assert python_ids(read_events(frame).dst).tolist() == ["b", "a"]
-    assert read_events({"src": np.array([1], np.int8), "dst": np.array([2], np.uint16)}).dst.values.tolist() == [2]
+    assert read_events(
+        {"src": np.array([1], np.int8), "dst": np.array([2], np.uint16)}
+    ).dst.values.tolist() == [2]
 
 
 def test_files(tmp_path):

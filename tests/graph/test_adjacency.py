@@ -56,7 +56,7 @@ def test_churn_does_not_grow_the_pool():
     arcs.make_room(300)
     random = np.random.default_rng(0)
     sizes = []
-    for turn in range(60):
+    for _turn in range(60):
         pairs = np.unique(random.integers(0, 300, (4000, 2)), axis=0)
         rows = [(int(a), int(b), 1) for a, b in pairs]
         write(arcs, rows)

@@ -68,7 +68,9 @@ def test_memory_needs_time():
 def test_a_flapping_edge_does_not_fill_the_queue():
     graph = Graph("int64", half_life=1e9)
     for turn in range(300):
-        rows = [(i, i + 1, float(turn), 1) for i in range(40)] + [(i, i + 1, float(turn), -1) for i in range(40)]
+        rows = [(i, i + 1, float(turn), 1) for i in range(40)] + [
+            (i, i + 1, float(turn), -1) for i in range(40)
+        ]
         graph.apply(read_events(rows))
     assert graph.memory is not None
     assert len(graph.memory) == 40

@@ -10,7 +10,9 @@ from dygcn.training import starting_matrices
 
 
 def start(orders=2, width=64, dim=32, **settings):
-    return dygcn.start(Model(starting_matrices(width, dim, orders, 0), "int64", "hashed", np.ones(width), **settings))
+    return dygcn.start(
+        Model(starting_matrices(width, dim, orders, 0), "int64", "hashed", np.ones(width), **settings)
+    )
 
 
 def test_exact_twins_share_all_messages_and_differ_by_order_0():
@@ -28,7 +30,12 @@ def test_bipartite_graph_with_one_order_needs_order_0():
     """h_1 of the two sides averages different nodes: without order 0 a link scores at chance."""
     random = np.random.default_rng(0)
     groups = random.integers(0, 8, 240)
-    edges = [(a, b) for a in range(120) for b in range(120, 240) if groups[a] == groups[b] and random.random() < 0.5]
+    edges = [
+        (a, b)
+        for a in range(120)
+        for b in range(120, 240)
+        if groups[a] == groups[b] and random.random() < 0.5
+    ]
     live = start(1)
     live.update(add=edges)
     array = np.array(edges)

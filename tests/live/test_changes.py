@@ -10,7 +10,9 @@ from dygcn.training import starting_matrices
 
 
 def start(orders=2, width=32, dim=8, kind="int64", **settings):
-    return dygcn.start(Model(starting_matrices(width, dim, orders, 0), kind, "hashed", np.ones(width), **settings))
+    return dygcn.start(
+        Model(starting_matrices(width, dim, orders, 0), kind, "hashed", np.ones(width), **settings)
+    )
 
 
 def messages(live):
@@ -18,7 +20,8 @@ def messages(live):
     nodes = state.graph.nodes()
     rows = [state.rule.messages(state.graph, nodes, k) for k in range(live.model.orders + 1)]
     return {
-        node: [(has[i], message[i].tobytes()) for message, has in rows] for i, node in enumerate(live.ids().tolist())
+        node: [(has[i], message[i].tobytes()) for message, has in rows]
+        for i, node in enumerate(live.ids().tolist())
     }
 
 
@@ -137,7 +140,9 @@ def test_nearest_and_score():
     expected = sorted(((-float(z[4] @ row), node) for node, row in zip(ids, z, strict=True) if node != me))
     found = live.nearest(me, k=7)
     assert [node for node, _ in found] == [node for _, node in expected[:7]]
-    np.testing.assert_allclose([score for _, score in found], [-score for score, _ in expected[:7]], atol=1e-6)
+    np.testing.assert_allclose(
+        [score for _, score in found], [-score for score, _ in expected[:7]], atol=1e-6
+    )
     assert found[0][1] == live.score(me, found[0][0])
     assert {node for node, _ in live.nearest(me, k=99, among=ids[:6])} == set(ids[:6]) - {me}
     live.update(remove=[(me, found[0][0])])

@@ -36,7 +36,9 @@ BAD = st.sampled_from(
 class EventRules(RuleBasedStateMachine):
     half_life: float | None = None
 
-    @initialize(directed=st.booleans(), orders=st.integers(1, 3), strings=st.booleans(), seed=st.integers(0, 9))
+    @initialize(
+        directed=st.booleans(), orders=st.integers(1, 3), strings=st.booleans(), seed=st.integers(0, 9)
+    )
     def begin(self, directed, orders, strings, seed):
         random = np.random.default_rng(seed)
         weights = tuple(random.standard_normal((24, 6)).astype(np.float32) / 5 for _ in range(orders + 1))
@@ -67,7 +69,10 @@ class EventRules(RuleBasedStateMachine):
         self.oracle.apply([self.event(*event) for event in events])
         self.held.append((change, python_ids(self.live.names(change._nodes)).tolist()))
 
-    @rule(add=st.lists(st.tuples(NODES, NODES), max_size=6), remove=st.lists(st.tuples(NODES, NODES), max_size=6))
+    @rule(
+        add=st.lists(st.tuples(NODES, NODES), max_size=6),
+        remove=st.lists(st.tuples(NODES, NODES), max_size=6),
+    )
     def add_and_remove(self, add, remove):
         adds = [(self.named(a), self.named(b)) for a, b in add]
         removes = [(self.named(a), self.named(b)) for a, b in remove]
@@ -120,7 +125,9 @@ class EventRules(RuleBasedStateMachine):
 
     def check_change(self, change, before):
         after = self.rows()
-        moved = {node for node, row in after.items() if node not in before or not np.array_equal(before[node], row)}
+        moved = {
+            node for node, row in after.items() if node not in before or not np.array_equal(before[node], row)
+        }
         assert moved <= set(change.ids.tolist()), "a vector moved and was not told"
         assert set(change.ids.tolist()) <= set(after)
         assert set(change.left.tolist()) == set(before) - set(after)
@@ -136,7 +143,8 @@ class EventRules(RuleBasedStateMachine):
         names = [python_ids(graph.ids.names(end)).tolist() for end in (a, b)]
         scaled = np.abs(weight) * graph.grid
         found = {
-            (x, y) if graph.directed or x < y else (y, x): w for x, y, w in zip(*names, scaled.tolist(), strict=True)
+            (x, y) if graph.directed or x < y else (y, x): w
+            for x, y, w in zip(*names, scaled.tolist(), strict=True)
         }
         assert found == self.oracle.weights()
         assert set(self.live.ids().tolist()) == self.oracle.nodes()
@@ -161,7 +169,9 @@ class EventRulesWithMemory(EventRules):
     half_life = 2.5
 
 
-QUICK = settings(max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 LONG = settings(QUICK, max_examples=300, stateful_step_count=50)  # 15,000 steps
 
 

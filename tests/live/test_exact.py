@@ -21,7 +21,9 @@ def fresh(orders: int, directed: bool, seed: int, half_life: float | None = None
 def check(live: dygcn.LiveEmbedding, oracle: GraphOracle) -> None:
     assert set(live.ids().tolist()) == oracle.nodes()
     assert live.edge_count == len(oracle.edges)
-    np.testing.assert_allclose(live.vectors(live.ids()), twin_vectors(live, oracle.weights()), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(
+        live.vectors(live.ids()), twin_vectors(live, oracle.weights()), atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize("orders", [1, 2, 3, 4])

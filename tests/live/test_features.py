@@ -6,12 +6,16 @@ import pytest
 import dygcn
 from dygcn.errors import FeatureError
 from dygcn.testing import GraphOracle, dense_messages, dense_vectors, random_events
+from dygcn.training import Recipe
 
+QUICK = Recipe(rounds=20)
 EVENTS = [(a, b) for a in range(12) for b in range(a + 1, 12) if (a * 7 + b) % 3 == 0]
 
 
 def table(nodes, width=5, seed=0):
-    return list(nodes), np.random.default_rng(seed).normal(size=(len(list(nodes)), width)).astype(np.float32) * 3
+    return list(nodes), np.random.default_rng(seed).normal(size=(len(list(nodes)), width)).astype(
+        np.float32
+    ) * 3
 
 
 def twin(live, oracle, known):
@@ -35,7 +39,7 @@ def test_given_features_with_gaps_equal_the_dense_twin(orders):
     """The mean is over the neighbours that have a message; a newcomer without features halves nobody."""
     ids, values = table(range(0, 40, 2))
     events = random_events("sparse", 2, nodes=40)
-    live = dygcn.fit(events[:40], dim=6, orders=orders, features=(ids, values))
+    live = dygcn.fit(events[:40], dim=6, orders=orders, features=(ids, values), recipe=QUICK)
     oracle = GraphOracle(grid=live.model.grid)
     oracle.apply(sorted(events[:40], key=lambda event: event[2]))
     known = dict(zip(ids, values, strict=True))
@@ -131,7 +135,8 @@ def test_hashed_features_follow_from_the_id():
     np.testing.assert_array_equal(one.features(["ann", "bob"]), two.features(["ann", "bob"]))
     other = dygcn.fit([("ann", "bob")], dim=4, seed=1)
     assert not np.array_equal(one.features(["ann"]), other.features(["ann"]))
-    x = dygcn.fit([(i, i + 1) for i in range(2000)], dim=4).features(range(2000))
+    long = [(i, i + 1) for i in range(2000)]
+    x = dygcn.fit(long, dim=4, recipe=Recipe(rounds=1)).features(range(2000))
     assert set(np.unique(x)) == {-1.0, 1.0}
     assert abs(x.mean()) < 0.01
     assert np.abs(np.corrcoef(x[:64]) - np.eye(64)).max() < 0.3
@@ -140,8 +145,8 @@ def test_hashed_features_follow_from_the_id():
 class TestEmbedding:
     """Keep the embedding that I already own fresh."""
 
-    ids = [f"n{i}" for i in range(12)]
-    events = [(f"n{a}", f"n{b}") for a, b in EVENTS]
+    ids = tuple(f"n{i}" for i in range(12))
+    events = tuple((f"n{a}", f"n{b}") for a, b in EVENTS)
 
     @pytest.fixture
     def live(self):

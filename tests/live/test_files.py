@@ -295,4 +295,3 @@ def test_hostile_folders_cost_little_memory(saved, tmp_path):
     run = subprocess.run([sys.executable, "-c", script, str(saved), *copies], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) < 256 << 10
-

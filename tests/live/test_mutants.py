@@ -10,6 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from dygcn.graph import Graph, Memory
 from dygcn.live import LiveEmbedding
 from dygcn.propagation import ExactRule, kernels
+from tests.live.test_changes import test_ids_of_an_old_change_survive_recycling_without_having_been_read
 from tests.live.test_event_rules import EventRules, EventRulesWithMemory
 
 HUNT = settings(
@@ -104,11 +105,16 @@ MUTANTS = [
     (old_messages_are_taken_too_late, EventRules),
     (last_order_is_not_reported, EventRules),
     (nodes_are_never_recycled, EventRules),
-    (changes_look_up_their_ids_too_late, EventRules),
     (weights_are_not_checked, EventRules),
     (ghosts_never_age, EventRulesWithMemory),
     (removed_nodes_leave_ghosts, EventRulesWithMemory),
 ]
+
+
+def test_ids_that_are_looked_up_too_late_are_caught(monkeypatch):
+    changes_look_up_their_ids_too_late(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_ids_of_an_old_change_survive_recycling_without_having_been_read()
 
 
 @pytest.mark.parametrize(("mutant", "machine"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))

@@ -33,7 +33,11 @@ def test_gradient_of_the_loss_by_finite_differences():
 def blocks(seed=0, groups=6, size=15, noise=60):
     random = np.random.default_rng(seed)
     pairs = [
-        (g * size + a, g * size + b) for g in range(groups) for a in range(size) for b in range(a) if random.random() < 0.4
+        (g * size + a, g * size + b)
+        for g in range(groups)
+        for a in range(size)
+        for b in range(a)
+        if random.random() < 0.4
     ]
     pairs += [tuple(pair) for pair in random.integers(0, groups * size, (noise, 2)).tolist()]
     random.shuffle(pairs)

@@ -33,7 +33,11 @@ def command(folder: str, events: str, now: float | None, as_json: bool) -> None:
             stop = min(start + _BATCH, len(batch))
             change = live.update(rows_of(batch, np.arange(start, stop)), now=now)
             moved.update(change.ids.tolist())
-            unchanged, missing, loops = unchanged + change.unchanged, missing + change.missing, loops + change.loops
+            unchanged, missing, loops = (
+                unchanged + change.unchanged,
+                missing + change.missing,
+                loops + change.loops,
+            )
             notify(stop, len(batch), "applying events")
         notify(0, 1, "saving")
         live.save(folder)

@@ -13,7 +13,9 @@ from dygcn.live import load
 @click.command("vector")
 @folder_argument
 @click.argument("ids", nargs=-1)
-@click.option("--out", type=click.Path(), metavar="FILE", help="Write Parquet (id, vector); all nodes if no ID.")
+@click.option(
+    "--out", type=click.Path(), metavar="FILE", help="Write Parquet (id, vector); all nodes if no ID."
+)
 @json_option
 def command(folder: str, ids: tuple[str, ...], out: str | None, as_json: bool) -> None:
     """Print the vectors of IDS, or write vectors to a Parquet file."""

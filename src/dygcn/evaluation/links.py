@@ -1,4 +1,4 @@
-"""Link prediction: do vectors at t tell the edges at t + 1 from pairs that are not linked?"""
+"""Link prediction: whether vectors at t tell the edges at t + 1 from pairs that are not linked."""
 
 from __future__ import annotations
 

@@ -4,4 +4,14 @@ from dygcn.events.codec import read_events, read_pairs, removes_then_adds
 from dygcn.events.columns import id_column, join_ids, python_ids, take
 from dygcn.events.windows import cut_steps, sort_by_time
 
-__all__ = ["cut_steps", "id_column", "join_ids", "python_ids", "read_events", "read_pairs", "removes_then_adds", "sort_by_time", "take"]
+__all__ = [
+    "cut_steps",
+    "id_column",
+    "join_ids",
+    "python_ids",
+    "read_events",
+    "read_pairs",
+    "removes_then_adds",
+    "sort_by_time",
+    "take",
+]

@@ -66,7 +66,9 @@ def read_pairs(pairs: object, op: int) -> EventBatch:
     """
     columns = _columns(pairs)
     if columns.get("op") is not None:
-        raise EventError("add= and remove= say the operation; pass a table with an op column as update(events)")
+        raise EventError(
+            "add= and remove= say the operation; pass a table with an op column as update(events)"
+        )
     columns["op"] = np.full(_length(columns["src"]), op, np.int8)
     return _assemble(columns)
 
@@ -125,7 +127,9 @@ def _named(columns: dict[str, Any]) -> dict[str, Any]:
     for name in ("src", "dst"):
         if columns.get(name) is None:
             known = ", ".join(columns) or "none"
-            raise EventError(f"there is no column {name!r} (columns: {known}); name the ends of an edge src and dst")
+            raise EventError(
+                f"there is no column {name!r} (columns: {known}); name the ends of an edge src and dst"
+            )
     return columns
 
 
@@ -134,10 +138,14 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     if not listed:
         return {"src": [], "dst": []}
     for row, item in enumerate(listed):
-        if type(item) not in _ROWS and (isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray)):
+        if type(item) not in _ROWS and (
+            isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray)
+        ):
             raise EventError(f"{item!r} is not an event; {_ACCEPTED}", row)
         if len(item) != len(listed[0]) or not 2 <= len(item) <= 5:
-            raise EventError(f"an event is (src, dst[, t[, op[, weight]]]), all of one length, not {item!r}", row)
+            raise EventError(
+                f"an event is (src, dst[, t[, op[, weight]]]), all of one length, not {item!r}", row
+            )
     return dict(zip(COLUMNS, map(list, zip(*listed, strict=True)), strict=False))
 
 

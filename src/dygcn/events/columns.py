@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dygcn.errors import EventError
 from dygcn.records import Float64, IdColumn, Int8, Int64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_ID_BYTES = 256
 _IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
@@ -74,7 +77,8 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
         except OverflowError:
             raise EventError(f"column {name!r} holds an id outside int64; {_IDS_ALLOWED}") from None
     found = " and ".join(sorted(kind.__name__ for kind in types))
-    odd = next(i for i, value in enumerate(values) if type(value) not in (integers or {str, np.str_}))
+    usual: set[Any] = set(integers) or {str, np.str_}
+    odd = next(i for i, value in enumerate(values) if type(value) not in usual)
     row = odd if len(types) > 1 else None
     raise EventError(f"column {name!r} holds {found}; {_IDS_ALLOWED}, never through floats", row)
 
@@ -141,7 +145,7 @@ def python_ids(column: IdColumn) -> NDArray[Any]:
     text = column.data.tobytes()
     bounds = column.values.tolist()
     result = np.empty(len(column), object)
-    result[:] = [text[a:b].decode("utf-8") for a, b in zip(bounds, bounds[1:], strict=False)]
+    result[:] = [text[a:b].decode("utf-8") for a, b in itertools.pairwise(bounds)]
     return result
 
 
@@ -183,7 +187,8 @@ def numbers(values: object, name: str) -> Float64:
         array = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         raise EventError(f"column {name!r} holds {array.type}; numbers are expected")
-    return array.to_numpy(zero_copy_only=False).astype(np.float64)
+    result: Float64 = array.to_numpy(zero_copy_only=False).astype(np.float64)
+    return result
 
 
 def operations(values: object) -> Int8:
@@ -202,7 +207,9 @@ def weights(values: object, op: Int8) -> Float64:
     bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
     if bad.any():
         row = int(bad.argmax())
-        raise EventError(f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)", row)
+        raise EventError(
+            f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)", row
+        )
     return found
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.errors import OptionError
 from dygcn.events.columns import take
 from dygcn.records import EventBatch, Int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MANY_TIMES = 200
 DEFAULT_PARTS = 40

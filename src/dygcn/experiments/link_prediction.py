@@ -49,7 +49,7 @@ class Steps:
 
 
 def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: int) -> Steps:
-    """Steps of snapshot data: snapshot `first` is step 0, whatever came before it is forgotten."""
+    """Number snapshot data: snapshot `first` is step 0, whatever came before it is forgotten."""
     kept = t <= last
     src, dst, t, op = src[kept], dst[kept], t[kept], op[kept]
     begun = t <= first
@@ -64,7 +64,7 @@ def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: 
 
 
 def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4) -> Steps:
-    """Steps of a stream: the first 40 % of the events, then so many parts with equally many events."""
+    """Number a stream: the first 40 % of the events, then so many parts with equally many events."""
     order = np.argsort(t, kind="stable")
     begun = int(len(order) * start)
     parts = np.linspace(begun, len(order), count + 1).round().astype(np.int64)
@@ -97,7 +97,11 @@ def judge_links(steps: Steps, seed: int = 0, **options: Any) -> dict[str, Any]:
     graph.apply(known.src, known.dst, known.op)
     scores: dict[str, list[float]] = {"learned": [], "fixed": [], "stale": []}
     for step in range(half, steps.last):
-        rows = {"learned": _by_number(live, model, nodes), "fixed": _by_number(live, plain, nodes), "stale": frozen}
+        rows = {
+            "learned": _by_number(live, model, nodes),
+            "fixed": _by_number(live, plain, nodes),
+            "stale": frozen,
+        }
         coming = steps.part(step + 1, step + 1)
         edges = graph.apply(coming.src, coming.dst, coming.op)
         for name, vectors in rows.items():

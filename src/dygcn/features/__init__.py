@@ -5,4 +5,13 @@ from dygcn.features.grid import GRID_BITS, Features, column_scales, to_grid
 from dygcn.features.hashed import Hashed
 from dygcn.features.tables import Embedding, read_features
 
-__all__ = ["GRID_BITS", "Embedding", "Features", "Given", "Hashed", "column_scales", "read_features", "to_grid"]
+__all__ = [
+    "GRID_BITS",
+    "Embedding",
+    "Features",
+    "Given",
+    "Hashed",
+    "column_scales",
+    "read_features",
+    "to_grid",
+]

@@ -56,6 +56,6 @@ def to_grid(values: Float32, scales: Float64) -> Int32:
         row, column = np.argwhere(np.abs(on_grid) > top)[0]
         raise FeatureError(
             f"feature {values[row, column]:g} in column {column} of row {row} is beyond "
-            f"{scales[column] * 2**HEADROOM_BITS:g}, 16 times the scale that was fitted; scale it down or fit again"
+            f"{scales[column] * 2**HEADROOM_BITS:g}, 16 times the fitted scale; scale it down or fit again"
         )
     return on_grid.astype(np.int32)

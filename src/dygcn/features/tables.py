@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,9 @@ import pyarrow as pa
 from dygcn.errors import EventError, FeatureError
 from dygcn.events import id_column
 from dygcn.events.files import read_table
-from dygcn.records import Float32, IdColumn
+
+if TYPE_CHECKING:
+    from dygcn.records import Float32, IdColumn
 
 _ACCEPTED = (
     "features are (ids, values), a dict of id to vector, or a table with a column id and either "
@@ -91,7 +93,9 @@ def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
     except (EventError, ValueError, TypeError) as error:
         raise FeatureError(f"{error}; {_ACCEPTED}") from None
     if matrix.ndim != 2 or len(matrix) != len(column) or matrix.shape[1] == 0:
-        raise FeatureError(f"{len(column)} ids need values of shape ({len(column)}, width), not {matrix.shape}")
+        raise FeatureError(
+            f"{len(column)} ids need values of shape ({len(column)}, width), not {matrix.shape}"
+        )
     if not np.isfinite(matrix).all():
         raise FeatureError("features hold NaN or infinite values; allowed are finite numbers")
     return column, matrix

@@ -188,7 +188,9 @@ def write(
 
 
 @kernel
-def list_arcs(nodes: Nodes, start: Int64, count: Int32, others: Int32, weights: Int32) -> tuple[Int32, Int32, Int32]:
+def list_arcs(
+    nodes: Nodes, start: Int64, count: Int32, others: Int32, weights: Int32
+) -> tuple[Int32, Int32, Int32]:
     """Return all arcs of the given nodes as (node, other, stored weight)."""
     total = 0
     for node in nodes:

@@ -112,9 +112,7 @@ def settle(
 
 
 @kernel
-def strengths_after(
-    nodes: Nodes, old: Int32, new: Int32, strength: Int64, change: Int64, limit: int
-) -> int:
+def strengths_after(nodes: Nodes, old: Int32, new: Int32, strength: Int64, change: Int64, limit: int) -> int:
     """Return the first row whose node would carry too much weight, or -1. `change` stays zero."""
     for i in range(len(nodes)):
         change[nodes[i]] += np.int64(abs(new[i])) - np.int64(abs(old[i]))

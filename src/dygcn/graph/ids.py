@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dygcn.errors import EventError
-from dygcn.graph import ids_kernels as loops
 from dygcn.events.keys import keys_of_ints, keys_of_strings
-from dygcn.records import IdColumn, Nodes, UInt64
+from dygcn.graph import ids_kernels as loops
+from dygcn.records import IdColumn, Int64, Nodes, UInt64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +130,11 @@ class IdMap:
     def _keys_of(self, column: IdColumn) -> UInt64:
         if column.kind != self.kind:
             raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
-        return keys_of_ints(column.values) if column.data is None else keys_of_strings(column.values, column.data)
+        return (
+            keys_of_ints(column.values)
+            if column.data is None
+            else keys_of_strings(column.values, column.data)
+        )
 
     def _make_room(self, new: int, new_bytes: int) -> None:
         size = self.high + new
@@ -184,4 +188,5 @@ class IdMap:
         binary = pa.Array.from_buffers(
             pa.large_binary(), len(nodes), [None, pa.py_buffer(names.values), pa.py_buffer(names.data)]
         )
-        return nodes[pc.sort_indices(binary).to_numpy()]
+        order: Int64 = pc.sort_indices(binary).to_numpy()
+        return nodes[order]

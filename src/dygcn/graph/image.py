@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.errors import DamagedFolder
-from dygcn.graph.store import Graph
-from dygcn.records import Bool, Float64, IdColumn, Int32, Int64, Nodes
+
+if TYPE_CHECKING:
+    from dygcn.graph.store import Graph
+    from dygcn.records import Bool, Float64, IdColumn, Int32, Int64, Nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dygcn.graph.ids import grown
 from dygcn.graph.pairs import PairTable, pair_drop, pair_find, pair_key, pair_put
 
 if TYPE_CHECKING:
-    from dygcn.records import Float64, Int32, Int64, Nodes
+    from dygcn.records import Float64, Int32, Int64, Integer, Nodes
 
 DEEPEST = 4  # 2^-4 is the last factor that is not below 0.05
 
@@ -38,7 +38,7 @@ def _due(t: float, clock: float, half_life: float) -> float:
 
 
 @kernel
-def _heap_push(times: Float64, keys: Int64, size: int, t: float, key: int) -> None:
+def _heap_push(times: Float64, keys: Int64, size: Integer, t: float, key: Integer) -> None:
     at = size
     while at > 0:
         parent = (at - 1) >> 1
@@ -52,8 +52,8 @@ def _heap_push(times: Float64, keys: Int64, size: int, t: float, key: int) -> No
 
 
 @kernel
-def _heap_pop(times: Float64, keys: Int64, size: int) -> int:
-    key = keys[0]
+def _heap_pop(times: Float64, keys: Int64, size: Integer) -> Integer:
+    key: Integer = keys[0]
     last = size - 1
     t, moved = times[last], keys[last]
     at = 0
@@ -223,4 +223,6 @@ class Memory:
         """Leave out of the queue what is no ghost any more; else an edge that flaps would fill it."""
         known = self._table.keys >= 0
         keys, times = self._table.keys[known], self._times[self._table.slots[known]]
-        self._heap_size[0] = _fill_heap(keys, times, self.clock, self.half_life, self._heap_times, self._heap_keys)
+        self._heap_size[0] = _fill_heap(
+            keys, times, self.clock, self.half_life, self._heap_times, self._heap_keys
+        )

@@ -10,24 +10,24 @@ from dygcn._jit import inlined, kernel
 from dygcn.events.keys import mix
 
 if TYPE_CHECKING:
-    from dygcn.records import Int32, Int64
+    from dygcn.records import Int32, Int64, Integer
 
 EMPTY = -1
 
 
 @inlined
-def pair_key(a: int, b: int) -> int:
+def pair_key(a: Integer, b: Integer) -> Integer:
     """Pack two nodes into one int64."""
     return (np.int64(a) << np.int64(32)) | np.int64(b)
 
 
 @inlined
-def _home(key: int, mask: int) -> int:
+def _home(key: Integer, mask: int) -> int:
     return int(np.int64(mix(np.uint64(key))) & mask)
 
 
 @kernel
-def pair_find(keys: Int64, key: int) -> int:
+def pair_find(keys: Int64, key: Integer) -> int:
     """Return where the key stands in the table, or -1."""
     mask = len(keys) - 1
     at = _home(key, mask)
@@ -39,7 +39,7 @@ def pair_find(keys: Int64, key: int) -> int:
 
 
 @kernel
-def pair_put(keys: Int64, slots: Int32, used: Int64, key: int, slot: int) -> None:
+def pair_put(keys: Int64, slots: Int32, used: Int64, key: Integer, slot: Integer) -> None:
     """Set the slot of a key; the table must have room."""
     mask = len(keys) - 1
     at = _home(key, mask)
@@ -52,7 +52,7 @@ def pair_put(keys: Int64, slots: Int32, used: Int64, key: int, slot: int) -> Non
 
 
 @kernel
-def pair_drop(keys: Int64, slots: Int32, used: Int64, key: int) -> None:
+def pair_drop(keys: Int64, slots: Int32, used: Int64, key: Integer) -> None:
     """Remove a key, if it is there, shifting its followers back."""
     at = pair_find(keys, key)
     if at < 0:

@@ -7,7 +7,16 @@ import numpy as np
 from dygcn.errors import CapacityError, EventError
 from dygcn.events import take
 from dygcn.graph.adjacency import Adjacency
-from dygcn.graph.delta import AGE, NetEffect, PairEvents, census, distinct, group_pairs, settle, strengths_after
+from dygcn.graph.delta import (
+    AGE,
+    NetEffect,
+    PairEvents,
+    census,
+    distinct,
+    group_pairs,
+    settle,
+    strengths_after,
+)
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import Memory
 from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
@@ -276,7 +285,16 @@ class Graph:
         ends = np.concatenate((effect.a, effect.b))
         came, went = self._census(np.concatenate((named, ends)))
         return GraphDelta(
-            receiver, sender, old, new, distinct(ends, self._seen), came, went, effect.unchanged, effect.missing + missing, loops
+            receiver,
+            sender,
+            old,
+            new,
+            distinct(ends, self._seen),
+            came,
+            went,
+            effect.unchanged,
+            effect.missing + missing,
+            loops,
         )
 
     def _moved_arcs(self, a: Nodes, b: Nodes, old: Int32, new: Int32) -> tuple[Nodes, Nodes, Int32, Int32]:

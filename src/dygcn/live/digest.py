@@ -29,5 +29,5 @@ def digest_of(state: State) -> str:
     if state.graph.memory is not None:
         whole.update(np.array([-np.inf if graph.clock is None else graph.clock]).tobytes())
     for block in state.rule.state_bytes(state.graph, nodes):
-        whole.update(block)
+        whole.update(block.tobytes())
     return whole.hexdigest()

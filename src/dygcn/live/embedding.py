@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
 from dygcn.events import id_column, python_ids, read_events, removes_then_adds
@@ -20,6 +17,12 @@ from dygcn.live.files import load_state, save_state
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.models import Model, Outcome, State, cosines, norms, read_vectors
 from dygcn.records import Float32, IdColumn, Nodes
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
 
 
 class LiveEmbedding:
@@ -86,7 +89,9 @@ class LiveEmbedding:
             )
         column, matrix = read_features((ids, values))
         if matrix.shape[1] != self.model.width:
-            raise FeatureError(f"values have {matrix.shape[1]} columns; this model has width {self.model.width}")
+            raise FeatureError(
+                f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
+            )
         self._settle_latest()
         return self._changed(self._state.set_features(column, matrix))
 
@@ -122,7 +127,8 @@ class LiveEmbedding:
 
     def vector(self, node: int | str) -> Float32:
         """Return the vector of one node, (dim,). An unknown id is a KeyError."""
-        return self.vectors([node])[0]
+        row: Float32 = self.vectors([node])[0]
+        return row
 
     def __getitem__(self, node: int | str) -> Float32:
         return self.vector(node)
@@ -263,12 +269,11 @@ class LiveEmbedding:
     def _find(self, ids: object) -> Nodes:
         if isinstance(ids, str):
             raise OptionError(f"{ids!r} is one id; pass a list of ids, or use vector()")
-        listed = ids if isinstance(ids, np.ndarray | IdColumn) or hasattr(ids, "__arrow_c_stream__") else list(ids)  # type: ignore[call-overload]
         try:
-            column = id_column(listed)
+            column = id_column(ids)
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
-        except EventError:
-            raise UnknownNode(listed[0] if isinstance(listed, list) else listed) from None
+        except EventError:  # an id of a type that this graph does not have cannot be in it
+            raise UnknownNode(ids[0] if isinstance(ids, list) and len(ids) == 1 else ids) from None
         if len(nodes) and nodes.min() < 0:
             raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
         return nodes

@@ -76,7 +76,9 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
     state = State.from_image(model, image)
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):
-        raise DamagedFolder(f"{path} contradicts itself: the manifest counts other nodes or edges than it holds")
+        raise DamagedFolder(
+            f"{path} contradicts itself: the manifest counts other nodes or edges than it holds"
+        )
     return state, settings.version
 
 
@@ -121,7 +123,12 @@ def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
         return IdColumn(values)
     data = _take(tensors, f"{name}_utf8", np.uint8)
     lengths = np.diff(values)
-    if len(values) == 0 or values[0] != 0 or values[-1] != len(data) or ((lengths < 0) | (lengths > 256)).any():
+    if (
+        len(values) == 0
+        or values[0] != 0
+        or values[-1] != len(data)
+        or ((lengths < 0) | (lengths > 256)).any()
+    ):
         raise ValueError("ids whose offsets do not fit")
     text = data.tobytes()
     text.decode("utf-8")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +13,13 @@ from dygcn.features import Embedding, column_scales, read_features
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.models import Baseline, Model, State, read_inputs
 from dygcn.models.model import RULES
-from dygcn.records import EventBatch, Float32, IdColumn
 from dygcn.training import Recipe, collect_samples, fit_matrices, starting_matrices
-from dygcn.training.samples import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.records import EventBatch, Float32, IdColumn
+    from dygcn.training.samples import Progress
 
 GREATEST_ORDERS = 16
 
@@ -101,7 +104,11 @@ def fit(
 def _check_options(dim: int, orders: int, rule: str, memory: float | None, width: int) -> None:
     if rule not in RULES:
         raise OptionError(f"rule is {rule!r}; known: {', '.join(RULES)}")
-    for name, value, most in (("dim", dim, 1 << 14), ("orders", orders, GREATEST_ORDERS), ("width", width, 1 << 14)):
+    for name, value, most in (
+        ("dim", dim, 1 << 14),
+        ("orders", orders, GREATEST_ORDERS),
+        ("width", width, 1 << 14),
+    ):
         if not isinstance(value, int | np.integer) or not 1 <= value <= most:
             raise OptionError(f"{name} is {value!r}; allowed is a whole number from 1 to {most}")
     if memory is not None and not (np.isfinite(memory) and memory > 0):
@@ -132,7 +139,9 @@ def _new_model(
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features)
     if len(ids) and ids.kind != batch.src.kind:
-        raise FeatureError(f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph")
+        raise FeatureError(
+            f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"
+        )
     columns = values.shape[1]
     if isinstance(features, Embedding):
         eye = np.eye(columns, dtype=np.float32)

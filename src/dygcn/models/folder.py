@@ -83,7 +83,9 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def read_folder(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Tensors]]:
+def read_folder(
+    path: str | os.PathLike[str], names: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Tensors]]:
     """Read a folder, checking every byte of it before use.
 
     Raises
@@ -101,7 +103,9 @@ def read_folder(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[d
     for name in names:
         entry = manifest.files[name]
         if _describe(folder / name, entry.bytes) != entry:
-            raise DamagedFolder(f"{folder / name} is not what was saved (its checksum differs); restore a copy")
+            raise DamagedFolder(
+                f"{folder / name} is not what was saved (its checksum differs); restore a copy"
+            )
         try:
             tensors[name] = load_file(folder / name)
         except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -121,7 +125,9 @@ def _read_manifest(folder: Path) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
     if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
-        raise UnsupportedFolder(f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}")
+        raise UnsupportedFolder(
+            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
+        )
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):
         raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")

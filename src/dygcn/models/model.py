@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.features import Features, Given, Hashed
 from dygcn.graph import Graph
 from dygcn.propagation import ExactRule, Rule
-from dygcn.records import Float32, Float64, IdColumn
+
+if TYPE_CHECKING:
+    from dygcn.records import Float32, Float64, IdColumn
 
 RULES = ("exact",)
 FEATURES = ("hashed", "given", "embedding")
@@ -82,9 +85,7 @@ class Model:
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""
         limit = 1 << (62 - self.new_features().message_bits)
-        return Graph(
-            self.kind, directed=self.directed, grid=self.grid, limit=limit, half_life=self.half_life
-        )
+        return Graph(self.kind, directed=self.directed, grid=self.grid, limit=limit, half_life=self.half_life)
 
     def new_rule(self) -> Rule:
         """Return the state of an empty graph."""

@@ -25,7 +25,7 @@ _TILE = 4
 
 @kernel
 def _unit_rows(rows: Int32, steps: Float64, floor: float) -> Float32:
-    """h / max(|h|, floor): a bare h / |h| would jump at zero."""
+    """H / max(|h|, floor): a bare h / |h| would jump at zero."""
     out = np.empty(rows.shape, np.float32)
     for i in range(len(rows)):
         square = 0.0
@@ -86,9 +86,7 @@ def _read_unit(model: Model, rule: Rule, graph: Graph, nodes: Nodes, out: Float3
         _project(read_inputs(model, rule, graph, nodes, k, unit=True), matrix, out)
 
 
-def _read_fresh(
-    model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32
-) -> None:
+def _read_fresh(model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32) -> None:
     """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
 
     A node that was not in the embedding has no t0. It stands where its own features stand if it was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from dygcn.events import id_column, python_ids, take
 from dygcn.events.windows import rows_of
 from dygcn.features import to_grid
 from dygcn.graph.image import GraphImage, build_graph, take_image
-from dygcn.models.model import Model
 from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int8, Int32, Moved, Nodes
+
+if TYPE_CHECKING:
+    from dygcn.models.model import Model
 
 LARGEST_BATCH = 1 << 17  # beyond this a batch is cut; the exact rule does not notice
 _BULK = 1000
@@ -44,6 +47,7 @@ class State:
     --------
     >>> import numpy as np
     >>> from dygcn.events import read_events
+    >>> from dygcn.models import Model
     >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
     >>> outcome = State(model).apply(read_events([(1, 2), (2, 3)]))
     >>> outcome.moved.orders.tolist()
@@ -146,7 +150,9 @@ class State:
         own = nodes[image.graph.own]
         if len(own):
             yes = np.ones(len(own), np.bool_)
-            state.rule.features.write(FeatureDelta(own, np.zeros_like(image.features), image.features, ~yes, yes))
+            state.rule.features.write(
+                FeatureDelta(own, np.zeros_like(image.features), image.features, ~yes, yes)
+            )
         state.rule.rebuild(state.graph)
         return state
 

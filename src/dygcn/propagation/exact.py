@@ -10,15 +10,19 @@ The mean is over the neighbours that *have* a message of that order; a node with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.features import Features
-from dygcn.graph import Graph
 from dygcn.graph.ids import grown
 from dygcn.propagation import kernels
 from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.features import Features
+    from dygcn.graph import Graph
 
 _BLOCK = 1 << 14
 
@@ -30,6 +34,7 @@ class ExactRule:
     --------
     >>> from dygcn.events import read_events
     >>> from dygcn.features import Hashed
+    >>> from dygcn.graph import Graph
     >>> graph = Graph("int64")
     >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
     >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
@@ -49,27 +54,22 @@ class ExactRule:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
         self._make_room(graph.ids.high)
         structural, arc_row = np.unique(delta.sender, return_inverse=True)
-        arc_row = arc_row.astype(np.int32)
+        arcs = delta.receiver, arc_row.astype(np.int32), (delta.new - delta.old).astype(np.int32)
+        push = graph.push
         # Every old message that will be needed is taken before anything is written.
         old = [self.messages(graph, structural, k) for k in range(self.orders)]
         senders, change, change_has = self._feature_change(features)
-        reached = [senders, delta.arrived]
+        reached = [(0, senders), (1, delta.arrived)]
         rows = 0
         for k in range(1, self.orders + 1):
-            receivers, *grouped = kernels.contributions(
-                senders,
-                graph.push.start,
-                graph.push.count,
-                graph.push.others,
-                graph.push.weights,
-                delta.receiver,
-                arc_row,
-                delta.new - delta.old,
-                self._place,
+            receivers, first, row, factor = kernels.contributions(
+                senders, push.start, push.count, push.others, push.weights, *arcs, self._place
             )
             senders, change, change_has = kernels.add_up(
                 receivers,
-                *grouped,
+                first,
+                row,
+                factor,
                 change,
                 change_has,
                 *old[k - 1],
@@ -77,7 +77,7 @@ class ExactRule:
                 self.degree[k - 1],
                 k == self.orders,
             )
-            reached.append(senders)
+            reached.append((k, senders))
             rows += len(receivers)
         return self._moved(reached, delta.left, rows)
 
@@ -90,14 +90,14 @@ class ExactRule:
         has = features.has.astype(np.int64) - features.had
         return features.nodes[differs], (features.new - features.old)[differs], has[differs]
 
-    def _moved(self, reached: list[Nodes], left: Nodes, rows: int) -> Moved:
+    def _moved(self, reached: list[tuple[int, Nodes]], left: Nodes, rows: int) -> Moved:
         """Give each node the lowest order at which it moved; who left is told elsewhere."""
-        total = sum(len(nodes) for nodes in reached)
+        total = sum(len(ring) for _, ring in reached)
         nodes, orders = np.empty(total, np.int32), np.empty(total, np.int8)
         self._seen[left] = 1
         n = 0
-        for at, ring in enumerate(reached):  # features, then newcomers and order 1, then order 2 ...
-            n = kernels.note_orders(ring, max(at - 1, min(at, 1)), self._seen, nodes, orders, n)
+        for order, ring in reached:
+            n = kernels.note_orders(ring, order, self._seen, nodes, orders, n)
         self._seen[nodes[:n]] = 0
         self._seen[left] = 0
         return Moved(nodes[:n], orders[:n], rows)

@@ -9,12 +9,12 @@ import numpy as np
 from dygcn._jit import inlined, kernel
 
 if TYPE_CHECKING:
-    from dygcn.records import Int8, Int32, Int64, Nodes
+    from dygcn.records import Int8, Int32, Int64, Integer, Nodes
 
 
 @inlined
-def mean(total: int, inverse: float) -> int:
-    """m = round(s / deg), the one place where a sum becomes a message; `inverse` is 1 / deg.
+def mean(total: Integer, inverse: float) -> Integer:
+    """M = round(s / deg), the one place where a sum becomes a message; `inverse` is 1 / deg.
 
     A product and a rounding in IEEE double precision: the same bits on every machine, and never
     outside the range of what was averaged.
@@ -23,7 +23,7 @@ def mean(total: int, inverse: float) -> int:
 
 
 @inlined
-def inverse_of(degree: int) -> float:
+def inverse_of(degree: Integer) -> float:
     """Return 1 / deg, and 0 for a node that has no neighbour with a message."""
     return 1.0 / np.float64(degree) if degree > 0 else 0.0
 
@@ -110,7 +110,7 @@ def contributions(
 
 
 @kernel
-def _add_row(total: Int64, rows: Int32, row: int, weight: int) -> None:
+def _add_row(total: Int64, rows: Int32, row: Integer, weight: Integer) -> None:
     """Its own function: inside a larger loop the compiler gives up vectorising it."""
     for j in range(total.shape[0]):
         total[j] += weight * np.int64(rows[row, j])
@@ -130,7 +130,7 @@ def _difference(before: Int64, inverse_before: float, now: Int64, inverse_now: f
     for j in range(len(now)):
         out[j] = mean(now[j], inverse_now) - mean(before[j], inverse_before)
         bits |= out[j]
-    return bits != 0
+    return bool(bits != 0)
 
 
 @kernel

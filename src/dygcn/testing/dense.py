@@ -42,7 +42,9 @@ def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple
     return levels
 
 
-def dense_vectors(levels: Sequence[tuple[Float64, Bool]], weights: Sequence[Float64], floor: float) -> Float64:
+def dense_vectors(
+    levels: Sequence[tuple[Float64, Bool]], weights: Sequence[Float64], floor: float
+) -> Float64:
     """Return ``z = sum over k of unit(h_k) @ W_k``."""
     z = np.zeros((len(levels[0][0]), weights[0].shape[1]))
     for (h, _), matrix in zip(levels, weights, strict=True):
@@ -61,7 +63,7 @@ def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], 
         if not live.model.directed:
             A[place[b], place[a]] = weight
     x = live.features(ids).astype(np.float64) if ids else np.zeros((0, live.model.width))
-    has = ~np.isnan(x).any(axis=1)
+    has: Bool = np.isfinite(x[:, 0])
     levels = dense_messages(A, x, has, live.model.orders)
     weights = [live.weights[f"W{k}"].astype(np.float64) for k in range(live.model.orders + 1)]
     return dense_vectors(levels, weights, live.model.floor)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
 
 
 @dataclass
@@ -53,9 +56,8 @@ class GraphOracle:
 
     def remove_node(self, node: Hashable) -> None:
         """Remove a node with its edges and ghosts."""
-        for table in (self.edges, self.ghosts):
-            for pair in [pair for pair in table if node in pair]:
-                del table[pair]  # type: ignore[attr-defined]
+        self.edges = {pair: weight for pair, weight in self.edges.items() if node not in pair}
+        self.ghosts = {pair: ghost for pair, ghost in self.ghosts.items() if node not in pair}
 
     def _pair(self, src: Hashable, dst: Hashable) -> tuple[Hashable, Hashable]:
         return (src, dst) if self.directed or src < dst else (dst, src)  # type: ignore[operator]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, Float32
+    from dygcn.records import Bool, Float
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +16,15 @@ class LinkGradient:
     """Loss of one group and its derivatives."""
 
     loss: float
-    left: Float32  # (m, dim) in the vectors of one end of each linked pair
-    right: Float32  # (m, dim) in those of the other
-    strangers: Float32  # (q, dim)
+    left: Float  # (m, dim) in the vectors of one end of each linked pair
+    right: Float  # (m, dim) in those of the other
+    strangers: Float  # (q, dim)
     sharpness: float  # in the logarithm of the temperature
     bias: float
 
 
 def link_loss(
-    left: Float32, right: Float32, strangers: Float32, apart: Bool, temperature: float, bias: float
+    left: Float, right: Float, strangers: Float, apart: Bool, temperature: float, bias: float
 ) -> LinkGradient:
     """Return the loss of m linked pairs and of every left end with every stranger.
 
@@ -49,31 +49,29 @@ def link_loss(
     count = max(int(apart.sum()), 1)
     loss = np.logaddexp(0, -linked).mean() + (np.logaddexp(0, others) * apart).sum() / count
     pull = -_sigmoid(-linked) / len(linked)
-    push = _sigmoid(others) * apart / count
+    push = _sigmoid(others) * apart.astype(np.float32) / np.float32(count)
     t = np.float32(temperature)
-    to_u = t * (pull[:, None] * v + push @ n)
+    pull_t, push_t = t * pull[:, None], t * push
     return LinkGradient(
         float(loss),
-        _through_unit(to_u, u, u_length),
-        _through_unit(t * pull[:, None] * u, v, v_length),
-        _through_unit(t * push.T @ u, n, n_length),
+        _through_unit(pull_t * v + push_t @ n, u, u_length),
+        _through_unit(pull_t * u, v, v_length),
+        _through_unit(push_t.T @ u, n, n_length),
         float(temperature * ((pull * near).sum() + (push * far).sum())),
         float(pull.sum() + push.sum()),
     )
 
 
-def _unit(z: Float32) -> tuple[Float32, Float32]:
+def _unit(z: Float) -> tuple[Float, Float]:
     length = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), np.float32(1e-6))
     return z / length, length
 
 
-def _through_unit(gradient: Float32, unit: Float32, length: Float32) -> Float32:
-    """d unit(z) / dz takes away the part along z."""
+def _through_unit(gradient: Float, unit: Float, length: Float) -> Float:
+    """D unit(z) / dz takes away the part along z."""
     along = np.einsum("ij,ij->i", gradient, unit)[:, None]
-    result: Float32 = (gradient - along * unit) / length
-    return result
+    return (gradient - along * unit) / length
 
 
-def _sigmoid(x: Float32) -> Float32:
-    result: Float32 = 0.5 * (1 + np.tanh(0.5 * x))
-    return result
+def _sigmoid(x: Float) -> Float:
+    return (1 + np.tanh(x / 2)) / 2

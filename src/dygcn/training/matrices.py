@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dygcn.records import Float32, Float64, Int64
 from dygcn.training.loss import link_loss
-from dygcn.training.samples import Progress, StepSample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dygcn.records import Float32, Float64, Int64
+    from dygcn.training.samples import Progress, StepSample
 
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
 
@@ -68,12 +73,15 @@ def fit_matrices(
         gradient, slope = np.zeros_like(start), np.zeros(2)
         for _ in range(recipe.groups):
             drawers[next(turns)].add_gradient(matrices.value, sharpness.value, gradient, slope)
-        rate = recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / recipe.rounds))
+        rate = (
+            recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / recipe.rounds))
+        )
         matrices.step(gradient / np.float32(recipe.groups), rate)
         sharpness.step(slope / recipe.groups, 10 * rate)
         if progress is not None:
             progress(i + 1, recipe.rounds, "training")
-    return matrices.value
+    result: Float32 = matrices.value
+    return result
 
 
 def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
@@ -88,19 +96,24 @@ class _Drawer:
         self._sample = sample
         self._recipe = recipe
         self._random = random
-        self._linked = np.sort(self._keys(sample.pairs[:, 0], sample.pairs[:, 1]))
+        self._linked = np.sort(self._keys(*sample.pairs.astype(np.int64).T))
 
     def _keys(self, a: Int64, b: Int64) -> Int64:
-        low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b)
+        low, high = np.minimum(a, b), np.maximum(a, b)
         keys: Int64 = low * len(self._sample.inputs) + high
         return keys
 
     def _draw(self) -> tuple[Int64, Int64, Int64]:
         recipe, random = self._recipe, self._random
-        pairs = self._sample.pairs[random.integers(len(self._sample.pairs), size=recipe.pairs)]
+        drawn = random.integers(len(self._sample.pairs), size=recipe.pairs)
+        pairs = self._sample.pairs[drawn].astype(np.int64)
         end = random.integers(0, 2, recipe.pairs)
         rows = np.arange(recipe.pairs)
-        return pairs[rows, end], pairs[rows, 1 - end], random.choice(self._sample.pool, recipe.strangers)
+        return (
+            pairs[rows, end],
+            pairs[rows, 1 - end],
+            random.choice(self._sample.pool, recipe.strangers).astype(np.int64),
+        )
 
     def add_gradient(self, matrices: Float32, sharpness: Float64, gradient: Float32, slope: Float64) -> None:
         """Add the derivatives of one group's loss."""
@@ -124,13 +137,13 @@ class _Drawer:
 class _Adam:
     """Adam (Kingma and Ba, 2015) on one array."""
 
-    def __init__(self, value: Float32 | Float64) -> None:
+    def __init__(self, value: NDArray[Any]) -> None:
         self.value = value.copy()
         self._mean = np.zeros_like(value)
         self._square = np.zeros_like(value)
         self._steps = 0
 
-    def step(self, gradient: Float32 | Float64, rate: float) -> None:
+    def step(self, gradient: NDArray[Any], rate: float) -> None:
         self._steps += 1
         self._mean += 0.1 * (gradient - self._mean)
         self._square += 0.001 * (gradient * gradient - self._square)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.models import Model, State, read_inputs
-from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
+
+if TYPE_CHECKING:
+    from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
 
 Inputs = NDArray[np.float16] | NDArray[np.float32]
 LARGEST_SAMPLE = 512 << 20  # bytes of messages kept, over all steps
@@ -118,4 +121,6 @@ def _inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
     for k in orders:
         h = read_inputs(model, rule, graph, nodes, k, unit=False)
         drifts.append(h - np.where(known, model.baseline.messages[k][row], h))
-    return np.concatenate(drifts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(np.float32)
+    return np.concatenate(drifts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(
+        np.float32
+    )
