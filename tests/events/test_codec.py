@@ -143,6 +143,15 @@ def test_removes_come_first_and_sides_may_be_empty():
         removes_then_adds(None, {"src": [1], "dst": [2], "op": [1]})
 
 
+def test_arrays_with_columns():
+    batch = read_events(np.array([[1, 2, 7], [3, 4, 8]]))
+    assert batch.src.values.tolist() == [1, 3]
+    assert batch.t.tolist() == [7, 8]
+    assert python_ids(read_events(np.array([["a", "b"]])).dst).tolist() == ["b"]
+    with pytest.raises(EventError, match="floats"):
+        read_events(np.array([[1.0, 2.0]]))
+
+
 def test_take_keeps_strings_whole():
     column = id_column(["ann", "", "bøb", "cat"])
     assert python_ids(take(column, np.array([2, 1, 2]))).tolist() == ["bøb", "", "bøb"]

@@ -29,7 +29,8 @@ def read_events(events: object) -> EventBatch:
     ----------
     events
         A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
-        an iterable of tuples ``(src, dst[, t[, op[, weight]]])``. Other columns are left alone.
+        an iterable of tuples or an array with the columns ``(src, dst[, t[, op[, weight]]])``. Other
+        columns are left alone.
 
     Returns
     -------
@@ -105,6 +106,8 @@ def _columns(events: object) -> dict[str, Any]:
         return _from_table(events)
     if hasattr(events, "__arrow_c_stream__"):
         return _from_table(_import_frame(events))
+    if isinstance(events, np.ndarray) and events.ndim == 2 and 2 <= events.shape[1] <= 5:
+        return dict(zip(COLUMNS, events.T, strict=False))
     if isinstance(events, Mapping):
         return _named({str(name): values for name, values in events.items()})
     if isinstance(events, Iterable):

@@ -25,8 +25,6 @@ class Change:
         edge, 2 for their neighbours, and so on up to K.
     version
         Number of the update.
-    left
-        Ids that are no longer in the graph.
     unchanged, missing, loops
         Events without effect: adds of an edge that had that weight, removes of an edge that was not
         there, self loops.

@@ -70,7 +70,8 @@ def _unit(z: Float) -> tuple[Float, Float]:
 def _through_unit(gradient: Float, unit: Float, length: Float) -> Float:
     """D unit(z) / dz takes away the part along z."""
     along = np.einsum("ij,ij->i", gradient, unit)[:, None]
-    return (gradient - along * unit) / length
+    result: Float = (gradient - along * unit) / length
+    return result
 
 
 def _sigmoid(x: Float) -> Float:

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import dygcn
+from dygcn.cli import main
+from dygcn.cli.main import COMMANDS
+
+DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def run_json(*arguments):
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    rows = [f"p{i % 23},p{(i * 5 + 1) % 31},{i // 10}" for i in range(40)]
+    (folder / "events.csv").write_text("src,dst,t\n" + "\n".join(rows) + "\n")
+    (folder / "today.csv").write_text("src,dst,op\np1,zed,1\np0,p1,-1\np3,p3,1\n")
+    run("fit", folder / "events.csv", "--out", folder / "f", "--dim", 8, "--width", 32)
+    return folder
+
+
+def test_fit_and_info(home):
+    info = run_json("info", home / "f")
+    live = dygcn.load(home / "f")
+    assert (info["nodes"], info["edges"], info["dim"]) == (len(live), live.edge_count, 8)
+    assert info["digest"] == live.digest()
+    people = run("info", home / "f").stdout
+    assert "digest" in people
+    assert "directed  no" in people
+
+
+def test_update_moves_and_saves(home, tmp_path):
+    dygcn.load(home / "f").save(tmp_path / "g")
+    told = run_json("update", tmp_path / "g", home / "today.csv")
+    assert (told["events"], told["loops"], told["version"]) == (3, 1, 1)
+    assert "zed" in dygcn.load(tmp_path / "g")
+
+
+def test_a_bad_row_saves_nothing(home, tmp_path):
+    dygcn.load(home / "f").save(tmp_path / "g")
+    (tmp_path / "bad.csv").write_text("src,dst,weight\na,b,1\nc,d,-2\n")
+    result = run("update", tmp_path / "g", tmp_path / "bad.csv", code=1)
+    assert result.stderr.strip().splitlines()[-1].startswith("error: row 1: weight is -2; allowed is")
+    assert dygcn.load(tmp_path / "g").digest() == dygcn.load(home / "f").digest()
+
+
+def test_vector_nearest_score(home, tmp_path):
+    live = dygcn.load(home / "f")
+    (row,) = run_json("vector", home / "f", "p1")
+    np.testing.assert_array_equal(np.array(row["vector"], np.float32), live["p1"])
+    assert "p1" in run("vector", home / "f", "p1").stdout
+    told = run_json("vector", home / "f", "--out", tmp_path / "v.parquet")
+    assert told["vectors"] == len(live)
+    assert pq.read_table(tmp_path / "v.parquet").column("id").to_pylist() == live.ids().tolist()
+    found = run_json("nearest", home / "f", "p1", "-k", 3)
+    assert [(row["id"], row["score"]) for row in found] == live.nearest("p1", k=3)
+    assert found[0]["id"] in run("nearest", home / "f", "p1").stdout
+    assert run_json("score", home / "f", "p1", "p2")["score"] == live.score("p1", "p2")
+
+
+def test_errors_are_one_line_with_a_code(home):
+    assert "error: 'nobody' is not in the graph now" in run("vector", home / "f", "nobody", code=3).stderr
+    assert "error: " in run("info", home / "nowhere", code=1).stderr
+    assert "there is no file" in run("fit", home / "no.csv", "--out", home / "x", code=1).stderr
+    assert "name at least one id" in run("vector", home / "f", code=2).stderr
+    run("fit", home / "events.csv", code=2)
+    run("nothing", code=2)
+
+
+def test_integer_ids_on_the_command_line(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n1,2\n2,3\n")
+    run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 4)
+    assert run_json("score", tmp_path / "f", "1", "3")["a"] == 1
+    assert "'bob' is none" in run("nearest", tmp_path / "f", "bob", code=2).stderr
+
+
+def test_bench_update_on_a_random_graph():
+    told = run_json("bench", "update", "--nodes", 300, "--edges", 900, "--repeats", 2, "--width", 32)
+    assert [batch["events"] for batch in told["batches"]] == [1, 1000][:1] + [1000]
+    assert all(batch["rows_per_event"] > 0 for batch in told["batches"])
+    assert told["batches"][0]["times_cheaper_than_recompute"] > 0
+
+
+def test_every_command_is_documented():
+    text = DOCS.read_text()
+    for name in COMMANDS:
+        assert f"`dygcn {name}" in text, name
+        assert run(name, "--help").stdout
+    assert "Exit codes" in run("--help").stdout

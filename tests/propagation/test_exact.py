@@ -1,0 +1,97 @@
+"""The exact rule's sums against plain Python integers: not near, equal."""
+
+import numpy as np
+import pytest
+
+from dygcn.events import read_events
+from dygcn.features import Hashed
+from dygcn.graph import Graph
+from dygcn.propagation import ExactRule, influence, kernels
+from dygcn.testing import GRAPHS, random_events
+
+
+def python_sums(graph, rule):
+    """s_k and deg_k with Python's own integers, from nothing but arcs and x."""
+    nodes = graph.nodes()
+    owner, other, weight = graph.pull.arcs(nodes)
+    arcs = list(zip(owner.tolist(), other.tolist(), np.abs(weight).tolist(), strict=True))
+    x, has = rule.messages(graph, nodes, 0)
+    message = {v: (row.tolist() if h else None) for v, row, h in zip(nodes.tolist(), x, has, strict=True)}
+    width = rule.features.width
+    for _ in range(rule.orders):
+        sums = {v: [0] * width for v in nodes.tolist()}
+        degree = dict.fromkeys(nodes.tolist(), 0)
+        for v, u, w in arcs:
+            if message[u] is not None:
+                degree[v] += w
+                sums[v] = [s + w * m for s, m in zip(sums[v], message[u], strict=True)]
+        yield sums, degree
+        message = {
+            v: [int(np.rint(s * (1.0 / degree[v]))) for s in sums[v]] if degree[v] else None
+            for v in nodes.tolist()
+        }
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shape", sorted(GRAPHS))
+def test_sums_equal_python_integers(shape, directed):
+    graph = Graph("int64", directed=directed)
+    rule = ExactRule(Hashed(6, seed=1), orders=3)
+    events = random_events(shape, 9, nodes=25)
+    for at in range(0, len(events), 11):
+        delta = graph.apply(read_events(events[at : at + 11]))
+        rule.apply(graph, delta)
+        graph.release(delta.left)
+    for k, (sums, degree) in enumerate(python_sums(graph, rule)):
+        for v in sums:
+            assert rule.sums[k][v].tolist() == sums[v]
+            assert rule.degree[k][v] == degree[v]
+
+
+def test_the_mean_stays_inside_the_range_of_what_was_averaged():
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        weights = random.integers(1, 2**31, 9)
+        values = random.integers(-(2**28), 2**28 + 1, 9)
+        total, degree = int((weights * values).sum()), int(weights.sum())
+        rows, _ = kernels.messages(
+            np.zeros(1, np.int32), np.array([[total]], np.int64), np.array([degree], np.int64)
+        )
+        assert values.min() <= rows[0, 0] <= values.max()
+        assert abs(rows[0, 0] - total / degree) <= 0.5 + 1e-6
+        same, _ = kernels.messages(
+            np.zeros(1, np.int32),
+            np.array([[degree * int(values[0])]], np.int64),
+            np.array([degree], np.int64),
+        )
+        assert same[0, 0] == values[0]
+
+
+@pytest.mark.parametrize("orders", [1, 2, 3, 4])
+def test_influence_is_breadth_first(orders):
+    graph = Graph("int64")
+    graph.apply(read_events(random_events("sparse", 4, nodes=60)))
+    nodes = graph.nodes()
+    owner, other, _ = graph.pull.arcs(nodes)
+    near = {v: set() for v in nodes.tolist()}
+    for v, u in zip(owner.tolist(), other.tolist(), strict=True):
+        near[v].add(u)
+    touched = nodes[[1, 5]]
+    rings = influence(graph, touched, orders).orders
+    seen, ring = set(touched.tolist()), set(touched.tolist())
+    assert set(rings[0].tolist()) == ring
+    for k in range(1, orders):
+        ring = {u for v in ring for u in near[v]} - seen
+        seen |= ring
+        assert set(rings[k].tolist()) == ring
+
+
+def test_rows_touched_do_not_depend_on_the_size_of_the_graph():
+    """The same star beside 100 and beside 10,000 other nodes: the same rows are added to."""
+    rows = []
+    for size in (100, 10_000):
+        graph, rule = Graph("int64"), ExactRule(Hashed(8, seed=0), orders=2)
+        path = [(i, i + 1) for i in range(1000, 1000 + size)] + [(0, i) for i in range(1, 20)]
+        rule.apply(graph, graph.apply(read_events(path)))
+        rows.append(rule.apply(graph, graph.apply(read_events([(0, 50)]))).rows)
+    assert rows[0] == rows[1]
