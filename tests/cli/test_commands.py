@@ -90,7 +90,7 @@ def test_integer_ids_on_the_command_line(tmp_path):
 
 def test_bench_update_on_a_random_graph():
     told = run_json("bench", "update", "--nodes", 300, "--edges", 900, "--repeats", 2, "--width", 32)
-    assert [batch["events"] for batch in told["batches"]] == [1, 1000][:1] + [1000]
+    assert [batch["events"] for batch in told["batches"]] == [1, 1000]
     assert all(batch["rows_per_event"] > 0 for batch in told["batches"])
     assert told["batches"][0]["times_cheaper_than_recompute"] > 0
 
