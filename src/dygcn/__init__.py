@@ -15,20 +15,39 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dygcn.errors import DygcnError
+    from dygcn import errors
+    from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.features import Embedding
     from dygcn.live import Change, LiveEmbedding, fit, load, start
     from dygcn.models import Model
 
 __version__ = "0.1.0"
-__all__ = ["Change", "DygcnError", "Embedding", "LiveEmbedding", "Model", "fit", "load", "start"]
+__all__ = [
+    "Change",
+    "DygcnError",
+    "Embedding",
+    "EventError",
+    "FolderError",
+    "LiveEmbedding",
+    "Model",
+    "StaleChange",
+    "UnknownNode",
+    "errors",
+    "fit",
+    "load",
+    "start",
+]
 
 _HOMES = {
     "Change": "dygcn.live",
     "DygcnError": "dygcn.errors",
     "Embedding": "dygcn.features",
+    "EventError": "dygcn.errors",
+    "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.models",
+    "StaleChange": "dygcn.errors",
+    "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",
     "load": "dygcn.live",
     "start": "dygcn.live",
@@ -36,10 +55,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("dygcn.errors")
     if name not in _HOMES:
         raise AttributeError(f"module 'dygcn' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "errors"])
+    return sorted([*__all__, "__version__"])

@@ -70,8 +70,7 @@ def read_pairs(pairs: object, op: int) -> EventBatch:
         raise EventError(
             "add= and remove= say the operation; pass a table with an op column as update(events)"
         )
-    columns["op"] = np.full(_length(columns["src"]), op, np.int8)
-    return _assemble(columns)
+    return _assemble(columns, op)
 
 
 def removes_then_adds(add: object, remove: object) -> EventBatch:
@@ -152,11 +151,11 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     return dict(zip(COLUMNS, map(list, zip(*listed, strict=True)), strict=False))
 
 
-def _assemble(columns: dict[str, Any]) -> EventBatch:
+def _assemble(columns: dict[str, Any], every_op: int = 1) -> EventBatch:
     src, dst = id_column(columns["src"], "src"), id_column(columns["dst"], "dst")
     src, dst = _one_kind(src, dst)
     op_values = columns.get("op")
-    op = np.ones(len(src), np.int8) if op_values is None else operations(op_values)
+    op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values)
     weight_values, t_values = columns.get("weight"), columns.get("t")
     batch = EventBatch(
         src,
@@ -177,7 +176,3 @@ def _one_kind(src: IdColumn, dst: IdColumn) -> tuple[IdColumn, IdColumn]:
     if len(src) == 0 and len(dst) == 0:
         return src, src
     raise EventError(f"src holds {src.kind} ids and dst {dst.kind}; one type a graph")
-
-
-def _length(values: Any) -> int:
-    return len(values)

@@ -112,17 +112,23 @@ def settle(
 
 
 @kernel
-def strengths_after(nodes: Nodes, old: Int32, new: Int32, strength: Int64, change: Int64, limit: int) -> int:
-    """Return the first row whose node would carry too much weight, or -1. `change` stays zero."""
-    for i in range(len(nodes)):
-        change[nodes[i]] += np.int64(abs(new[i])) - np.int64(abs(old[i]))
-    bad = -1
-    for i in range(len(nodes) - 1, -1, -1):
-        if strength[nodes[i]] + change[nodes[i]] >= limit:
-            bad = i
-    for i in range(len(nodes)):
-        change[nodes[i]] = 0
-    return bad
+def overweight(
+    a: Nodes, b: Nodes, old: Int32, new: Int32, directed: bool, strength: Int64, change: Int64, limit: int
+) -> bool:
+    """Say whether a node would carry too much weight. `change` is zero before and after."""
+    for i in range(len(a)):
+        more = np.int64(abs(new[i])) - np.int64(abs(old[i]))
+        change[a[i]] += more
+        if not directed:
+            change[b[i]] += more
+    found = False
+    for i in range(len(a)):
+        for end in (a[i], b[i]):
+            found = found or strength[end] + change[end] >= limit
+    for i in range(len(a)):
+        change[a[i]] = 0
+        change[b[i]] = 0
+    return found
 
 
 @kernel

@@ -14,8 +14,8 @@ from dygcn.graph.delta import (
     census,
     distinct,
     group_pairs,
+    overweight,
     settle,
-    strengths_after,
 )
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import Memory
@@ -131,7 +131,8 @@ class Graph:
         events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
         effect = self._net_effect(self._with_ageing(events, clock), clock)
         named = np.concatenate((src[known], dst[known]))
-        if self._overweight(effect):
+        ends = effect.a, effect.b, effect.old, effect.new
+        if overweight(*ends, self.directed, self.strength, self._change, self.limit):
             self._unstage(effect, named)
             raise CapacityError(
                 f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
@@ -261,12 +262,6 @@ class Graph:
             order, first, old, ghosts, ghost_t, events.op, events.weight, events.t, clock, half_life
         )
         return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing)
-
-    def _overweight(self, effect: NetEffect) -> bool:
-        ends = [(effect.a, effect.b)] if self.directed else [(effect.a, effect.b), (effect.b, effect.a)]
-        nodes = np.concatenate([a for a, _ in ends])
-        old, new = np.tile(effect.old, len(ends)), np.tile(effect.new, len(ends))
-        return strengths_after(nodes, old, new, self.strength, self._change, self.limit) >= 0
 
     def _commit(
         self, effect: NetEffect, named: Nodes, clock: float | None, missing: int, loops: int
