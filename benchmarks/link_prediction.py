@@ -18,9 +18,10 @@ SEEDS = (0, 1, 2)
 # name, folder, how it is cut, options of fit, least AUC asked for
 ROWS = {
     "as-733": ("as-733", ("window", 673, 732), {}, 0.955),
-    "as-733, memory": ("as-733", ("window", 673, 732), {"memory": 16.0}, 0.965),
+    "as-733, memory 4": ("as-733", ("window", 673, 732), {"memory": 4.0}, 0.965),
+    "as-733, memory 16": ("as-733", ("window", 673, 732), {"memory": 16.0}, 0.965),
     "hepth-collab": ("hepth-collab", ("window", 75, 134), {}, 0.994),
-    "as-caida, memory": ("as-caida", ("window", 62, 121), {"memory": 16.0}, 0.987),
+    "as-caida, memory 16": ("as-caida", ("window", 62, 121), {"memory": 16.0}, 0.987),
     "college-msg": ("college-msg", ("equal", 40), {}, 0.955),
     "fb100-amherst41": ("fb100-amherst41", ("equal", 36), {}, 0.94),
 }

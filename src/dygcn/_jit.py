@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 
@@ -18,9 +18,16 @@ def kernel(function: _F) -> _F:
     No fastmath, ever: it lets the compiler reorder and contract floating-point
     operations, and then the same sums no longer give the same messages.
     """
-    return cast("_F", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compiled(function)
 
 
 def inlined(function: _F) -> _F:
     """Compile a small function into each kernel that calls it."""
-    return cast("_F", numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: _F, **options: Any) -> _F:
+    try:
+        return cast("_F", numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        return cast("_F", numba.njit(nogil=True, error_model="numpy", **options)(function))

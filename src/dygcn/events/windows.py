@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MANY_TIMES = 200
 DEFAULT_PARTS = 40
+MANY_EVENTS, FEWER_PARTS = 1_000_000, 12  # playing a large history in many parts costs more than it teaches
 
 
 def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
@@ -46,7 +47,8 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
     steps
         An integer: so many parts with equally many events. A sequence: the values of `t` at which
         a step ends (what comes later than the last belongs to one more step). None: every value of
-        `t` is a step, or 40 equal parts where there are over 200 values, or no `t` at all.
+        `t` is a step, or 40 equal parts where there are over 200 values, or no `t` at all (12 parts for
+        more than a million events).
 
     Examples
     --------
@@ -71,7 +73,7 @@ def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
         changes = None if batch.t is None else np.flatnonzero(np.diff(batch.t)) + 1
         if changes is not None and 0 < len(changes) <= MANY_TIMES:
             return changes.astype(np.int64)
-        steps = min(DEFAULT_PARTS, max(count // 4, 1))
+        steps = min(DEFAULT_PARTS if count <= MANY_EVENTS else FEWER_PARTS, max(count // 4, 1))
     if isinstance(steps, int | np.integer):
         if steps < 1:
             raise OptionError(f"steps is {steps}; allowed is 1 or more, or the values of t where a step ends")

@@ -38,8 +38,8 @@ class Given:
             return
         high = int(delta.nodes.max()) + 1
         if high > len(self._has):
-            size = max(high, len(self._has) + (len(self._has) >> 1))
-            self._rows.resize((size, self.width), refcheck=False)
-            self._has.resize(size, refcheck=False)
+            more = max(high, len(self._has) + (len(self._has) >> 1)) - len(self._has)
+            self._rows = np.concatenate((self._rows, np.zeros((more, self.width), np.int32)))
+            self._has = np.concatenate((self._has, np.zeros(more, np.int64)))
         self._rows[delta.nodes] = delta.new
         self._has[delta.nodes] = delta.has

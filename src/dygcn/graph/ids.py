@@ -26,7 +26,7 @@ def grown(array: _A, size: int) -> _A:
     if len(array) >= size:
         return array
     rows = max(size, len(array) + (len(array) >> 1), 16)
-    if array.nbytes <= _COPIED:
+    if array.nbytes <= _COPIED or not array.flags.owndata:
         # Fresh zero pages come from the system when first touched, and may be huge ones.
         fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
         fresh[: len(array)] = array
