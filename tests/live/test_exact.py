@@ -64,7 +64,10 @@ def test_the_twin_would_notice_a_wrong_message():
     live.update(events)
     oracle.apply(events)
     check(live, oracle)
-    live.state.rule.sums[0][live.state.graph.nodes()[3]] += 1 << 34
+    live.state.rule.degree[0][live.state.graph.nodes()[3]] *= 3
+    live.state.rule.degree[1][live.state.graph.nodes()[3]] *= 3
+    live.state.rule.sums[0].layout(0)
+    live.state.rule.sums[0].wide[live.state.rule.sums[0].slot[live.state.graph.nodes()[3]], ::2] *= 2
     with pytest.raises(AssertionError):
         check(live, oracle)
 

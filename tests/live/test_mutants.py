@@ -1,5 +1,6 @@
 """Seeded bugs: each one must be caught by the state machine, or the state machine proves nothing."""
 
+import copy as copies
 import dataclasses
 
 import numpy as np
@@ -48,8 +49,7 @@ def old_messages_are_taken_too_late(monkeypatch):
     def apply(self, graph, delta, features=None):
         if self.orders == 1 or features is not None:
             return good(self, graph, delta, features)
-        copy = ExactRule(self.features, self.orders)
-        copy.sums, copy.degree = [s.copy() for s in self.sums], [d.copy() for d in self.degree]
+        copy = copies.deepcopy(self)
         good(copy, graph, delta)
         late, early = copy.messages, self.messages
 

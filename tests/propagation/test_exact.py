@@ -44,8 +44,15 @@ def test_sums_equal_python_integers(shape, directed):
         graph.release(delta.left)
     for k, (sums, degree) in enumerate(python_sums(graph, rule)):
         for v in sums:
-            assert rule.sums[k][v].tolist() == sums[v]
+            assert rule.sums[k].rows(np.array([v], np.int32))[0].tolist() == sums[v]
             assert rule.degree[k][v] == degree[v]
+
+
+def mean_of(total, degree):
+    one = np.zeros(1, np.int32)
+    wide, narrow = np.array([[total]], np.int64), np.zeros((1, 1), np.int32)
+    rows, _ = kernels.messages(one, np.array([degree], np.int64), narrow, wide, one, 1.0)
+    return int(rows[0, 0])
 
 
 def test_the_mean_stays_inside_the_range_of_what_was_averaged():
@@ -54,17 +61,51 @@ def test_the_mean_stays_inside_the_range_of_what_was_averaged():
         weights = random.integers(1, 2**31, 9)
         values = random.integers(-(2**28), 2**28 + 1, 9)
         total, degree = int((weights * values).sum()), int(weights.sum())
-        rows, _ = kernels.messages(
-            np.zeros(1, np.int32), np.array([[total]], np.int64), np.array([degree], np.int64)
-        )
-        assert values.min() <= rows[0, 0] <= values.max()
-        assert abs(rows[0, 0] - total / degree) <= 0.5 + 1e-6
-        same, _ = kernels.messages(
-            np.zeros(1, np.int32),
-            np.array([[degree * int(values[0])]], np.int64),
-            np.array([degree], np.int64),
-        )
-        assert same[0, 0] == values[0]
+        found = mean_of(total, degree)
+        assert values.min() <= found <= values.max()
+        assert abs(found - total / degree) <= 0.5 + 1e-6
+        assert mean_of(degree * int(values[0]), degree) == values[0]
+
+
+def state_of(graph, rule):
+    nodes = graph.nodes()
+    return [
+        (sums.rows(nodes).tolist(), degree[nodes].tolist())
+        for sums, degree in zip(rule.sums, rule.degree, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.25, 3.0, 0.001, 1000.0])
+def test_narrow_and_wide_rows_hold_the_same_values(weight):
+    """A hub grows past what an int32 holds and shrinks again, then weights bring finer bits: same values."""
+    graph, rule = Graph("int64"), ExactRule(Hashed(5, seed=2), orders=3)
+    spokes = [(0, i, 0, 1, 1.0) for i in range(1, 300)] + [(i, i + 1, 0, 1, 1.0) for i in range(1, 299)]
+    batches = [
+        spokes[:100],
+        spokes[100:],
+        [(0, 400, 0, 1, weight), (3, 9, 0, 1, weight)],
+        [(0, i, 0, -1, 1.0) for i in range(20, 300)],
+        [(0, 21, 0, 1, 1.0)],
+        [(7, 8, 0, 1, 0.5)],
+    ]
+    places = []
+    for batch in batches:
+        delta = graph.apply(read_events(batch))
+        rule.apply(graph, delta)
+        graph.release(delta.left)
+        fresh = ExactRule(rule.features, 3)
+        fresh.rebuild(graph)
+        assert state_of(graph, rule) == state_of(graph, fresh)
+        for k, (sums, degree) in enumerate(python_sums(graph, rule)):
+            for v in (0, 3, 9):
+                node = int(graph.ids.find(read_events([(v, v)]).src)[0])
+                assert rule.sums[k].rows(np.array([node], np.int32))[0].tolist() == sums[node]
+                assert rule.degree[k][node] == degree[node]
+        places.append(int((rule.sums[1].slot >= 0).sum()))
+    assert places[1] > 0
+    assert places[0] == 0
+    if weight == 1.0:
+        assert places[4] == 0
 
 
 @pytest.mark.parametrize("orders", [1, 2, 3, 4])

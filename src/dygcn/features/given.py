@@ -16,6 +16,7 @@ class Given:
     """A table of features on the grid, beside a mark of who has one."""
 
     message_bits = GRID_BITS + HEADROOM_BITS
+    message_shift = 0
 
     def __init__(self, scales: Float64) -> None:
         self.width = len(scales)

@@ -26,6 +26,7 @@ class Features(Protocol):
     width: int
     scales: Float64  # (width,)
     message_bits: int  # |h_0| on the grid is at most 2**message_bits
+    message_shift: int  # and a multiple of 2**message_shift
 
     def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
         """Return x on the grid, (n, width), and 1 where a node has one, (n,)."""

@@ -48,6 +48,7 @@ class Hashed:
     """
 
     message_bits = GRID_BITS
+    message_shift = GRID_BITS
 
     def __init__(self, width: int, seed: int) -> None:
         self.width = width

@@ -18,10 +18,11 @@ from dygcn.graph.delta import (
     settle,
 )
 from dygcn.graph.ids import IdMap, grown
-from dygcn.graph.memory import Memory
+from dygcn.graph.memory import DEEPEST, Memory
 from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
 
 HEAVIEST = (1 << 31) - 1
+GREATEST_SHIFT = 20
 
 
 class Graph:
@@ -68,6 +69,7 @@ class Graph:
         self.pull = Adjacency()  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.edge_count = 0
+        self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
         self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
         self._own = np.empty(0, np.int8)  # has features of its own
         self._active = np.empty(0, np.int8)
@@ -271,6 +273,7 @@ class Graph:
         self.pull.write(a, b, new)
         self.push.write(b, a, new)
         self.edge_count += int((new > 0).sum()) - int((old > 0).sum())
+        self._note_weights(new)
         if self.memory is not None:
             if clock is not None:
                 self.memory.clock = clock
@@ -291,6 +294,13 @@ class Graph:
             effect.missing + missing,
             loops,
         )
+
+    def _note_weights(self, new: Int32) -> None:
+        """Remember how many low bits no weight has used: sums need not store them."""
+        bits = int(np.bitwise_or.reduce(new)) if len(new) else 0  # negating keeps the lowest set bit
+        if bits:
+            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
+            self.weight_shift = min(self.weight_shift, max(used, 0))
 
     def _moved_arcs(self, a: Nodes, b: Nodes, old: Int32, new: Int32) -> tuple[Nodes, Nodes, Int32, Int32]:
         moved = old != new

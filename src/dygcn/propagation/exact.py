@@ -16,6 +16,7 @@ import numpy as np
 
 from dygcn.graph.ids import grown
 from dygcn.propagation import kernels
+from dygcn.propagation.sums import Sums
 from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
@@ -45,14 +46,15 @@ class ExactRule:
     def __init__(self, features: Features, orders: int) -> None:
         self.features = features
         self.orders = orders
-        self.sums: list[Int64] = [np.zeros((0, features.width), np.int64) for _ in range(orders)]
+        shifts = [features.message_shift] + [0] * (orders - 1)
+        self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
         self.degree: list[Int64] = [np.zeros(0, np.int64) for _ in range(orders)]
         self._place = np.empty(0, np.int32)
         self._seen = np.empty(0, np.int8)
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
-        self._make_room(graph.ids.high)
+        self._make_room(graph)
         structural, arc_row = np.unique(delta.sender, return_inverse=True)
         arcs = delta.receiver, arc_row.astype(np.int32), (delta.new - delta.old).astype(np.int32)
         push = graph.push
@@ -65,16 +67,25 @@ class ExactRule:
             receivers, first, row, factor = kernels.contributions(
                 senders, push.start, push.count, push.others, push.weights, *arcs, self._place
             )
+            sums, degree, (old_rows, old_has) = self.sums[k - 1], self.degree[k - 1], old[k - 1]
+            before, now = kernels.degrees_after(receivers, first, row, factor, change_has, old_has, degree)
+            sums.settle(receivers, np.maximum(before, now))
             senders, change, change_has = kernels.add_up(
                 receivers,
+                before,
+                now,
                 first,
                 row,
                 factor,
                 change,
-                change_has,
-                *old[k - 1],
-                self.sums[k - 1],
-                self.degree[k - 1],
+                old_rows,
+                degree,
+                sums.narrow,
+                sums.wide,
+                sums.slot,
+                sums.weight_shift,
+                sums.message_shift,
+                sums.scale,
                 k == self.orders,
             )
             reached.append((k, senders))
@@ -104,27 +115,30 @@ class ExactRule:
 
     def rebuild(self, graph: Graph) -> None:
         """Compute the state from nothing: every row, every order."""
-        self._make_room(graph.ids.high)
+        self._make_room(graph)
         everyone = np.arange(graph.ids.high, dtype=np.int32)
-        for k in range(self.orders):
+        arcs = graph.pull.start, graph.pull.count, graph.pull.others, graph.pull.weights
+        for k, (sums, degree) in enumerate(zip(self.sums, self.degree, strict=True)):
             message, has = self.messages(graph, everyone, k)
+            kernels.sum_degrees(*arcs, has, degree)
+            sums.settle(everyone, degree[: len(everyone)])
             kernels.sum_neighbours(
-                everyone,
-                graph.pull.start,
-                graph.pull.count,
-                graph.pull.others,
-                graph.pull.weights,
+                *arcs,
                 message,
-                has,
-                self.sums[k],
-                self.degree[k],
+                degree,
+                sums.narrow,
+                sums.wide,
+                sums.slot,
+                sums.weight_shift,
+                sums.message_shift,
             )
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
             return self.features.rows(nodes, graph.ids.keys[nodes])
-        return kernels.messages(nodes, self.sums[order - 1], self.degree[order - 1])
+        sums = self.sums[order - 1]
+        return kernels.messages(nodes, self.degree[order - 1], sums.narrow, sums.wide, sums.slot, sums.scale)
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""
@@ -135,12 +149,16 @@ class ExactRule:
             yield has.view(np.uint8)
             for k in range(self.orders):
                 yield self.degree[k][block].view(np.uint8)
-                yield self.sums[k][block].view(np.uint8).reshape(-1)
+                yield self.sums[k].rows(block).view(np.uint8).reshape(-1)
 
-    def _make_room(self, nodes: int) -> None:
+    def _make_room(self, graph: Graph) -> None:
+        nodes = graph.ids.high
+        for sums in self.sums:
+            sums.make_room(nodes)
+            if graph.weight_shift < sums.weight_shift:
+                sums.layout(graph.weight_shift)
         if nodes <= len(self._seen):
             return
-        self.sums = [grown(sums, nodes) for sums in self.sums]
         self.degree = [grown(degree, nodes) for degree in self.degree]
         self._seen = grown(self._seen, nodes)
         known = len(self._place)

@@ -29,17 +29,27 @@ def inverse_of(degree: Integer) -> float:
 
 
 @kernel
-def messages(nodes: Nodes, sums: Int64, degree: Int64) -> tuple[Int32, Int64]:
+def _write_message(stored: Int32 | Int64, inverse: float, out: Int32) -> None:
+    for j in range(len(stored)):
+        out[j] = mean(stored[j], inverse)
+
+
+@kernel
+def messages(
+    nodes: Nodes, degree: Int64, narrow: Int32, wide: Int64, slot: Int32, scale: float
+) -> tuple[Int32, Int64]:
     """Return the messages of nodes, zero where there is none, and who has one."""
-    width = sums.shape[1]
-    rows = np.empty((len(nodes), width), np.int32)
-    has = np.empty(len(nodes), np.int64)
+    rows = np.zeros((len(nodes), wide.shape[1]), np.int32)
+    has = np.zeros(len(nodes), np.int64)
     for i in range(len(nodes)):
-        node = nodes[i]
-        inverse = inverse_of(degree[node])
-        has[i] = 1 if degree[node] > 0 else 0
-        for j in range(width):
-            rows[i, j] = mean(sums[node, j], inverse)
+        v = nodes[i]
+        if degree[v] > 0:
+            has[i] = 1
+            inverse = scale * inverse_of(degree[v])
+            if slot[v] < 0:
+                _write_message(narrow[v], inverse, rows[i])
+            else:
+                _write_message(wide[slot[v]], inverse, rows[i])
     return rows, has
 
 
@@ -110,14 +120,63 @@ def contributions(
 
 
 @kernel
-def _add_row(total: Int64, rows: Int32, row: Integer, weight: Integer) -> None:
-    """Its own function: inside a larger loop the compiler gives up vectorising it."""
-    for j in range(total.shape[0]):
-        total[j] += weight * np.int64(rows[row, j])
+def degrees_after(
+    receivers: Nodes,
+    first: Int64,
+    row: Int32,
+    factor: Int32,
+    change_has: Int64,
+    old_has: Int64,
+    degree: Int64,
+) -> tuple[Int64, Int64]:
+    """Return the degree of each receiver before and after; write nothing yet."""
+    before = np.empty(len(receivers), np.int64)
+    after = np.empty(len(receivers), np.int64)
+    changed = len(change_has)
+    for i in range(len(receivers)):
+        before[i] = degree[receivers[i]]
+    for i in range(len(receivers)):
+        now = before[i]
+        for c in range(first[i], first[i + 1]):
+            r = row[c]
+            now += np.int64(factor[c]) * (change_has[r] if r < changed else old_has[r - changed])
+        after[i] = now
+    return before, after
 
 
 @kernel
-def _differ(before: Int64, inverse_before: float, now: Int64, inverse_now: float) -> bool:
+def _add_row(total: Int32 | Int64, rows: Int32, row: Integer, weight: Integer, shift: int) -> None:
+    """Add a weighted message. Modulo 2^32 on the way is fine where the end fits.
+
+    Its own function: inside a larger loop the compiler gives up vectorising it.
+    """
+    for j in range(total.shape[0]):
+        total[j] += weight * (rows[row, j] >> shift)
+
+
+@kernel
+def _add_rows(
+    total: Int32 | Int64,
+    start: Integer,
+    stop: Integer,
+    row: Int32,
+    factor: Int32,
+    change: Int32,
+    old: Int32,
+    weight_shift: int,
+    message_shift: int,
+) -> None:
+    changed = len(change)
+    for c in range(start, stop):
+        w = factor[c] >> weight_shift
+        if row[c] < changed:
+            _add_row(total, change, row[c], w, message_shift)
+        else:
+            _add_row(total, old, row[c] - changed, w, message_shift)
+
+
+@kernel
+def _differ(before: Int32 | Int64, inverse_before: float, now: Int32 | Int64, inverse_now: float) -> bool:
     for j in range(len(now)):  # noqa: SIM110 - numba compiles this, not any()
         if mean(before[j], inverse_before) != mean(now[j], inverse_now):
             return True
@@ -125,7 +184,9 @@ def _differ(before: Int64, inverse_before: float, now: Int64, inverse_now: float
 
 
 @kernel
-def _difference(before: Int64, inverse_before: float, now: Int64, inverse_now: float, out: Int32) -> bool:
+def _difference(
+    before: Int32 | Int64, inverse_before: float, now: Int32 | Int64, inverse_now: float, out: Int32
+) -> bool:
     bits = np.int32(0)
     for j in range(len(now)):
         out[j] = mean(now[j], inverse_now) - mean(before[j], inverse_before)
@@ -134,83 +195,118 @@ def _difference(before: Int64, inverse_before: float, now: Int64, inverse_now: f
 
 
 @kernel
+def _copy(source: Int32 | Int64, target: Int32 | Int64) -> None:
+    for j in range(len(source)):
+        target[j] = source[j]
+
+
+@kernel
 def add_up(
     receivers: Nodes,
+    degree_before: Int64,
+    degree_now: Int64,
     first: Int64,
     row: Int32,
     factor: Int32,
     change: Int32,
-    change_has: Int64,
     old: Int32,
-    old_has: Int64,
-    sums: Int64,
     degree: Int64,
+    narrow: Int32,
+    wide: Int64,
+    slot: Int32,
+    weight_shift: int,
+    message_shift: int,
+    scale: float,
     last: bool,
 ) -> tuple[Nodes, Int32, Int64]:
     """Add to each receiver's sum and degree; return whose message moved, by how much, and who has one.
 
     For the last order nobody will ask by how much, so only the first difference is looked for.
     """
-    width = sums.shape[1]
-    changed = len(change)
+    width = wide.shape[1]
     moved = np.empty(len(receivers), np.int32)
-    delta = np.empty((0 if last else len(receivers), width), np.int32)
+    delta = np.empty((1 if last else len(receivers), width), np.int32)
     delta_has = np.empty(len(receivers), np.int64)
-    before = np.empty(width, np.int64)
+    narrow_before = np.empty(width, np.int32)
+    wide_before = np.empty(width, np.int64)
     n = 0
     for i in range(len(receivers)):
         v = receivers[i]
-        total = sums[v]
-        for j in range(width):
-            before[j] = total[j]
-        degree_before = degree[v]
-        degree_now = degree_before
-        for c in range(first[i], first[i + 1]):
-            w = np.int64(factor[c])
-            r = row[c]
-            if r < changed:
-                degree_now += w * change_has[r]
-                _add_row(total, change, r, w)
+        degree[v] = degree_now[i]
+        was = scale * inverse_of(degree_before[i])
+        now = scale * inverse_of(degree_now[i])
+        delta_has[n] = (1 if degree_now[i] > 0 else 0) - (1 if degree_before[i] > 0 else 0)
+        row_of_delta = delta[0 if last else n]
+        if slot[v] < 0:
+            total = narrow[v]
+            _copy(total, narrow_before)
+            _add_rows(total, first[i], first[i + 1], row, factor, change, old, weight_shift, message_shift)
+            if last:
+                differs = _differ(narrow_before, was, total, now)
             else:
-                degree_now += w * old_has[r - changed]
-                _add_row(total, old, r - changed, w)
-        degree[v] = degree_now
-        inverse_before, inverse_now = inverse_of(degree_before), inverse_of(degree_now)
-        delta_has[n] = (1 if degree_now > 0 else 0) - (1 if degree_before > 0 else 0)
-        if last:
-            differs = _differ(before, inverse_before, total, inverse_now)
+                differs = _difference(narrow_before, was, total, now, row_of_delta)
         else:
-            differs = _difference(before, inverse_before, total, inverse_now, delta[n])
+            large = wide[slot[v]]
+            _copy(large, wide_before)
+            _add_rows(large, first[i], first[i + 1], row, factor, change, old, weight_shift, message_shift)
+            if last:
+                differs = _differ(wide_before, was, large, now)
+            else:
+                differs = _difference(wide_before, was, large, now, row_of_delta)
         if differs or delta_has[n] != 0:
             moved[n] = v
             n += 1
-    return moved[:n], delta[:n], delta_has[:n]
+    return moved[:n], delta[: 0 if last else n], delta_has[:n]
+
+
+@kernel
+def sum_degrees(start: Int64, count: Int32, others: Int32, weights: Int32, has: Int64, degree: Int64) -> None:
+    """Write the degree of every node: the weights of the neighbours that have a message."""
+    for v in range(len(has)):
+        d = np.int64(0)
+        for i in range(start[v], start[v] + count[v]):
+            d += np.int64(abs(weights[i])) * has[others[i]]
+        degree[v] = d
+
+
+@kernel
+def _sum_row(
+    total: Int32 | Int64,
+    start: Integer,
+    stop: Integer,
+    others: Int32,
+    weights: Int32,
+    message: Int32,
+    weight_shift: int,
+    message_shift: int,
+) -> None:
+    for j in range(len(total)):
+        total[j] = 0
+    for i in range(start, stop):
+        _add_row(total, message, others[i], abs(weights[i]) >> weight_shift, message_shift)
 
 
 @kernel
 def sum_neighbours(
-    nodes: Nodes,
     start: Int64,
     count: Int32,
     others: Int32,
     weights: Int32,
     message: Int32,
-    has: Int64,
-    sums: Int64,
     degree: Int64,
+    narrow: Int32,
+    wide: Int64,
+    slot: Int32,
+    weight_shift: int,
+    message_shift: int,
 ) -> None:
-    """Write sum and degree of nodes from nothing: `message` and `has` hold a row for every node."""
-    for v in nodes:
-        total = sums[v]
-        total[:] = 0
-        d = np.int64(0)
-        for i in range(start[v], start[v] + count[v]):
-            u = others[i]
-            w = np.int64(abs(weights[i]))
-            d += w * has[u]
-            if has[u] != 0:
-                _add_row(total, message, u, w)
-        degree[v] = d
+    """Write the sum of every node from nothing; messages that are absent are rows of zeros."""
+    for v in range(len(message)):
+        stop = start[v] + count[v]
+        if slot[v] >= 0:
+            _sum_row(wide[slot[v]], start[v], stop, others, weights, message, weight_shift, message_shift)
+        elif narrow.shape[1] > 0:
+            _sum_row(narrow[v], start[v], stop, others, weights, message, weight_shift, message_shift)
 
 
 @kernel
