@@ -63,7 +63,7 @@ class EventBatch:
     dst: IdColumn  # (n,)
     op: Int8  # (n,) +1 add or replace, -1 remove
     weight: Float64 | None = None  # (n,) None: 1 everywhere
-    t: Float64 | None = None  # (n,) None: no time was given
+    t: Float64 | Int64 | None = None  # (n,) None: no time was given
 
     def __len__(self) -> int:
         return len(self.op)
@@ -79,8 +79,8 @@ class GraphDelta:
 
     receiver: Nodes  # (a,)
     sender: Nodes  # (a,)
-    old: Int32  # (a,) weight before
-    new: Int32  # (a,) weight now, never equal to old
+    old: Int64  # (a,) weight before
+    new: Int64  # (a,) weight now, never equal to old
     touched: Nodes  # (m,) ends of every event, also where nothing changed in the end
     arrived: Nodes  # nodes that are in the graph now and were not before
     left: Nodes  # nodes that were in the graph and are no more

@@ -78,7 +78,39 @@ def test_errors_are_one_line_with_a_code(home):
     assert "there is no file" in run("fit", home / "no.csv", "--out", home / "x", code=1).stderr
     assert "name at least one id" in run("vector", home / "f", code=2).stderr
     run("fit", home / "events.csv", code=2)
+    events, today = home / "events.csv", home / "today.csv"
+    for arguments in (
+        ("fit", events, "--out", today / "x"),
+        ("fit", events, "--out", home),
+        ("fit", events, "--out", "/proc/x"),
+        ("fit", events, "--out", home / "y", "--seed", -1),
+        ("fit", events, "--out", home / "y", "--dim", 0),
+        ("fit", home, "--out", home / "y"),
+        ("update", home / "f", home / "f" / "manifest.json"),
+        ("vector", home / "f", "p1", "--out", home / "no" / "where.parquet"),
+        ("vector", home / "f", "p1", "--out", home),
+        ("info", "x" * 5000),
+        ("bench", "update", "--nodes", 20, "--edges", 30, "--repeats", 1),
+    ):
+        result = run(*arguments, code=1)
+        lines = result.stderr.strip().splitlines()
+        assert lines[-1].startswith("error: "), (arguments, result.output)
+        assert "Traceback" not in result.output
     run("nothing", code=2)
+
+
+def test_ids_are_not_markup(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\na[/b],[red]c\n[red]c,d\n")
+    run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 4)
+    assert "a[/b]" in run("nearest", tmp_path / "f", "d").stdout
+
+
+def test_negative_ids_are_ids(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n-5,-1234567\n-5,3\n")
+    run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 4)
+    assert "-1234567" in run("nearest", tmp_path / "f", "-5").stdout
+    assert "-1234567" in run("score", tmp_path / "f", "-5", "-1234567").stdout
+    assert run_json("vector", tmp_path / "f", "-5")[0]["id"] == -5
 
 
 def test_integer_ids_on_the_command_line(tmp_path):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.errors import EventError
-from dygcn.events import id_column, python_ids, read_events, removes_then_adds, take
+from dygcn.events import id_column, python_ids, read_events, removes_then_adds, sort_by_time, take
 
 INTS = {"src": [1, 2], "dst": [2, 9007199254740993], "t": [5, 6], "op": [1, -1], "weight": [0.5, 2.0]}
 TEXT = {"src": ["ann", "bøb"], "dst": ["bøb", "cat"]}
@@ -68,6 +68,47 @@ def test_files(tmp_path):
             assert batch.weight.tolist() == [0.5, 2.0]
 
 
+def test_more_kinds_of_columns():
+    for kind in (pl.Categorical, pl.Enum(["a", "b"])):
+        frame = pl.DataFrame({"src": ["a", "b"], "dst": ["b", "a"]}).with_columns(pl.all().cast(kind))
+        assert python_ids(read_events(frame).src).tolist() == ["a", "b"]
+    nullable = pd.DataFrame({"src": pd.array([1, 2], dtype="Int64"), "dst": pd.array([2, 3], dtype="Int64")})
+    assert read_events(nullable).dst.values.tolist() == [2, 3]
+
+
+def test_nothing_is_a_batch_of_nothing(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst,t,op,weight\n")
+    for empty in (
+        tmp_path / "e.csv",
+        pd.DataFrame(columns=["src", "dst", "t", "op"]),
+        [],
+        {"src": [], "dst": []},
+    ):
+        assert len(read_events(empty)) == 0
+
+
+def test_a_csv_does_not_tell_7_from_7(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n7,8\n")
+    assert read_events(tmp_path / "e.csv").src.kind == "int64"
+    assert read_events(tmp_path / "e.csv", kind="string").src.kind == "string"
+
+
+def test_ids_that_look_like_dates(tmp_path):
+    (tmp_path / "e.ndjson").write_text('{"src": "2026-01-01", "dst": "2026-01-02 10:00:00"}\n')
+    assert python_ids(read_events(tmp_path / "e.ndjson").dst).tolist() == ["2026-01-02 10:00:00"]
+
+
+def test_whole_times_sort_exactly():
+    base = 1_700_000_000_000_000_000
+    batch = sort_by_time(read_events([(1, 2, base + 1), (3, 4, base + 2), (5, 6, base), (7, 8, base + 3)]))
+    assert batch.src.values.tolist() == [5, 1, 3, 7]
+
+
+def test_a_missing_weight_on_a_remove_is_not_looked_at():
+    frame = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "op": [1, -1], "weight": [2.0, None]})
+    assert read_events(frame).op.tolist() == [1, -1]
+
+
 def test_leading_zeros_in_csv_stay(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst\n007,8\n7,8\n")
     assert python_ids(read_events(tmp_path / "e.csv").src).tolist() == ["007", "7"]
@@ -99,7 +140,13 @@ REJECTED = {
     "above 2.63": {"src": np.array([2**63], np.uint64), "dst": np.array([1], np.uint64)},
     "has 1 rows": {"src": [1, 2], "dst": [1]},
     "empty cell": pa.table({"src": pa.array([1, None]), "dst": pa.array([1, 2])}),
-    "'weight' has an empty cell": {"src": [1], "dst": [2], "weight": [None]},
+    "weight is nan": {"src": [1], "dst": [2], "weight": [None]},
+    "t is nan; allowed is a finite number in every row": {"src": [1], "dst": [2], "t": [None]},
+    "op is nan": {"src": [1], "dst": [2], "op": [None]},
+    "'t' cannot be read": {"src": [1], "dst": [2], "t": 5},
+    "'op' cannot be read": {"src": [1], "dst": [2], "op": [2**70]},
+    "'src' cannot be read": {"src": pd.Series([1, "a"], dtype=object), "dst": [2, 3]},
+    "two columns 'src'": pa.table([[1], [2], [3]], names=["src", "src", "dst"]),
     "is not an event": ["ab", "cd"],
     "all of one length": [(1, 2), (1, 2, 3)],
     "cannot read events from int": 7,

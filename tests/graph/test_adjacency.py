@@ -9,8 +9,8 @@ ARC = st.tuples(st.integers(0, 2), st.integers(0, 3 * FEW), st.integers(-1, 3))
 
 
 def write(arcs, rows):
-    node, other, weight = (np.array(column, np.int32) for column in zip(*rows, strict=True))
-    arcs.write(node, other, weight)
+    node, other, weight = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    arcs.write(node.astype(np.int32), other.astype(np.int32), weight)
 
 
 def check(arcs, model):
@@ -63,3 +63,19 @@ def test_churn_does_not_grow_the_pool():
         write(arcs, [(a, b, 0) for a, b, _ in rows])
         sizes.append(arcs._tail[0])
     assert sizes[-1] == pytest.approx(sizes[20], rel=0.25)
+
+
+def test_a_node_that_loses_all_arcs_and_gains_others_in_one_batch():
+    """Its block must not be given away inside the batch: the pool was sized without it."""
+    arcs = Adjacency()
+    arcs.make_room(40)
+    model = {}
+    for v in range(16):
+        write(arcs, [(v, 20 + i, 1) for i in range(5)])
+    rows = [(v, 20 + i, 0 if i < 5 else 1) for v in range(16) for i in range(6)]
+    write(arcs, rows)
+    assert arcs._tail[0] <= len(arcs.others)
+    model = {(v, 25): 1 for v in range(16)}
+    owner, other, weight = arcs.arcs(np.arange(40, dtype=np.int32))
+    found = {(a, b): w for a, b, w in zip(owner.tolist(), other.tolist(), weight.tolist(), strict=True)}
+    assert found == model

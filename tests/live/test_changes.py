@@ -173,21 +173,18 @@ def test_arrow_out():
     assert len(live.to_arrow().to_pandas()) == 3
 
 
-def test_huge_batches_are_cut_and_nobody_notices(monkeypatch):
-    events = random_events("sparse", 5, nodes=80)
-    whole, cut = start(kind="int64"), start(kind="int64")
-    for live in (whole, cut):
-        live.update(events[:60])
-    left_before = set(whole.ids().tolist())
-    one = whole.update(events[60:])
-    monkeypatch.setattr("dygcn.models.state.LARGEST_BATCH", 7)
-    many = cut.update(events[60:])
-    assert whole.digest() == cut.digest()
-    assert set(one.ids.tolist()) <= set(many.ids.tolist())
-    assert set(many.left.tolist()) == set(one.left.tolist()) == left_before - set(whole.ids().tolist())
-    assert (one.missing, one.loops) == (many.missing, many.loops)
-    bad = [*events[:30], (1, 2, 0.0, 1, 1e30)]
-    digest = cut.digest()
+def test_huge_batches_are_whole():
+    """All or nothing, one net effect: an edge that comes and goes inside one moves nobody."""
+    live = start()
+    live.update(add=[(1, 2), (2, 3)])
+    digest = live.digest()
+    middle = [(1, 2, 0, 1)] * 140_000
+    change = live.update([(1, 9, 0, 1), *middle, (1, 9, 0, -1)])
+    assert len(change) == 0
+    assert live.digest() == digest
+    heavy = [(5, 100 + i, 0, 1, 2.0**20) for i in range(3)]
+    padded = [(*event, 1.0) for event in middle]
     with pytest.raises(EventError):
-        cut.update(bad)
-    assert cut.digest() == digest
+        live.update([(7, 8, 0, 1, 1.0), *padded, *heavy, (1, 2, 0, 1, 1e30)])
+    assert live.digest() == digest
+    assert 7 not in live

@@ -6,7 +6,7 @@ import pytest
 import dygcn
 from dygcn.models import Model
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
-from dygcn.training import starting_matrices
+from dygcn.training import Recipe, starting_matrices
 
 WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6
 
@@ -55,6 +55,29 @@ def test_vectors_with_memory_equal_the_dense_twin(shape, directed):
             oracle.apply(events[at : at + 13])
             check(live, oracle)
         assert live.digest() == live.recompute().digest()
+
+
+@pytest.mark.parametrize("draw", ["uniform", "gamma", "lognormal", "integers"])
+@pytest.mark.parametrize("fitted", ["on weights", "without weights"])
+def test_weights_of_any_kind_equal_the_dense_twin(draw, fitted):
+    """Weights are rounded to a grid; the twin takes them as they are."""
+    random = np.random.default_rng(7)
+    weights = {
+        "uniform": random.uniform(0.1, 3, 400),
+        "gamma": random.gamma(0.8, size=400) + 0.01,
+        "lognormal": random.lognormal(size=400),
+        "integers": random.integers(1, 50, 400).astype(float),
+    }[draw]
+    pairs = random.integers(0, 90, (400, 2))
+    events = {"src": pairs[:, 0], "dst": pairs[:, 1], "weight": weights}
+    start = events if fitted == "on weights" else [(0, 1), (1, 2)]
+    live = dygcn.fit(start, dim=16, recipe=Recipe(rounds=30))
+    live.update(events)
+    edges = {(0, 1): 1.0, (1, 2): 1.0} if fitted == "without weights" else {}
+    for (a, b), weight in zip(pairs.tolist(), weights.tolist(), strict=True):
+        if a != b:
+            edges[min(a, b), max(a, b)] = weight
+    np.testing.assert_allclose(live.vectors(live.ids()), twin_vectors(live, edges), atol=1e-5, rtol=0)
 
 
 def test_the_twin_would_notice_a_wrong_message():

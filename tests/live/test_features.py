@@ -110,6 +110,9 @@ def test_every_form_of_features(form):
         ((["a"], [[1.0]]), "string ids"),
         (([1.5], [[1.0]]), "never through floats"),
         (7, "cannot read features"),
+        ({"id": [1, 2], "x": np.zeros((2, 2))}, "cannot read features"),
+        (("ab", [[1.0], [2.0]]), "one id"),
+        ("nowhere.parquet", "no file"),
         ({"id": [1]}, "values of shape"),
     ],
 )
@@ -126,7 +129,7 @@ def test_hashed_features_cannot_be_set_and_sizes_are_checked():
     live = dygcn.fit(EVENTS, dim=4, features=(ids, values))
     with pytest.raises(FeatureError, match="width 5"):
         live.set_features([1], [[1.0]])
-    with pytest.raises(FeatureError, match="16 times"):
+    with pytest.raises(FeatureError, match="4 times"):
         live.set_features([1], [[1e6] * 5])
 
 
@@ -164,7 +167,14 @@ class TestEmbedding:
             live.update(remove=[("n1", "n2")])
         np.testing.assert_array_equal(live.vectors(self.ids), self.mine)
 
-    def test_an_isolated_node_keeps_its_vector_at_first(self):
+    def test_a_node_that_loses_its_links_keeps_its_vector(self, live):
+        mine = [(a, b) for a, b in self.events if "n3" in (a, b)]
+        assert mine
+        live.update(remove=mine)
+        np.testing.assert_array_equal(live["n3"], self.mine[3])
+        np.testing.assert_array_equal(dygcn.start(live.model).vectors(self.ids), self.mine)
+
+    def test_an_isolated_node_keeps_its_vector(self):
         mine = np.random.default_rng(3).normal(size=(13, 6)).astype(np.float32)
         live = dygcn.fit(self.events, features=dygcn.Embedding([*self.ids, "alone"], mine))
         np.testing.assert_array_equal(live["alone"], mine[12])

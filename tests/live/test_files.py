@@ -123,6 +123,8 @@ def test_missing_files(saved, name):
 def test_no_folder_and_no_manifest(tmp_path):
     with pytest.raises(DamagedFolder, match=r"no manifest\.json"):
         dygcn.load(tmp_path / "nowhere")
+    with pytest.raises(FolderError):
+        dygcn.load("x" * 5000)
 
 
 def reseal(saved, change_settings=None, change_tensors=None):
@@ -147,6 +149,10 @@ LIES = {
     "negative end": lambda m, g: put(g, "b", np.full_like(g["b"], -5)),
     "edges twice": lambda m, g: [put(g, key, np.repeat(g[key], 2)) for key in ("a", "b", "weight")],
     "weight zero": lambda m, g: put(g, "weight", np.zeros_like(g["weight"])),
+    "one end fewer": lambda m, g: put(g, "b", g["b"][:-1]),
+    "no ends": lambda m, g: put(g, "b", g["b"][:0]),
+    "nan in a matrix": lambda m, g: put(m, "W0", m["W0"] * np.nan),
+    "ancient ghosts": lambda m, g: put(g, "ghost_t", g["ghost_t"] - 1e30),
     "weights of another length": lambda m, g: put(g, "weight", g["weight"][:-1]),
     "heavy weights": lambda m, g: put(g, "weight", g["weight"][:0]),
     "wrong type": lambda m, g: put(g, "a", g["a"].astype(np.int64)),
@@ -184,6 +190,7 @@ def test_a_folder_that_contradicts_itself_is_refused(saved, lie):
         ("ids", "int64"),
         ("features", "pickle"),
         ("weight_grid", 0.3),
+        ("seed", -1),
         ("weight_grid", 0.0),
         ("half_life", -1.0),
         ("half_life", None),

@@ -51,7 +51,8 @@ def test_sums_equal_python_integers(shape, directed):
 def mean_of(total, degree):
     one = np.zeros(1, np.int32)
     wide, narrow = np.array([[total]], np.int64), np.zeros((1, 1), np.int32)
-    rows, _ = kernels.messages(one, np.array([degree], np.int64), narrow, wide, one, 1.0)
+    rows, has = np.empty((1, 1), np.int32), np.empty(1, np.int64)
+    kernels.write_messages(one, np.array([degree], np.int64), narrow, wide, one, 1.0, rows, has)
     return int(rows[0, 0])
 
 

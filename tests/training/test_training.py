@@ -133,6 +133,9 @@ def test_fit_sorts_by_time_and_update_does_not():
         ({"orders": 2.5}, OptionError, "whole number"),
         ({"rule": "magic"}, OptionError, "known: exact"),
         ({"memory": 0.0}, OptionError, "half-life above 0"),
+        ({"memory": "x"}, OptionError, "half-life above 0"),
+        ({"seed": -1}, OptionError, "seed is -1"),
+        ({"dim": True}, OptionError, "dim is True"),
         ({"memory": 3.0}, EventError, "column t"),
         ({"width": 10**6}, OptionError, "width"),
     ],
@@ -147,11 +150,26 @@ def test_nothing_to_fit_on():
         dygcn.fit([])
 
 
-def test_the_grid_of_the_weights_follows_their_median():
-    for scale in (1e-6, 1.0, 1e6):
-        live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "weight": [scale, 3 * scale]}, dim=4)
-        assert live.model.grid <= scale / 400
-        assert live.update({"src": [5], "dst": [6], "weight": [1000 * scale]}).ids.tolist() == [5, 6]
+@pytest.mark.parametrize("scale", [1e-80, 1e-6, 1.0, 1e6, 1e80])
+def test_the_grid_of_the_weights_follows_them(scale, tmp_path):
+    live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "weight": [scale, 3 * scale]}, dim=4)
+    assert live.model.grid <= scale / 1e5
+    assert live.update({"src": [5], "dst": [6], "weight": [1000 * scale]}).ids.tolist() == [5, 6]
+    live.save(tmp_path / "x")
+    assert dygcn.load(tmp_path / "x").digest() == live.digest()
+
+
+def test_heavy_tails_are_carried():
+    weights = np.random.default_rng(0).pareto(0.7, 3000) + 1e-3
+    pairs = np.random.default_rng(1).integers(0, 200, (3000, 2))
+    events = {"src": pairs[:, 0], "dst": pairs[:, 1], "weight": weights}
+    assert len(dygcn.fit(events, dim=4, recipe=Recipe(rounds=1))) == 200
+
+
+def test_without_weights_a_node_may_have_four_million_neighbours():
+    live = dygcn.fit([(1, 2)], dim=4)
+    graph = live.state.graph
+    assert graph.limit * graph.grid == 2**22
 
 
 def test_narrow_features_and_wide_vectors():

@@ -15,11 +15,17 @@ def command() -> None:
 
 @command.command("update")
 @click.argument("events", required=False, type=click.Path())
-@click.option("--nodes", default=50_000, show_default=True, help="Nodes of the random graph without EVENTS.")
-@click.option("--edges", default=300_000, show_default=True, help="Its edges.")
+@click.option(
+    "--nodes",
+    default=50_000,
+    type=click.IntRange(10),
+    show_default=True,
+    help="Nodes of the random graph without EVENTS.",
+)
+@click.option("--edges", default=300_000, type=click.IntRange(10), show_default=True, help="Its edges.")
 @click.option("--width", default=256, show_default=True)
 @click.option("--orders", default=2, show_default=True)
-@click.option("--repeats", default=30, show_default=True)
+@click.option("--repeats", default=30, type=click.IntRange(1), show_default=True)
 @json_option
 def update(
     events: str | None, nodes: int, edges: int, width: int, orders: int, repeats: int, as_json: bool

@@ -9,6 +9,7 @@ import click
 
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.live import fit
+from dygcn.models.folder import check_target
 from dygcn.models.model import RULES
 
 
@@ -28,6 +29,7 @@ from dygcn.models.model import RULES
 def command(events: str, out: str, features: str | None, as_json: bool, **options: Any) -> None:
     """Fit an embedding on EVENTS (Parquet, CSV or NDJSON with src, dst and optionally t, op, weight)."""
     begun = time.perf_counter()
+    check_target(out)  # before the work, not after it
     with progress_bar() as notify:
         live = fit(events, features=features or "hashed", progress=notify, **options)
         notify(0, 1, "saving")

@@ -34,6 +34,8 @@ class _Lazy(click.Group):
             _fail(str(error), EXIT_UNKNOWN)
         except DygcnError as error:
             _fail(str(error), EXIT_ERROR)
+        except OSError as error:
+            _fail(f"{error.filename or 'a file'}: {error.strerror or error}", EXIT_ERROR)
 
 
 def _fail(message: str, code: int) -> None:

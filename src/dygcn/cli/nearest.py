@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from dygcn.cli.printing import folder_argument, json_option, node_id, progress_bar, show_table
+from dygcn.cli.printing import folder_argument, json_option, negative_ids, node_id, progress_bar, show_table
 from dygcn.live import load
 
 
-@click.command("nearest")
+@click.command("nearest", context_settings=negative_ids)
 @folder_argument
 @click.argument("node", metavar="ID")
 @click.option("-k", default=5, show_default=True, help="How many.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 Notify = Callable[[int, int, str], None]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 
 
@@ -49,7 +52,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*(_plain(item) for item in row))
+        table.add_row(*(Text(_plain(item)) for item in row))
     Console().print(table)
 
 
@@ -70,7 +73,6 @@ def node_id(text: str, kind: str) -> int | str:
     """Read an id from the command line as the type that the graph has."""
     if kind == "string":
         return text
-    try:
-        return int(text)
-    except ValueError:
-        raise click.BadParameter(f"this graph has int64 ids, and {text!r} is none") from None
+    if not re.fullmatch("-?[0-9]{1,19}", text):
+        raise click.BadParameter(f"this graph has int64 ids, and {text!r} is none")
+    return int(text)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from dygcn.cli.printing import folder_argument, json_option, node_id, progress_bar, show
+from dygcn.cli.printing import folder_argument, json_option, negative_ids, node_id, progress_bar, show
 from dygcn.live import load
 
 
-@click.command("score")
+@click.command("score", context_settings=negative_ids)
 @folder_argument
 @click.argument("a", metavar="ID")
 @click.argument("b", metavar="ID")
@@ -20,4 +20,7 @@ def command(folder: str, a: str, b: str, as_json: bool) -> None:
         live = load(folder)
         first, second = (node_id(text, live.model.kind) for text in (a, b))
         score = live.score(first, second)
-    show({"a": first, "b": second, "score": score}, as_json)
+    show(
+        {"a": first if as_json else str(first), "b": second if as_json else str(second), "score": score},
+        as_json,
+    )

@@ -6,11 +6,19 @@ import click
 import numpy as np
 import pyarrow.parquet
 
-from dygcn.cli.printing import folder_argument, json_option, node_id, print_json, progress_bar, show
+from dygcn.cli.printing import (
+    folder_argument,
+    json_option,
+    negative_ids,
+    node_id,
+    print_json,
+    progress_bar,
+    show,
+)
 from dygcn.live import load
 
 
-@click.command("vector")
+@click.command("vector", context_settings=negative_ids)
 @folder_argument
 @click.argument("ids", nargs=-1)
 @click.option(

@@ -22,7 +22,7 @@ _ACCEPTED = (
 )
 
 
-def read_events(events: object) -> EventBatch:
+def read_events(events: object, kind: str | None = None) -> EventBatch:
     """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`.
 
     Parameters
@@ -31,6 +31,8 @@ def read_events(events: object) -> EventBatch:
         A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
         an iterable of tuples or an array with the columns ``(src, dst[, t[, op[, weight]]])``. Other
         columns are left alone.
+    kind
+        Type of the ids, where it is known: a CSV file does not tell 7 from "7".
 
     Returns
     -------
@@ -54,10 +56,10 @@ def read_events(events: object) -> EventBatch:
     """
     if isinstance(events, EventBatch):
         return events
-    return _assemble(_columns(events))
+    return _assemble(_columns(events, kind))
 
 
-def read_pairs(pairs: object, op: int) -> EventBatch:
+def read_pairs(pairs: object, op: int, kind: str | None = None) -> EventBatch:
     """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`.
 
     Examples
@@ -65,7 +67,7 @@ def read_pairs(pairs: object, op: int) -> EventBatch:
     >>> read_pairs([(1, 2)], op=-1).op.tolist()
     [-1]
     """
-    columns = _columns(pairs)
+    columns = _columns(pairs, kind)
     if columns.get("op") is not None:
         raise EventError(
             "add= and remove= say the operation; pass a table with an op column as update(events)"
@@ -73,7 +75,7 @@ def read_pairs(pairs: object, op: int) -> EventBatch:
     return _assemble(columns, op)
 
 
-def removes_then_adds(add: object, remove: object) -> EventBatch:
+def removes_then_adds(add: object, remove: object, kind: str | None = None) -> EventBatch:
     """Join the two sides of ``update(add=..., remove=...)``; removes come first.
 
     Examples
@@ -81,26 +83,25 @@ def removes_then_adds(add: object, remove: object) -> EventBatch:
     >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
     [-1, 1]
     """
-    parts = [read_pairs(side, op) for side, op in ((remove, -1), (add, 1)) if side is not None]
+    parts = [read_pairs(side, op, kind) for side, op in ((remove, -1), (add, 1)) if side is not None]
     parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
     if len(parts) == 1:
         return parts[0]
     if parts[0].src.kind != parts[1].src.kind:
         raise EventError("add= and remove= hold ids of different types; one type a graph")
-    if (parts[0].t is None) != (parts[1].t is None):
-        raise EventError("only one of add= and remove= has t; give it to both, or pass now=")
+    timed = [part.t for part in parts if part.t is not None]
     return EventBatch(
         join_ids([part.src for part in parts]),
         join_ids([part.dst for part in parts]),
         np.concatenate([part.op for part in parts]),
         np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
-        None if parts[0].t is None else np.concatenate([part.t for part in parts if part.t is not None]),
+        np.concatenate(timed).astype(np.float64) if len(timed) == len(parts) else None,
     )
 
 
-def _columns(events: object) -> dict[str, Any]:
+def _columns(events: object, kind: str | None) -> dict[str, Any]:
     if isinstance(events, str | os.PathLike):
-        events = read_table(os.fspath(events))
+        events = read_table(os.fspath(events), COLUMNS, kind)
     if isinstance(events, pa.Table | pa.RecordBatch):
         return _from_table(events)
     if hasattr(events, "__arrow_c_stream__"):
@@ -117,12 +118,16 @@ def _columns(events: object) -> dict[str, Any]:
 def _import_frame(frame: object) -> pa.Table:
     try:
         return pa.table(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise EventError(f"a column mixes types: {error}") from None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise EventError(f"a column cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _from_table(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
-    return _named({name: table.column(name) for name in COLUMNS if name in table.schema.names})
+    names = table.schema.names
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        raise EventError(f"there are two columns {twice[0]!r}; rename one")
+    return _named({name: table.column(name) for name in COLUMNS if name in names})
 
 
 def _named(columns: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def id_column(values: object, name: str = "id") -> IdColumn:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _ids_from_arrow(values, name)
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-        return _ids_from_arrow(arrow_array(values), name)
+        return _ids_from_arrow(arrow_array(values, name), name)
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
@@ -49,13 +49,16 @@ def id_column(values: object, name: str = "id") -> IdColumn:
     return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
 
 
-def arrow_array(values: object) -> pa.Array:
-    """Import any object that speaks Arrow's C interface as one contiguous array."""
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array):
-        return pa.chunked_array(values).combine_chunks()
-    return pa.array(values)
+def arrow_array(values: object, name: str = "id") -> pa.Array:
+    """Import any object that speaks Arrow's C interface, or a list, as one contiguous array."""
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            return values.combine_chunks()
+        if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array):
+            return pa.chunked_array(values).combine_chunks()
+        return values if isinstance(values, pa.Array) else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise EventError(f"column {name!r} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _checked_int64(values: NDArray[Any], name: str) -> Int64:
@@ -102,9 +105,12 @@ def _checked_lengths(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdCo
 
 
 def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
-    array = arrow_array(column)
+    array = arrow_array(column, name)
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        words = array.dictionary
+        array = (words if pa.types.is_integer(words.type) else words.cast(pa.large_string())).take(
+            array.indices
+        )
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()
         raise EventError(f"column {name!r} has an empty cell; every event names two nodes", row)
@@ -174,21 +180,22 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
     return IdColumn(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(data))
 
 
-def numbers(values: object, name: str) -> Float64:
-    """Read a column of finite or not yet checked numbers as float64; times become their own unit."""
-    try:
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-        array = arrow_array(array)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise EventError(f"column {name!r} is not numeric: {error}") from None
+def numbers(values: object, name: str) -> NDArray[Any]:
+    """Read a column of numbers as int64 or float64, empty cells as NaN; times become their own unit."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
+        return values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
+    array = arrow_array(values, name)
+    kind = array.type
+    if pa.types.is_temporal(kind):
+        array = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif len(array) == 0 or pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise EventError(f"column {name!r} holds {kind}; numbers are expected")
     if array.null_count:
-        raise EventError(f"column {name!r} has an empty cell", pc.index(pc.is_null(array), True).as_py())
-    if pa.types.is_temporal(array.type):
-        array = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
-    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        raise EventError(f"column {name!r} holds {array.type}; numbers are expected")
-    result: Float64 = array.to_numpy(zero_copy_only=False).astype(np.float64)
-    return result
+        array = array.cast(pa.float64(), safe=False).fill_null(float("nan"))
+    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return found.astype(np.float64 if found.dtype.kind in "fu" else np.int64)
 
 
 def operations(values: object) -> Int8:
@@ -203,7 +210,9 @@ def operations(values: object) -> Int8:
 
 def weights(values: object, op: Int8) -> Float64:
     """Read the `weight` column: positive and finite wherever an edge is added."""
-    found = numbers(values, "weight")
+    found = numbers(values, "weight").astype(np.float64)
+    if len(found) != len(op):
+        raise EventError(f"column 'weight' has {len(found)} rows, src has {len(op)}")
     bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
     if bad.any():
         row = int(bad.argmax())
@@ -213,11 +222,11 @@ def weights(values: object, op: Int8) -> Float64:
     return found
 
 
-def times(values: object) -> Float64:
-    """Read the `t` column: finite, in any unit."""
+def times(values: object) -> NDArray[Any]:
+    """Read the `t` column: finite, in any unit; whole numbers stay whole, so that sorting is exact."""
     found = numbers(values, "t")
     bad = ~np.isfinite(found)
     if bad.any():
         row = int(bad.argmax())
-        raise EventError(f"t is {found[row]}; allowed is a finite number", row)
+        raise EventError(f"t is {found[row]}; allowed is a finite number in every row, or no t at all", row)
     return found

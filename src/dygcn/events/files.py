@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +16,20 @@ from dygcn.errors import EventError
 _PARQUET = {".parquet", ".pq"}
 _CSV = {".csv", ".tsv"}
 _NDJSON = {".ndjson", ".jsonl", ".json"}
+_IDS = ("src", "dst", "id")
 
 
-def read_table(path: str) -> pa.Table:
-    """Read a file of events; the ending of its name says the format.
+def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None = None) -> pa.Table:
+    """Read a file of events or features; the ending of its name says the format.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    columns
+        The only columns wanted, where the format can leave others out.
+    kind
+        Type of the ids, where it is known.
 
     Raises
     ------
@@ -29,30 +40,40 @@ def read_table(path: str) -> pa.Table:
     ending = file.suffix.lower()
     if ending not in _PARQUET | _CSV | _NDJSON:
         raise EventError(f"cannot tell the format of {path!r}; name it .parquet, .csv, .tsv or .ndjson")
-    if not file.is_file():
-        raise EventError(f"there is no file {path!r}")
     try:
+        if not file.is_file():
+            raise EventError(f"there is no file {path!r}")
         if ending in _PARQUET:
             names = pyarrow.parquet.read_schema(file).names
-            wanted = [name for name in ("src", "dst", "t", "op", "weight") if name in names]
+            wanted = None if columns is None else [name for name in columns if name in names]
             return pyarrow.parquet.read_table(file, columns=wanted or None)
         if ending in _CSV:
-            return _read_csv(file, "\t" if ending == ".tsv" else ",")
-        return pyarrow.json.read_json(file)
+            return _read_csv(file, "\t" if ending == ".tsv" else ",", kind)
+        return _read_ndjson(file)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise EventError(f"cannot read {path!r}: {str(error).splitlines()[0]}") from None
 
 
-def _read_csv(file: Path, delimiter: str) -> pa.Table:
+def _read_ndjson(file: Path) -> pa.Table:
+    table = pyarrow.json.read_json(file)
+    # Arrow takes text that looks like a date for one; an id is never a date.
+    dates = [field.name for field in table.schema if field.name in _IDS and pa.types.is_temporal(field.type)]
+    if not dates:
+        return table
+    schema = pa.schema([(name, pa.string()) for name in dates])
+    return pyarrow.json.read_json(file, parse_options=pyarrow.json.ParseOptions(explicit_schema=schema))
+
+
+def _read_csv(file: Path, delimiter: str, kind: str | None) -> pa.Table:
     table = pyarrow.csv.read_csv(
         file,
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types={"src": pa.string(), "dst": pa.string()}, strings_can_be_null=True, null_values=[""]
+            column_types=dict.fromkeys(_IDS, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
-    ends = [name for name in ("src", "dst") if name in table.column_names]
-    integers = [_as_integers(table.column(name)) for name in ends]
+    ends = [name for name in _IDS if name in table.column_names]
+    integers = [None if kind == "string" else _as_integers(table.column(name)) for name in ends]
     if all(column is not None for column in integers):
         for name, column in zip(ends, integers, strict=True):
             table = table.set_column(table.column_names.index(name), name, column)

@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from dygcn.errors import OptionError
 from dygcn.events import read_events
+from dygcn.features import Hashed
 from dygcn.live import LiveEmbedding, start
 from dygcn.live.fitting import weight_grid
 from dygcn.models import Model
 from dygcn.records import EventBatch, Int64
 from dygcn.training import starting_matrices
 
+_TRIES = 1000
 Notify = Callable[[int, int, str], None]
 
 
@@ -66,7 +69,7 @@ def measure_updates(
         "hashed",
         np.ones(width),
         seed,
-        grid=weight_grid(batch),
+        grid=weight_grid(batch, Hashed.message_bits),
     )
     live = start(model)
     _tell(notify, 0, "loading the graph")
@@ -133,13 +136,17 @@ class _Traffic:
     def pairs(self, count: int, known: bool) -> list[tuple[Any, Any]]:
         """Return edges of the graph, or pairs that are no edges, ends by degree."""
         found: dict[int, None] = {}
-        while len(found) < count:
+        for _ in range(_TRIES):
             rows = self._random.integers(self._ends.shape[1], size=(2, count))
             a, b = self._ends[0][rows[0]], self._ends[1][rows[0 if known else 1]]
             low, high = np.minimum(a, b), np.maximum(a, b)
             for key in (low << 32 | high)[low != high].tolist():
                 if (key in self._there) == known and len(found) < count:
                     found[key] = None
+            if len(found) == count:
+                break
+        else:
+            raise OptionError(f"the graph is too small or too dense for batches of {2 * count} changes")
         keys = np.fromiter(found, np.int64, count)
         return list(zip(self._ids[keys >> 32].tolist(), self._ids[keys & 0xFFFFFFFF].tolist(), strict=True))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dygcn.records import FeatureDelta, Float32, Float64, Int32, Int64, Nodes, UInt64
 
 GRID_BITS = 24
-HEADROOM_BITS = 4  # given features may later grow to 16 times the scale that was fitted
+HEADROOM_BITS = 2  # given features may later grow to 4 times the scale that was fitted
 
 
 class Features(Protocol):
@@ -57,6 +57,6 @@ def to_grid(values: Float32, scales: Float64) -> Int32:
         row, column = np.argwhere(np.abs(on_grid) > top)[0]
         raise FeatureError(
             f"feature {values[row, column]:g} in column {column} of row {row} is beyond "
-            f"{scales[column] * 2**HEADROOM_BITS:g}, 16 times the fitted scale; scale it down or fit again"
+            f"{scales[column] * 2**HEADROOM_BITS:g}, 4 times the fitted scale; scale it down or fit again"
         )
     return on_grid.astype(np.int32)

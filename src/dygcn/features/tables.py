@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ class Embedding:
 
     def __post_init__(self) -> None:
         column, values = read_features((self.ids, self.vectors))
+        if len(column) == 0:
+            raise FeatureError("an embedding needs at least one id and its vector")
         object.__setattr__(self, "ids", column)
         object.__setattr__(self, "vectors", values)
 
@@ -69,10 +72,13 @@ def read_features(features: object) -> tuple[IdColumn, Float32]:
         return _checked(features[0], features[1])
     if isinstance(features, Mapping) and "id" not in features:
         return _checked(list(features.keys()), list(features.values()))
-    if isinstance(features, str):
-        features = read_table(features)
-    if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
-        return _from_table(pa.table(features))
+    try:
+        if isinstance(features, str | os.PathLike):
+            features = read_table(os.fspath(features))
+        if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
+            return _from_table(pa.table(features))
+    except (EventError, pa.ArrowException, TypeError) as error:
+        raise FeatureError(f"cannot read features: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
     raise FeatureError(f"cannot read features from {type(features).__name__}; {_ACCEPTED}")
 
 
@@ -87,6 +93,8 @@ def _from_table(table: pa.Table) -> tuple[IdColumn, Float32]:
 
 
 def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
+    if isinstance(ids, str):
+        raise FeatureError(f"{ids!r} is one id; pass a list of ids; {_ACCEPTED}")
     try:
         column = id_column(ids)
         matrix = np.ascontiguousarray(np.asarray(values, dtype=np.float32))

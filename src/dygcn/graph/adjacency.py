@@ -4,7 +4,7 @@ Every node owns a block of the pool, a power of two long, its arcs at the front 
 with few arcs is searched by looking at all of them; a hub has its arcs in a table beside, so that
 no insert, delete or look-up on it costs more than on a leaf.
 
-A weight is an int32 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
+A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
 was removed and is remembered (see `memory`).
 """
 
@@ -46,13 +46,13 @@ def look_up(
     start: Int64,
     count: Int32,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     keys: Int64,
     slots: Int32,
     hub: Int32,
-) -> Int32:
+) -> Int64:
     """Return the stored weight of each arc, 0 where there is none."""
-    found = np.zeros(len(nodes), np.int32)
+    found = np.zeros(len(nodes), np.int64)
     for i in range(len(nodes)):
         slot = _slot(nodes[i], other[i], start, count, others, keys, slots, hub)
         if slot >= 0:
@@ -61,7 +61,7 @@ def look_up(
 
 
 @kernel
-def _needs(nodes: Nodes, new: Int32, count: Int32, room: Int32, extra: Int32) -> tuple[int, int]:
+def _needs(nodes: Nodes, new: Int64, count: Int32, room: Int32, extra: Int32) -> tuple[int, int]:
     """Return how much pool and how many table entries the new arcs can take; `extra` counts them."""
     pool, table = 0, 0
     for i in range(len(nodes)):
@@ -106,7 +106,7 @@ def _make_block(
     count: Int32,
     room: Int32,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     heads: Int64,
     tail: Int64,
 ) -> None:
@@ -134,12 +134,12 @@ def _make_block(
 def write(
     nodes: Nodes,
     other: Nodes,
-    new: Int32,
+    new: Int64,
     start: Int64,
     count: Int32,
     room: Int32,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     heads: Int64,
     tail: Int64,
     keys: Int64,
@@ -168,9 +168,6 @@ def write(
                     for j in range(last):
                         pair_drop(keys, slots, used, pair_key(node, others[base + j]))
                     hub[node] = 0
-            if last == 0:
-                _give_back(base, room[node], others, heads)
-                room[node] = 0
         elif new[i] != 0:
             if count[node] == room[node]:
                 _make_block(node, count[node] + 1, start, count, room, others, weights, heads, tail)
@@ -185,19 +182,24 @@ def write(
                 for j in range(at + 1):
                     pair_put(keys, slots, used, pair_key(node, others[base + j]), j)
                 hub[node] = 1
+    # Empty blocks go back at the end: inside the batch their node may need them again.
+    for node in nodes:
+        if count[node] == 0 and room[node] > 0:
+            _give_back(start[node], room[node], others, heads)
+            room[node] = 0
 
 
 @kernel
 def list_arcs(
-    nodes: Nodes, start: Int64, count: Int32, others: Int32, weights: Int32
-) -> tuple[Int32, Int32, Int32]:
+    nodes: Nodes, start: Int64, count: Int32, others: Int32, weights: Int64
+) -> tuple[Int32, Int32, Int64]:
     """Return all arcs of the given nodes as (node, other, stored weight)."""
     total = 0
     for node in nodes:
         total += count[node]
     owner = np.empty(total, np.int32)
     other = np.empty(total, np.int32)
-    weight = np.empty(total, np.int32)
+    weight = np.empty(total, np.int64)
     at = 0
     for node in nodes:
         base = start[node]
@@ -217,7 +219,7 @@ class Adjacency:
         self.count = np.empty(0, np.int32)
         self.room = np.empty(0, np.int32)
         self.others = np.empty(0, np.int32)
-        self.weights = np.empty(0, np.int32)
+        self.weights = np.empty(0, np.int64)
         self._hub = np.empty(0, np.int32)
         self._extra = np.empty(0, np.int32)
         self._heads = np.full(32, -1, np.int64)
@@ -229,7 +231,7 @@ class Adjacency:
         for name in ("start", "count", "room", "_hub", "_extra"):
             setattr(self, name, grown(getattr(self, name), nodes))
 
-    def look_up(self, nodes: Nodes, other: Nodes) -> Int32:
+    def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""
         table = self._table
         return look_up(
@@ -244,7 +246,7 @@ class Adjacency:
             self._hub,
         )
 
-    def write(self, nodes: Nodes, other: Nodes, new: Int32) -> None:
+    def write(self, nodes: Nodes, other: Nodes, new: Int64) -> None:
         """Set the stored weight of each arc: insert, replace, or delete where it is 0."""
         pool, entries = _needs(nodes, new, self.count, self.room, self._extra)
         # A node that grows step by step inside the batch passes through every smaller block.
@@ -270,7 +272,7 @@ class Adjacency:
             self._hub,
         )
 
-    def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int32]:
+    def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
         return list_arcs(nodes, self.start, self.count, self.others, self.weights)
 

@@ -23,7 +23,7 @@ class PairEvents:
     a: Nodes  # (n,)
     b: Nodes  # (n,)
     op: Int8  # (n,) +1, -1 or AGE
-    weight: Int32  # (n,) on the grid
+    weight: Int64  # (n,) on the grid
     t: Float64  # (n,) zero where nothing is remembered
 
 
@@ -33,9 +33,9 @@ class NetEffect:
 
     a: Nodes  # (p,)
     b: Nodes  # (p,)
-    old: Int32  # (p,) stored weight before: above 0 an edge, below 0 a ghost
-    new: Int32  # (p,) stored weight after
-    ghost_weight: Int32  # (p,) full weight that the ghost remembers, 0: no ghost after
+    old: Int64  # (p,) stored weight before: above 0 an edge, below 0 a ghost
+    new: Int64  # (p,) stored weight after
+    ghost_weight: Int64  # (p,) full weight that the ghost remembers, 0: no ghost after
     ghost_t: Float64  # (p,)
     unchanged: int
     missing: int
@@ -68,21 +68,21 @@ def group_pairs(a: Nodes, b: Nodes) -> tuple[Int64, Int64, Nodes, Nodes]:
 def settle(
     order: Int64,
     first: Int64,
-    old: Int32,
-    kept_weight: Int32,
+    old: Int64,
+    kept_weight: Int64,
     kept_t: Float64,
     op: Int8,
-    weight: Int32,
+    weight: Int64,
     t: Float64,
     clock: float,
     half_life: float,
-) -> tuple[Int32, Int32, Float64, int, int]:
+) -> tuple[Int64, Int64, Float64, int, int]:
     """Play the events of each pair in order of arrival; the last one wins.
 
     A half-life of 0 means that nothing is remembered.
     """
     pairs = len(old)
-    new = np.empty(pairs, np.int32)
+    new = np.empty(pairs, np.int64)
     ghosts = kept_weight.copy()
     ghost_t = kept_t.copy()
     unchanged = 0
@@ -113,11 +113,11 @@ def settle(
 
 @kernel
 def overweight(
-    a: Nodes, b: Nodes, old: Int32, new: Int32, directed: bool, strength: Int64, change: Int64, limit: int
+    a: Nodes, b: Nodes, old: Int64, new: Int64, directed: bool, strength: Int64, change: Int64, limit: int
 ) -> bool:
     """Say whether a node would carry too much weight. `change` is zero before and after."""
     for i in range(len(a)):
-        more = np.int64(abs(new[i])) - np.int64(abs(old[i]))
+        more = abs(new[i]) - abs(old[i])
         change[a[i]] += more
         if not directed:
             change[b[i]] += more

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import DamagedFolder
+from dygcn.graph.memory import weights_left
 
 if TYPE_CHECKING:
     from dygcn.graph.store import Graph
@@ -22,8 +23,8 @@ class GraphImage:
     own: Bool  # (n,) has features of its own
     a: Int32  # (e,) position of one end (directed: the source)
     b: Int32  # (e,) position of the other; rows sorted by (a, b)
-    weight: Int32  # (e,) stored weight: above 0 an edge, below 0 a ghost
-    ghost_weight: Int32  # (g,) full weight, for the rows whose weight is below 0, in their order
+    weight: Int64  # (e,) stored weight: above 0 an edge, below 0 a ghost
+    ghost_weight: Int64  # (g,) full weight, for the rows whose weight is below 0, in their order
     ghost_t: Float64  # (g,) time of removal
     clock: float | None
 
@@ -40,7 +41,7 @@ def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
     order = np.lexsort((second, first))
     ghosts = order[weight[order] < 0]
     if graph.memory is None:
-        full, t = np.empty(0, np.int32), np.empty(0)
+        full, t = np.empty(0, np.int64), np.empty(0)
     else:
         full, t = graph.memory.recall(a[ghosts], b[ghosts])
     image = GraphImage(
@@ -86,26 +87,39 @@ def build_graph(image: GraphImage, graph: Graph) -> Nodes:
 
 def _check(image: GraphImage, graph: Graph) -> None:
     n, count = len(image.ids), len(image.a)
+    if not count == len(image.b) == len(image.weight) or len(image.own) != n:
+        raise DamagedFolder("the saved graph has columns of different lengths")
     ends_inside = count == 0 or bool(
         min(image.a.min(), image.b.min()) >= 0 and max(image.a.max(), image.b.max()) < n
     )
     pair: Int64 = image.a.astype(np.int64) << 32 | image.b
-    ghosts = int((image.weight < 0).sum())
-    clock = -np.inf if image.clock is None else image.clock
     faults = {
         "ids of the wrong type": n > 0 and image.ids.kind != graph.ids.kind,
-        "columns of different lengths": not count == len(image.b) == len(image.weight) or len(image.own) != n,
         "an edge to a node that is not there": not ends_inside,
         "an edge twice, or out of order": bool((np.diff(pair) <= 0).any()),
         "a self loop or a swapped edge": bool((image.a == image.b).any())
         or (not graph.directed and bool((image.a > image.b).any())),
-        "an edge without weight": bool((image.weight == 0).any() or (image.weight == -(1 << 31)).any()),
-        "ghosts that do not fit": not ghosts == len(image.ghost_weight) == len(image.ghost_t)
-        or (ghosts > 0 and graph.memory is None)
-        or bool((image.ghost_weight <= 0).any())
-        or not bool(np.isfinite(image.ghost_t).all() and (image.ghost_t <= clock).all()),
+        "an edge without a weight, or with too much": bool(
+            ((image.weight == 0) | (image.weight >= graph.limit) | (image.weight <= -graph.limit)).any()
+        ),
         "a clock that is not a number": image.clock is not None and not np.isfinite(image.clock),
+        "ghosts that do not fit": not _ghosts_fit(image, graph),
     }
     for fault, found in faults.items():
         if found:
             raise DamagedFolder(f"the saved graph has {fault}")
+
+
+def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:
+    """Say whether every ghost weighs what its full weight and its age make it weigh."""
+    faded = image.weight[image.weight < 0]
+    if not len(faded) == len(image.ghost_weight) == len(image.ghost_t):
+        return False
+    if len(faded) == 0:
+        return True
+    if graph.memory is None or image.clock is None or not np.isfinite(image.ghost_t).all():
+        return False
+    if (image.ghost_t > image.clock).any() or (image.ghost_weight <= 0).any():
+        return False
+    left = weights_left(image.ghost_weight, image.ghost_t, image.clock, graph.memory.half_life)
+    return bool((left == -faded).all())

@@ -24,8 +24,17 @@ DEEPEST = 4  # 2^-4 is the last factor that is not below 0.05
 @inlined
 def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
     """Return what is left of a removed edge, 0 when it is forgotten."""
-    level = 1 + int(np.floor((clock - t) / half_life))
-    return weight >> level if level <= DEEPEST else 0
+    steps = np.floor((clock - t) / half_life)
+    return weight >> (1 + int(steps)) if steps < DEEPEST else 0
+
+
+@kernel
+def weights_left(weight: Int64, t: Float64, clock: float, half_life: float) -> Int64:
+    """Return what is left of each removed edge."""
+    left = np.empty(len(weight), np.int64)
+    for i in range(len(weight)):
+        left[i] = ghost_weight(weight[i], t[i], clock, half_life)
+    return left
 
 
 @inlined
@@ -91,14 +100,14 @@ def _take_due(times: Float64, keys: Int64, size: Int64, table: Int64, clock: flo
 def _remember(
     a: Nodes,
     b: Nodes,
-    weight: Int32,
+    weight: Int64,
     t: Float64,
     clock: float,
     half_life: float,
     keys: Int64,
     slots: Int32,
     used: Int64,
-    weights: Int32,
+    weights: Int64,
     times: Float64,
     free: Int32,
     counts: Int64,
@@ -143,9 +152,9 @@ def _fill_heap(
 
 @kernel
 def _recall(
-    a: Nodes, b: Nodes, keys: Int64, slots: Int32, weights: Int32, times: Float64
-) -> tuple[Int32, Float64]:
-    weight = np.zeros(len(a), np.int32)
+    a: Nodes, b: Nodes, keys: Int64, slots: Int32, weights: Int64, times: Float64
+) -> tuple[Int64, Float64]:
+    weight = np.zeros(len(a), np.int64)
     t = np.zeros(len(a), np.float64)
     for i in range(len(a)):
         at = pair_find(keys, pair_key(a[i], b[i]))
@@ -168,7 +177,7 @@ class Memory:
         self.half_life = float(half_life)
         self.clock = -np.inf
         self._table = PairTable()
-        self._weights = np.empty(0, np.int32)
+        self._weights = np.empty(0, np.int64)
         self._times = np.empty(0, np.float64)
         self._free = np.empty(0, np.int32)
         self._counts = np.zeros(2, np.int64)  # slots ever used, free ones
@@ -186,11 +195,11 @@ class Memory:
         )
         return (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
 
-    def recall(self, a: Nodes, b: Nodes) -> tuple[Int32, Float64]:
+    def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
         """Return the full weight and the time of removal of each pair's ghost (0 where there is none)."""
         return _recall(a, b, self._table.keys, self._table.slots, self._weights, self._times)
 
-    def remember(self, a: Nodes, b: Nodes, weight: Int32, t: Float64) -> None:
+    def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
         """Write the ghost of each pair; weight 0 means that the pair has none."""
         self._table.make_room(len(a))
         slots = int(self._counts[0]) + len(a)

@@ -19,10 +19,9 @@ from dygcn.graph.delta import (
 )
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import DEEPEST, Memory
-from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int32, Int64, Nodes
+from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int64, Nodes
 
-HEAVIEST = (1 << 31) - 1
-GREATEST_SHIFT = 20
+GREATEST_SHIFT = 30
 
 
 class Graph:
@@ -57,7 +56,7 @@ class Graph:
         kind: str,
         *,
         directed: bool = False,
-        grid: float = 2.0**-10,
+        grid: float = 2.0**-16,
         limit: int = 1 << 38,
         half_life: float | None = None,
     ) -> None:
@@ -98,7 +97,7 @@ class Graph:
             return nodes
         return np.where(self._active[nodes] > 0, nodes, np.int32(-1)) if len(nodes) else nodes
 
-    def edges(self) -> tuple[Nodes, Nodes, Int32]:
+    def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
         a, b, weight = self.pull.arcs(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
         if self.directed:
@@ -114,13 +113,7 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        staged = self._stage(batch, now)
-        return self._commit(*staged)
-
-    def rehearse(self, batch: EventBatch, now: float | None = None) -> None:
-        """Raise what `apply` would raise, and change nothing."""
-        effect, named, *_ = self._stage(batch, now)
-        self._unstage(effect, named)
+        return self._commit(*self._stage(batch, now))
 
     def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
         weight = self._on_grid(batch)
@@ -129,7 +122,8 @@ class Graph:
         known = (src >= 0) & (dst >= 0)
         loops = (src == dst) & known
         kept = known & ~loops
-        times = batch.t if batch.t is not None else np.full(len(src), 0.0 if now is None else now)
+        # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
+        times = np.full(len(src), now or 0.0) if batch.t is None else batch.t.astype(np.float64) + 0.0
         events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
         effect = self._net_effect(self._with_ageing(events, clock), clock)
         named = np.concatenate((src[known], dst[known]))
@@ -156,7 +150,7 @@ class Graph:
         a, b = self._canonical(owner, other)
         _, _, a, b = group_pairs(a, b)
         old = self.pull.look_up(a, b)
-        zeros = np.zeros(len(a), np.int32)
+        zeros = np.zeros(len(a), np.int64)
         effect = NetEffect(a, b, old, zeros, zeros, np.zeros(len(a)), 0, 0)
         self._own[nodes] = 0
         return self._commit(effect, nodes, None, 0, 0)
@@ -181,34 +175,32 @@ class Graph:
         """Say which nodes have an edge or features of their own."""
         return self._active[nodes] > 0
 
-    def _on_grid(self, batch: EventBatch) -> Int32:
+    def _on_grid(self, batch: EventBatch) -> Int64:
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
         units = np.rint(weight / self.grid)
-        bad = ~((units >= 1) & (units <= HEAVIEST)) & (batch.op > 0)
+        bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
         if bad.any():
             row = int(bad.argmax())
             raise CapacityError(
                 f"weight is {weight[row]:g}; this model carries weights from {self.grid:g} "
-                f"to {HEAVIEST * self.grid:g} (its grid was chosen from the weights that it was fitted on)",
+                f"to {self.limit * self.grid:g} (its grid was chosen from the weights that it was fitted on)",
                 row,
             )
-        return np.where(batch.op > 0, units, 0).astype(np.int32)
+        return np.where(batch.op > 0, units, 0).astype(np.int64)
 
     def _clock_after(self, batch: EventBatch, now: float | None) -> float:
+        if now is not None and not (isinstance(now, int | float | np.number) and np.isfinite(now)):
+            raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
         if self.memory is None:
-            if now is not None and not np.isfinite(now):
-                raise EventError(f"now is {now}; allowed is a finite number")
             return 0.0
         if batch.t is None and now is None and len(batch):
             raise EventError("this model remembers removed edges (memory=), so events need t, or pass now=")
-        seen = [self.memory.clock]
+        seen = [float(self.memory.clock)]
         if batch.t is not None and len(batch):
             seen.append(float(batch.t.max()))
         if now is not None:
-            if not np.isfinite(now):
-                raise EventError(f"now is {now}; allowed is a finite number")
             seen.append(float(now))
-        return max(seen)
+        return max(seen) + 0.0
 
     def _resolve(self, batch: EventBatch, adds: Bool) -> tuple[Nodes, Nodes]:
         if adds.all():
@@ -247,7 +239,7 @@ class Graph:
             np.concatenate((a, due_a)),
             np.concatenate((b, due_b)),
             np.concatenate((events.op, np.full(len(due_a), AGE, np.int8))),
-            np.concatenate((events.weight, silent.astype(np.int32))),
+            np.concatenate((events.weight, silent.astype(np.int64))),
             np.concatenate((events.t, silent)),
         )
 
@@ -255,7 +247,7 @@ class Graph:
         order, first, a, b = group_pairs(events.a, events.b)
         old = self.pull.look_up(a, b)
         if self.memory is None:
-            ghosts, ghost_t = np.zeros(len(a), np.int32), np.zeros(len(a))
+            ghosts, ghost_t = np.zeros(len(a), np.int64), np.zeros(len(a))
             half_life = 0.0
         else:
             ghosts, ghost_t = self.memory.recall(a, b)
@@ -279,7 +271,7 @@ class Graph:
                 self.memory.clock = clock
             self.memory.remember(effect.a, effect.b, effect.ghost_weight, effect.ghost_t)
         receiver, sender, old, new = self._moved_arcs(a, b, np.abs(old), np.abs(new))
-        np.add.at(self.strength, receiver, new.astype(np.int64) - old)
+        np.add.at(self.strength, receiver, new - old)
         ends = np.concatenate((effect.a, effect.b))
         came, went = self._census(np.concatenate((named, ends)))
         return GraphDelta(
@@ -295,14 +287,14 @@ class Graph:
             loops,
         )
 
-    def _note_weights(self, new: Int32) -> None:
+    def _note_weights(self, new: Int64) -> None:
         """Remember how many low bits no weight has used: sums need not store them."""
         bits = int(np.bitwise_or.reduce(new)) if len(new) else 0  # negating keeps the lowest set bit
         if bits:
             used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
             self.weight_shift = min(self.weight_shift, max(used, 0))
 
-    def _moved_arcs(self, a: Nodes, b: Nodes, old: Int32, new: Int32) -> tuple[Nodes, Nodes, Int32, Int32]:
+    def _moved_arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> tuple[Nodes, Nodes, Int64, Int64]:
         moved = old != new
         a, b, old, new = a[moved], b[moved], old[moved], new[moved]
         if self.directed:
@@ -317,13 +309,6 @@ class Graph:
         self.ids.release(idle)
         return came, went
 
-    def rows_in(self, column: IdColumn, nodes: Nodes) -> Int64:
-        """Return where in a column of ids each node stands, -1 where it does not."""
-        place = np.full(self.ids.high, -1, np.int64)
-        found = self.ids.find(column)
-        place[found[found >= 0]] = np.flatnonzero(found >= 0)
-        return place[nodes]
-
     def owns(self, nodes: Nodes) -> Bool:
         """Say which nodes have features of their own."""
         return self._own[nodes] > 0
@@ -333,15 +318,15 @@ class Graph:
         own: Nodes,
         a: Nodes,
         b: Nodes,
-        weight: Int32,
-        ghost_weight: Int32,
+        weight: Int64,
+        ghost_weight: Int64,
         ghost_t: Float64,
         clock: float | None,
     ) -> None:
         """Fill an empty graph with pairs as `edges` returns them, each once, and their ghosts."""
         self._own[own] = 1
-        zeros = np.zeros(len(a), np.int32)
-        ghosts, times = np.zeros(len(a), np.int32), np.zeros(len(a))
+        zeros = np.zeros(len(a), np.int64)
+        ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
         faded = weight < 0
         ghosts[faded], times[faded] = ghost_weight, ghost_t
         effect = NetEffect(*self._canonical(a, b), zeros, weight, ghosts, times, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from dygcn.records import Float32, IdColumn, Nodes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -76,7 +77,8 @@ class LiveEmbedding:
         """
         if events is not None and (add is not None or remove is not None):
             raise OptionError("pass either events or add= and remove=, not both")
-        batch = removes_then_adds(add, remove) if events is None else read_events(events)
+        kind = self.model.kind
+        batch = removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
         self._settle_latest()
         return self._changed(self._state.apply(batch, now))
 
@@ -100,7 +102,7 @@ class LiveEmbedding:
 
         Ids that are not in the graph are counted in ``change.missing``.
         """
-        column = id_column(ids)
+        column = _many(ids)
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
         self._settle_latest()
@@ -192,8 +194,8 @@ class LiveEmbedding:
         among
             Only these ids, if given.
         """
-        if k < 1:
-            raise OptionError(f"k is {k}; allowed is 1 or more")
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")
         me = self._find([node])
         graph = self._state.graph
         candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
@@ -267,16 +269,22 @@ class LiveEmbedding:
         return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
 
     def _find(self, ids: object) -> Nodes:
-        if isinstance(ids, str):
-            raise OptionError(f"{ids!r} is one id; pass a list of ids, or use vector()")
+        if isinstance(ids, Iterable) and not isinstance(ids, Sized):
+            ids = list(ids)
         try:
-            column = id_column(ids)
+            column = _many(ids)
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         except EventError:  # an id of a type that this graph does not have cannot be in it
             raise UnknownNode(ids[0] if isinstance(ids, list) and len(ids) == 1 else ids) from None
         if len(nodes) and nodes.min() < 0:
             raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
         return nodes
+
+
+def _many(ids: object) -> IdColumn:
+    if isinstance(ids, str):
+        raise OptionError(f"{ids!r} is one id; pass a list of ids")
+    return id_column(ids)
 
 
 def start(model: Model) -> LiveEmbedding:

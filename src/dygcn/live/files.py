@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from dygcn.errors import DamagedFolder
+from dygcn.features import Given
 from dygcn.graph.image import GraphImage
 from dygcn.models import Baseline, Model, State, StateImage, read_folder, write_folder
 from dygcn.models.model import FEATURES, RULES
@@ -71,10 +72,9 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
-        image = _read_image(settings, files[GRAPH_FILE], model)
+        state = State.from_image(model, _read_image(settings, files[GRAPH_FILE], model))
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
-    state = State.from_image(model, image)
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):
         raise DamagedFolder(
             f"{path} contradicts itself: the manifest counts other nodes or edges than it holds"
@@ -144,12 +144,13 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         f"features {settings.features!r}, known: {FEATURES}": settings.features not in FEATURES,
         f"ids {settings.ids!r}": settings.ids not in ("int64", "string"),
         f"orders {settings.orders}": not 1 <= settings.orders <= _LARGEST_ORDERS,
-        f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 200),
+        f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 1000),
         f"half-life {settings.half_life}": settings.half_life is not None
         and not (settings.half_life > 0 and math.isfinite(settings.half_life)),
         f"clock {settings.clock}": settings.clock is not None
         and (settings.half_life is None or not math.isfinite(settings.clock)),
         f"version {settings.version}": settings.version < 0,
+        f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
     }
     for fault, found in faults.items():
         if found:
@@ -159,6 +160,8 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     width, dim = weights[0].shape
     if any(matrix.shape != (width, dim) for matrix in weights) or not 1 <= max(width, dim) <= _LARGEST_SIDE:
         raise ValueError("matrices of different or impossible shapes")
+    if not all(np.isfinite(matrix).all() for matrix in weights):
+        raise ValueError("matrices that hold NaN or infinite values")
     exponents = np.frexp(scales)
     if scales.shape != (width,) or not (np.isfinite(scales).all() and (exponents[0] == 0.5).all()):
         raise ValueError("scales that are not powers of two, one for each column")
@@ -187,6 +190,8 @@ def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -
     messages = tuple(_take(tensors, f"baseline_h{k}", np.float32, 2) for k in range(settings.orders + 1))
     if width != dim or any(rows.shape != (len(ids), dim) for rows in (vectors, *messages)):
         raise ValueError("a baseline of another shape than the model")
+    if not all(np.isfinite(rows).all() for rows in (vectors, *messages)):
+        raise ValueError("a baseline that holds NaN or infinite values")
     return Baseline(ids, vectors, messages)
 
 
@@ -196,15 +201,15 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     features = _take(tensors, "features", np.int32, 2)
     if own.max(initial=0) > 1 or features.shape != (int(own.sum()), model.width):
         raise ValueError("features that do not fit the nodes that own them")
-    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << 28):
+    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << Given.message_bits):
         raise ValueError("features beyond what the grid can carry")
     graph = GraphImage(
         ids,
         own.astype(np.bool_),
         _take(tensors, "a", np.int32),
         _take(tensors, "b", np.int32),
-        _take(tensors, "weight", np.int32),
-        _take(tensors, "ghost_weight", np.int32),
+        _take(tensors, "weight", np.int64),
+        _take(tensors, "ghost_weight", np.int64),
         _take(tensors, "ghost_t", np.float64),
         settings.clock,
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.errors import EventError, FeatureError, OptionError
-from dygcn.events import cut_steps, read_events, sort_by_time
-from dygcn.features import Embedding, column_scales, read_features
+from dygcn.events import cut_steps, read_events, sort_by_time, take
+from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
+from dygcn.graph.ids import IdMap
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.models import Baseline, Model, State, read_inputs
 from dygcn.models.model import RULES
@@ -18,7 +19,7 @@ from dygcn.training import Recipe, collect_samples, fit_matrices, starting_matri
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import EventBatch, Float32, IdColumn
+    from dygcn.records import EventBatch, Float32, Float64, IdColumn
     from dygcn.training.samples import Progress
 
 GREATEST_ORDERS = 16
@@ -79,7 +80,7 @@ def fit(
     >>> live.vectors([1, 2]).shape
     (2, 8)
     """
-    _check_options(dim, orders, rule, memory, width)
+    _check_options({"dim": dim, "orders": orders, "width": width, "seed": seed, "memory": memory}, rule)
     batch = sort_by_time(read_events(events))
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
@@ -102,17 +103,22 @@ def fit(
     return LiveEmbedding(state)
 
 
-def _check_options(dim: int, orders: int, rule: str, memory: float | None, width: int) -> None:
+def _check_options(options: dict[str, Any], rule: str) -> None:
     if rule not in RULES:
         raise OptionError(f"rule is {rule!r}; known: {', '.join(RULES)}")
-    for name, value, most in (
-        ("dim", dim, 1 << 14),
-        ("orders", orders, GREATEST_ORDERS),
-        ("width", width, 1 << 14),
-    ):
-        if not isinstance(value, int | np.integer) or not 1 <= value <= most:
-            raise OptionError(f"{name} is {value!r}; allowed is a whole number from 1 to {most}")
-    if memory is not None and not (np.isfinite(memory) and memory > 0):
+    bounds = {
+        "dim": (1, 1 << 14),
+        "orders": (1, GREATEST_ORDERS),
+        "width": (1, 1 << 14),
+        "seed": (0, 2**63 - 1),
+    }
+    for name, (least, most) in bounds.items():
+        value = options[name]
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not least <= value <= most:
+            raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+    memory = options["memory"]
+    if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
         raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
 
 
@@ -129,16 +135,17 @@ def _new_model(
 ) -> tuple[Model, tuple[IdColumn, Float32] | None]:
     settings: dict[str, Any] = {
         "kind": batch.src.kind,
-        "seed": seed,
-        "directed": directed,
-        "grid": weight_grid(batch),
+        "seed": int(seed),
+        "directed": bool(directed),
         "half_life": None if memory is None else float(memory),
         "rule": rule,
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)
+        settings["grid"] = weight_grid(batch, Hashed.message_bits)
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features)
+    settings["grid"] = weight_grid(batch, Given.message_bits)
     if len(ids) and ids.kind != batch.src.kind:
         raise FeatureError(
             f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"
@@ -154,11 +161,27 @@ def _new_model(
     return Model(weights, features=kind, scales=column_scales(values), **settings), (ids, values)
 
 
-def weight_grid(batch: EventBatch) -> float:
-    """Return the grid of the weights: 2^-10 of the power of two nearest to their median."""
-    if batch.weight is None or not (batch.op > 0).any():
-        return 2.0**-10
-    return float(2.0 ** (np.rint(np.log2(np.median(batch.weight[batch.op > 0]))) - 10))
+def weight_grid(batch: EventBatch, message_bits: int) -> float:
+    """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
+
+    Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
+    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
+    """
+    carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
+    adds = batch.op > 0
+    if batch.weight is None or not adds.any():
+        return float(2.0 ** (22 - carried))
+    weight = batch.weight[adds]
+    median = np.median(weight)
+    most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
+    return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
+
+
+def _greatest_strength(batch: EventBatch, weight: Float64) -> float:
+    """Return the greatest sum of weights at one node, if nothing were ever removed or replaced."""
+    ids, adds = IdMap(batch.src.kind), np.flatnonzero(batch.op > 0)
+    ends = np.concatenate([ids.intern(take(column, adds)) for column in (batch.src, batch.dst)])
+    return float(np.bincount(ends, np.concatenate((weight, weight))).max())
 
 
 def _with_baseline(model: Model, embedding: Embedding, batch: EventBatch) -> Model:
@@ -167,7 +190,10 @@ def _with_baseline(model: Model, embedding: Embedding, batch: EventBatch) -> Mod
     state.set_features(embedding.ids, embedding.vectors)
     state.apply(batch)
     nodes = state.graph.find(embedding.ids)
-    messages = tuple(
-        read_inputs(model, state.rule, state.graph, nodes, k, unit=False) for k in range(model.orders + 1)
-    )
-    return dataclasses.replace(model, baseline=Baseline(embedding.ids, embedding.vectors, messages))
+    messages = []
+    for k in range(model.orders + 1):
+        h = read_inputs(model, state.rule, state.graph, nodes, k, unit=False)
+        absent = state.rule.messages(state.graph, nodes, k)[1] == 0
+        h[absent] = embedding.vectors[absent]
+        messages.append(h)
+    return dataclasses.replace(model, baseline=Baseline(embedding.ids, embedding.vectors, tuple(messages)))

@@ -2,7 +2,7 @@
 
 from dygcn.models.folder import read_folder, write_folder
 from dygcn.models.model import Baseline, Model
-from dygcn.models.readout import cosines, norms, read_inputs, read_vectors
+from dygcn.models.readout import cosines, drift, norms, read_inputs, read_vectors
 from dygcn.models.state import Outcome, State, StateImage
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "State",
     "StateImage",
     "cosines",
+    "drift",
     "norms",
     "read_folder",
     "read_inputs",

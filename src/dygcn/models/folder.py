@@ -42,11 +42,8 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: dict[str, Tensors]) -> None:
-    """Write a folder in one step: readers see the old one or the new one, never a half."""
-    target = Path(path)
-    if target.exists() and not (target / MANIFEST).is_file():
-        raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Write a folder beside its place and then rename it: nobody ever sees half of it."""
+    target = check_target(path)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         entries = {}
@@ -63,6 +60,26 @@ def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: 
         _swap(staged, target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Make sure that a folder can be written here, without touching anything that is not ours."""
+    target = Path(path)
+    try:
+        if target.exists() and not (target / MANIFEST).is_file() and not _is_empty(target):
+            raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK):
+            raise FolderError(f"{target.parent} cannot be written to")
+    except FolderError:
+        raise
+    except OSError as error:
+        raise FolderError(f"cannot write to {target}: {error.strerror}") from None
+    return target
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.iterdir(), None) is None
 
 
 def _swap(staged: Path, target: Path) -> None:
@@ -115,11 +132,16 @@ def read_folder(
 
 def _read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
-    if not file.is_file():
-        raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
-    if file.stat().st_size > _LARGEST_MANIFEST:
-        raise DamagedFolder(f"{file} is larger than any manifest ({_LARGEST_MANIFEST} bytes)")
-    content = file.read_bytes()
+    try:
+        if not file.is_file():
+            raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
+        if file.stat().st_size > _LARGEST_MANIFEST:
+            raise DamagedFolder(f"{file} is larger than any manifest ({_LARGEST_MANIFEST} bytes)")
+        content = file.read_bytes()
+    except FolderError:
+        raise
+    except OSError as error:
+        raise DamagedFolder(f"{file} cannot be read: {error.strerror}") from None
     try:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.features import Features, Given, Hashed
 from dygcn.graph import Graph
+from dygcn.graph.ids import IdMap
 from dygcn.propagation import ExactRule, Rule
 
 if TYPE_CHECKING:
-    from dygcn.records import Float32, Float64, IdColumn
+    from dygcn.records import Float32, Float64, IdColumn, Int64
 
 RULES = ("exact",)
 FEATURES = ("hashed", "given", "embedding")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Baseline:
     """The embedding that a user brought and the messages it had at t0."""
 
     ids: IdColumn  # (n,)
     vectors: Float32  # (n, dim) z_0, which is also x
-    messages: tuple[Float32, ...]  # for k = 0..K, (n, dim): h_k at t0, zero where there was none
+    messages: tuple[Float32, ...]  # for k = 0..K, (n, dim): h_k at t0, or z_0 where there was none
+
+    @cached_property
+    def _map(self) -> IdMap:
+        ids = IdMap(self.ids.kind)
+        ids.intern(self.ids)
+        return ids
+
+    def rows_of(self, names: IdColumn) -> Int64:
+        """Return where each id stands in the embedding, -1 where it does not."""
+        return self._map.find(names).astype(np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """Matrices and settings of a fitted embedding, without any graph.
 
@@ -53,7 +65,7 @@ class Model:
     scales: Float64
     seed: int = 0
     directed: bool = False
-    grid: float = 2.0**-10
+    grid: float = 2.0**-16
     half_life: float | None = None
     rule: str = "exact"
     baseline: Baseline | None = field(default=None, repr=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dygcn.graph import Graph
     from dygcn.models.model import Model
     from dygcn.propagation import Rule
-    from dygcn.records import Float32, Float64, Int32, Int64, Nodes
+    from dygcn.records import Bool, Float32, Float64, Int32, Int64, Nodes
 
 _BLOCK = 1024
 _TILE = 4
@@ -71,7 +71,7 @@ def read_inputs(model: Model, rule: Rule, graph: Graph, nodes: Nodes, order: int
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
     """Return the vectors of nodes, (n, dim)."""
     out = np.zeros((len(nodes), model.dim), np.float32)
-    base_row = None if model.baseline is None else graph.rows_in(model.baseline.ids, nodes)
+    base_row = None if model.baseline is None else model.baseline.rows_of(graph.ids.names(nodes))
     for start in range(0, len(nodes), _BLOCK):
         block = slice(start, start + _BLOCK)
         if base_row is None:
@@ -89,21 +89,34 @@ def _read_unit(model: Model, rule: Rule, graph: Graph, nodes: Nodes, out: Float3
 def _read_fresh(model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32) -> None:
     """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
 
-    A node that was not in the embedding has no t0. It stands where its own features stand if it was
-    given some, else where the mean of its neighbours stands (its lowest message).
+    A message that is absent now adds nothing, so a node that lost its links keeps z_0; one that was absent
+    at t0 is compared with z_0 itself. A node that was not in the embedding has no t0: it stands where its own
+    features stand if it was given some, else where the mean of its neighbours stands (its lowest message).
     """
     assert model.baseline is not None
     known = base_row >= 0
     out[known] = model.baseline.vectors[base_row[known]]
     waiting = ~known
     for k, matrix in enumerate(model.weights):
-        rows, has = rule.messages(graph, nodes, k)
-        h = _plain_rows(rows, model.scales * 2.0**-GRID_BITS)
-        lowest = waiting & (has > 0)
+        h, has = drift(model, rule, graph, nodes, base_row, k)
+        lowest = waiting & has
         out[lowest] = h[lowest]
         waiting &= ~lowest
-        h -= np.where(known[:, None], model.baseline.messages[k][base_row], h)
+        h[~known] = 0
         _project(h, matrix, out)
+
+
+def drift(
+    model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
+) -> tuple[Float32, Bool]:
+    """Return h_order minus h_order at t0 (h_order alone, for a node without t0), and who has h_order."""
+    assert model.baseline is not None
+    rows, has = rule.messages(graph, nodes, order)
+    h = _plain_rows(rows, model.scales * 2.0**-GRID_BITS)
+    moved = (base_row >= 0) & (has > 0)
+    h[moved] -= model.baseline.messages[order][base_row[moved]]
+    h[has == 0] = 0
+    return h, has > 0
 
 
 @inlined

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.events import id_column, python_ids, take
-from dygcn.events.windows import rows_of
 from dygcn.features import to_grid
 from dygcn.graph.image import GraphImage, build_graph, take_image
-from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int8, Int32, Moved, Nodes
+from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int32, Moved, Nodes
 
 if TYPE_CHECKING:
     from dygcn.models.model import Model
 
-LARGEST_BATCH = 1 << 17  # beyond this a batch is cut; the exact rule does not notice
-_BULK = 1000
-_NEVER = 127
+_BULK = 1000  # events; below this the loops over all nodes cost more than they save
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +57,6 @@ class State:
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
-        if len(batch) > LARGEST_BATCH and len(self.graph) > 0:
-            return self._apply_in_parts(batch, now)
         delta = self.graph.apply(batch, now)
         return self._finish(delta, self._propagate(delta, len(batch)))
 
@@ -77,40 +71,6 @@ class State:
         left = self.graph.ids.names(delta.left)
         self.graph.release(delta.left)
         return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
-
-    def _apply_in_parts(self, batch: EventBatch, now: float | None) -> Outcome:
-        self.graph.rehearse(batch, now)
-        lowest = np.full(0, _NEVER, np.int8)
-        before: dict[int | str, bool] = {}  # who was in the graph before the batch, as far as it matters
-        deltas, rows = [], 0
-        for start in range(0, len(batch), LARGEST_BATCH):
-            part = np.arange(start, min(start + LARGEST_BATCH, len(batch)))
-            delta = self.graph.apply(rows_of(batch, part), now)
-            moved = self._propagate(delta, len(part))
-            lowest = _longer(lowest, self.graph.ids.high)
-            lowest[moved.nodes] = np.minimum(lowest[moved.nodes], moved.orders)
-            for nodes, was_there in ((delta.arrived, False), (delta.left, True)):
-                for name in python_ids(self.graph.ids.names(nodes)).tolist():
-                    before.setdefault(name, was_there)
-            rows += moved.rows
-            deltas.append(delta)
-        for delta in deltas:
-            self.graph.release(delta.left)
-        nodes = np.flatnonzero(lowest < _NEVER).astype(np.int32)
-        nodes = nodes[self.graph.holds(nodes)]
-        return Outcome(
-            Moved(nodes, lowest[nodes], rows),
-            self._gone([name for name, was_there in before.items() if was_there]),
-            sum(delta.unchanged for delta in deltas),
-            sum(delta.missing for delta in deltas),
-            sum(delta.loops for delta in deltas),
-        )
-
-    def _gone(self, names: list[int | str]) -> IdColumn:
-        if not names:
-            return self.graph.ids.names(np.empty(0, np.int32))
-        column = id_column(names)
-        return take(column, np.flatnonzero(self.graph.find(column) < 0))
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
@@ -158,9 +118,5 @@ class State:
 
 
 def _no_arcs(touched: Nodes, arrived: Nodes) -> GraphDelta:
-    none = np.empty(0, np.int32)
-    return GraphDelta(none, none, none, none, touched, arrived, none)
-
-
-def _longer(array: Int8, size: int) -> Int8:
-    return np.concatenate((array, np.full(max(size - len(array), 0), _NEVER, np.int8)))
+    none, no_weights = np.empty(0, np.int32), np.empty(0, np.int64)
+    return GraphDelta(none, none, no_weights, no_weights, touched, arrived, none)

@@ -56,50 +56,70 @@ class ExactRule:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
         self._make_room(graph)
         structural, arc_row = np.unique(delta.sender, return_inverse=True)
-        arcs = delta.receiver, arc_row.astype(np.int32), (delta.new - delta.old).astype(np.int32)
-        push = graph.push
-        # Every old message that will be needed is taken before anything is written.
-        old = [self.messages(graph, structural, k) for k in range(self.orders)]
-        senders, change, change_has = self._feature_change(features)
+        arcs = delta.receiver, arc_row.astype(np.int32), delta.new - delta.old
+        push, base = graph.push, len(structural)
+        senders, table, has = self._features_changed(graph, structural, features)
         reached = [(0, senders), (1, delta.arrived)]
         rows = 0
         for k in range(1, self.orders + 1):
             receivers, first, row, factor = kernels.contributions(
-                senders, push.start, push.count, push.others, push.weights, *arcs, self._place
+                senders, push.start, push.count, push.others, push.weights, *arcs, base, self._place
             )
-            sums, degree, (old_rows, old_has) = self.sums[k - 1], self.degree[k - 1], old[k - 1]
-            before, now = kernels.degrees_after(receivers, first, row, factor, change_has, old_has, degree)
-            sums.settle(receivers, np.maximum(before, now))
-            senders, change, change_has = kernels.add_up(
-                receivers,
-                before,
-                now,
-                first,
-                row,
-                factor,
-                change,
-                old_rows,
-                degree,
-                sums.narrow,
-                sums.wide,
-                sums.slot,
-                sums.weight_shift,
-                sums.message_shift,
-                sums.scale,
-                k == self.orders,
+            # Old messages of this order are taken now, before its sums are written.
+            more = len(receivers) if k < self.orders else 0
+            next_table = np.empty((base + more, self.features.width), np.int32)
+            next_has = np.empty(base + len(receivers), np.int64)
+            if more:
+                self._write_messages(structural, k, next_table, next_has)
+            senders, delta_has = self._add_up(
+                k, receivers, (first, row, factor), table, has, next_table[base:]
             )
+            next_has[base : base + len(senders)] = delta_has
+            table, has = next_table, next_has
             reached.append((k, senders))
             rows += len(receivers)
         return self._moved(reached, delta.left, rows)
 
-    def _feature_change(self, features: FeatureDelta | None) -> tuple[Nodes, Int32, Int64]:
+    def _features_changed(
+        self, graph: Graph, structural: Nodes, features: FeatureDelta | None
+    ) -> tuple[Nodes, Int32, Int64]:
+        """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
+        table, has = self.messages(graph, structural, 0)
         if features is None:
-            width = self.features.width
-            return np.empty(0, np.int32), np.empty((0, width), np.int32), np.empty(0, np.int64)
+            return np.empty(0, np.int32), table, has
         self.features.write(features)
         differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
-        has = features.has.astype(np.int64) - features.had
-        return features.nodes[differs], (features.new - features.old)[differs], has[differs]
+        change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
+        table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
+        return features.nodes[differs], table, has
+
+    def _add_up(
+        self,
+        order: int,
+        receivers: Nodes,
+        grouped: tuple[Int64, Int32, Int64],
+        table: Int32,
+        has: Int64,
+        out: Int32,
+    ) -> tuple[Nodes, Int64]:
+        sums = self.sums[order - 1]
+        before, now = kernels.degrees_after(receivers, *grouped, has, self.degree[order - 1])
+        sums.settle(receivers, np.maximum(before, now))
+        if sums.message_shift:
+            table = table >> sums.message_shift
+        return kernels.add_up(
+            receivers,
+            sums.slot[receivers],
+            before,
+            now,
+            *grouped,
+            table,
+            sums.narrow,
+            sums.wide,
+            sums.weight_shift,
+            sums.scale,
+            out,
+        )
 
     def _moved(self, reached: list[tuple[int, Nodes]], left: Nodes, rows: int) -> Moved:
         """Give each node the lowest order at which it moved; who left is told elsewhere."""
@@ -122,6 +142,8 @@ class ExactRule:
             message, has = self.messages(graph, everyone, k)
             kernels.sum_degrees(*arcs, has, degree)
             sums.settle(everyone, degree[: len(everyone)])
+            if sums.message_shift:
+                message >>= sums.message_shift
             kernels.sum_neighbours(
                 *arcs,
                 message,
@@ -130,15 +152,21 @@ class ExactRule:
                 sums.wide,
                 sums.slot,
                 sums.weight_shift,
-                sums.message_shift,
             )
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
             return self.features.rows(nodes, graph.ids.keys[nodes])
+        rows, has = np.empty((len(nodes), self.features.width), np.int32), np.empty(len(nodes), np.int64)
+        self._write_messages(nodes, order, rows, has)
+        return rows, has
+
+    def _write_messages(self, nodes: Nodes, order: int, rows: Int32, has: Int64) -> None:
         sums = self.sums[order - 1]
-        return kernels.messages(nodes, self.degree[order - 1], sums.narrow, sums.wide, sums.slot, sums.scale)
+        kernels.write_messages(
+            nodes, self.degree[order - 1], sums.narrow, sums.wide, sums.slot, sums.scale, rows, has
+        )
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""
@@ -154,9 +182,9 @@ class ExactRule:
     def _make_room(self, graph: Graph) -> None:
         nodes = graph.ids.high
         for sums in self.sums:
-            sums.make_room(nodes)
             if graph.weight_shift < sums.weight_shift:
                 sums.layout(graph.weight_shift)
+            sums.make_room(nodes)
         if nodes <= len(self._seen):
             return
         self.degree = [grown(degree, nodes) for degree in self.degree]

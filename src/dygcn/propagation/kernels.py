@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import inlined, kernel
+from dygcn._jit import inlined, kernel, prefetch_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dygcn.records import Int8, Int32, Int64, Integer, Nodes
+
+AHEAD = 4  # rows
 
 
 @inlined
@@ -35,22 +39,28 @@ def _write_message(stored: Int32 | Int64, inverse: float, out: Int32) -> None:
 
 
 @kernel
-def messages(
-    nodes: Nodes, degree: Int64, narrow: Int32, wide: Int64, slot: Int32, scale: float
-) -> tuple[Int32, Int64]:
-    """Return the messages of nodes, zero where there is none, and who has one."""
-    rows = np.zeros((len(nodes), wide.shape[1]), np.int32)
-    has = np.zeros(len(nodes), np.int64)
+def write_messages(
+    nodes: Nodes,
+    degree: Int64,
+    narrow: Int32,
+    wide: Int64,
+    slot: Int32,
+    scale: float,
+    rows: Int32,
+    has: Int64,
+) -> None:
+    """Write the messages of nodes, zero where there is none, and who has one."""
     for i in range(len(nodes)):
         v = nodes[i]
-        if degree[v] > 0:
-            has[i] = 1
-            inverse = scale * inverse_of(degree[v])
-            if slot[v] < 0:
-                _write_message(narrow[v], inverse, rows[i])
-            else:
-                _write_message(wide[slot[v]], inverse, rows[i])
-    return rows, has
+        has[i] = 1 if degree[v] > 0 else 0
+        inverse = scale * inverse_of(degree[v])
+        if degree[v] <= 0:
+            for j in range(rows.shape[1]):
+                rows[i, j] = 0
+        elif slot[v] < 0:
+            _write_message(narrow[v], inverse, rows[i])
+        else:
+            _write_message(wide[slot[v]], inverse, rows[i])
 
 
 @kernel
@@ -59,29 +69,30 @@ def contributions(
     start: Int64,
     count: Int32,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     arc_receiver: Nodes,
     arc_row: Int32,
-    arc_change: Int32,
+    arc_change: Int64,
+    base: int,
     place: Int32,
-) -> tuple[Nodes, Int64, Int32, Int32]:
+) -> tuple[Nodes, Int64, Int32, Int64]:
     """List what each receiver has to add, grouped so that its row is touched once.
 
-    Row r < len(senders) is the change of that sender's message, times the weight of the arc now. Row
-    len(senders) + r is the old message of a changed arc's sender, times the change of its weight.
-    `place` holds -1 everywhere, before and after.
+    The rows that will be added stand in one table: first the old messages of changed arcs' senders
+    (`arc_row` says which), to be taken times the change of the weight; then, from `base` on, the change of
+    each sender's message, to be taken times the weight of the arc now. `place` holds -1 everywhere, before
+    and after.
     """
-    changed = len(senders)
     total = len(arc_receiver)
     for sender in senders:
         total += count[sender]
     at = np.empty(total, np.int32)
     row = np.empty(total, np.int32)
-    factor = np.empty(total, np.int32)
+    factor = np.empty(total, np.int64)
     receivers = np.empty(total, np.int32)
     found = 0
     n = 0
-    for r in range(changed):
+    for r in range(len(senders)):
         for i in range(start[senders[r]], start[senders[r]] + count[senders[r]]):
             v = others[i]
             if place[v] < 0:
@@ -89,7 +100,7 @@ def contributions(
                 receivers[found] = v
                 found += 1
             at[n] = place[v]
-            row[n] = r
+            row[n] = base + r
             factor[n] = abs(weights[i])
             n += 1
     for a in range(len(arc_receiver)):
@@ -99,7 +110,7 @@ def contributions(
             receivers[found] = v
             found += 1
         at[n] = place[v]
-        row[n] = changed + arc_row[a]
+        row[n] = arc_row[a]
         factor[n] = arc_change[a]
         n += 1
     first = np.zeros(found + 1, np.int64)
@@ -109,7 +120,7 @@ def contributions(
         first[i + 1] += first[i]
         place[receivers[i]] = -1
     sorted_row = np.empty(n, np.int32)
-    sorted_factor = np.empty(n, np.int32)
+    sorted_factor = np.empty(n, np.int64)
     cursor = first.copy()
     for i in range(n):
         to = cursor[at[i]]
@@ -121,151 +132,124 @@ def contributions(
 
 @kernel
 def degrees_after(
-    receivers: Nodes,
-    first: Int64,
-    row: Int32,
-    factor: Int32,
-    change_has: Int64,
-    old_has: Int64,
-    degree: Int64,
+    receivers: Nodes, first: Int64, row: Int32, factor: Int64, has: Int64, degree: Int64
 ) -> tuple[Int64, Int64]:
-    """Return the degree of each receiver before and after; write nothing yet."""
+    """Return the degree of each receiver before and after, and write it."""
     before = np.empty(len(receivers), np.int64)
     after = np.empty(len(receivers), np.int64)
-    changed = len(change_has)
     for i in range(len(receivers)):
         before[i] = degree[receivers[i]]
     for i in range(len(receivers)):
         now = before[i]
         for c in range(first[i], first[i + 1]):
-            r = row[c]
-            now += np.int64(factor[c]) * (change_has[r] if r < changed else old_has[r - changed])
+            now += factor[c] * has[row[c]]
         after[i] = now
+        degree[receivers[i]] = now
     return before, after
 
 
-@kernel
-def _add_row(total: Int32 | Int64, rows: Int32, row: Integer, weight: Integer, shift: int) -> None:
-    """Add a weighted message. Modulo 2^32 on the way is fine where the end fits.
-
-    Its own function: inside a larger loop the compiler gives up vectorising it.
-    """
-    for j in range(total.shape[0]):
-        total[j] += weight * (rows[row, j] >> shift)
-
-
-@kernel
-def _add_rows(
-    total: Int32 | Int64,
+@inlined
+def _add_to(
+    stored: Int32 | Int64,
+    at: Integer,
+    before: Int32 | Int64,
     start: Integer,
     stop: Integer,
     row: Int32,
-    factor: Int32,
-    change: Int32,
-    old: Int32,
-    weight_shift: int,
-    message_shift: int,
+    factor: Int64,
+    table: Int32,
+    shift: int,
+    as_stored: Callable[[Integer], Integer],
 ) -> None:
-    changed = len(change)
+    """Keep a row as it was and add to it. Modulo 2^32 on the way is fine where the end fits."""
+    for j in range(stored.shape[1]):
+        before[j] = stored[at, j]
     for c in range(start, stop):
-        w = factor[c] >> weight_shift
-        if row[c] < changed:
-            _add_row(total, change, row[c], w, message_shift)
-        else:
-            _add_row(total, old, row[c] - changed, w, message_shift)
+        w = as_stored(factor[c] >> shift)
+        r = row[c]
+        for j in range(stored.shape[1]):
+            stored[at, j] += w * table[r, j]
 
 
-@kernel
-def _differ(before: Int32 | Int64, inverse_before: float, now: Int32 | Int64, inverse_now: float) -> bool:
-    for j in range(len(now)):  # noqa: SIM110 - numba compiles this, not any()
-        if mean(before[j], inverse_before) != mean(now[j], inverse_now):
-            return True
-    return False
-
-
-@kernel
-def _difference(
-    before: Int32 | Int64, inverse_before: float, now: Int32 | Int64, inverse_now: float, out: Int32
+@inlined
+def _has_moved(
+    stored: Int32 | Int64, at: Integer, before: Int32 | Int64, was: float, now: float, out: Int32, n: int
 ) -> bool:
+    """Say whether the message of a row differs; write by how much, if there is room to."""
+    if len(out) == 0:  # the last order: nobody will ask by how much
+        for j in range(stored.shape[1]):  # noqa: SIM110 - numba compiles this, not any()
+            if mean(before[j], was) != mean(stored[at, j], now):
+                return True
+        return False
     bits = np.int32(0)
-    for j in range(len(now)):
-        out[j] = mean(now[j], inverse_now) - mean(before[j], inverse_before)
-        bits |= out[j]
+    for j in range(stored.shape[1]):
+        d = np.int32(mean(stored[at, j], now) - mean(before[j], was))
+        out[n, j] = d
+        bits |= d
     return bool(bits != 0)
-
-
-@kernel
-def _copy(source: Int32 | Int64, target: Int32 | Int64) -> None:
-    for j in range(len(source)):
-        target[j] = source[j]
 
 
 @kernel
 def add_up(
     receivers: Nodes,
+    slot: Int32,
     degree_before: Int64,
     degree_now: Int64,
     first: Int64,
     row: Int32,
-    factor: Int32,
-    change: Int32,
-    old: Int32,
-    degree: Int64,
+    factor: Int64,
+    table: Int32,
     narrow: Int32,
     wide: Int64,
-    slot: Int32,
-    weight_shift: int,
-    message_shift: int,
+    shift: int,
     scale: float,
-    last: bool,
-) -> tuple[Nodes, Int32, Int64]:
-    """Add to each receiver's sum and degree; return whose message moved, by how much, and who has one.
+    out: Int32,
+) -> tuple[Nodes, Int64]:
+    """Add to each receiver's sum; return whose message moved, and who gained or lost having one (+1, -1).
 
-    For the last order nobody will ask by how much, so only the first difference is looked for.
+    `slot` says for each receiver where its row lies (see `sums`). `out` takes by how much messages moved, a
+    row for each that did; it has no rows for the last order.
     """
-    width = wide.shape[1]
     moved = np.empty(len(receivers), np.int32)
-    delta = np.empty((1 if last else len(receivers), width), np.int32)
     delta_has = np.empty(len(receivers), np.int64)
-    narrow_before = np.empty(width, np.int32)
-    wide_before = np.empty(width, np.int64)
+    narrow_before = np.empty(wide.shape[1], np.int32)
+    wide_before = np.empty(wide.shape[1], np.int64)
     n = 0
     for i in range(len(receivers)):
-        v = receivers[i]
-        degree[v] = degree_now[i]
-        was = scale * inverse_of(degree_before[i])
-        now = scale * inverse_of(degree_now[i])
-        delta_has[n] = (1 if degree_now[i] > 0 else 0) - (1 if degree_before[i] > 0 else 0)
-        row_of_delta = delta[0 if last else n]
-        if slot[v] < 0:
-            total = narrow[v]
-            _copy(total, narrow_before)
-            _add_rows(total, first[i], first[i + 1], row, factor, change, old, weight_shift, message_shift)
-            if last:
-                differs = _differ(narrow_before, was, total, now)
+        if i + AHEAD < len(receivers):
+            if slot[i + AHEAD] < 0:
+                prefetch_row(narrow, receivers[i + AHEAD])
             else:
-                differs = _difference(narrow_before, was, total, now, row_of_delta)
+                prefetch_row(wide, slot[i + AHEAD])
+        v, at, start, stop = receivers[i], slot[i], first[i], first[i + 1]
+        was, now = scale * inverse_of(degree_before[i]), scale * inverse_of(degree_now[i])
+        if at < 0:
+            _add_to(narrow, v, narrow_before, start, stop, row, factor, table, shift, np.int32)
+            differs = _has_moved(narrow, v, narrow_before, was, now, out, n)
         else:
-            large = wide[slot[v]]
-            _copy(large, wide_before)
-            _add_rows(large, first[i], first[i + 1], row, factor, change, old, weight_shift, message_shift)
-            if last:
-                differs = _differ(wide_before, was, large, now)
-            else:
-                differs = _difference(wide_before, was, large, now, row_of_delta)
+            _add_to(wide, at, wide_before, start, stop, row, factor, table, shift, np.int64)
+            differs = _has_moved(wide, at, wide_before, was, now, out, n)
+        delta_has[n] = (1 if degree_now[i] > 0 else 0) - (1 if degree_before[i] > 0 else 0)
         if differs or delta_has[n] != 0:
             moved[n] = v
             n += 1
-    return moved[:n], delta[: 0 if last else n], delta_has[:n]
+    return moved[:n], delta_has[:n]
 
 
 @kernel
-def sum_degrees(start: Int64, count: Int32, others: Int32, weights: Int32, has: Int64, degree: Int64) -> None:
+def _add_row(total: Int32 | Int64, rows: Int32, row: Integer, weight: Integer) -> None:
+    """Its own function: inside a larger loop the compiler gives up vectorising it."""
+    for j in range(total.shape[0]):
+        total[j] += weight * rows[row, j]
+
+
+@kernel
+def sum_degrees(start: Int64, count: Int32, others: Int32, weights: Int64, has: Int64, degree: Int64) -> None:
     """Write the degree of every node: the weights of the neighbours that have a message."""
     for v in range(len(has)):
         d = np.int64(0)
         for i in range(start[v], start[v] + count[v]):
-            d += np.int64(abs(weights[i])) * has[others[i]]
+            d += abs(weights[i]) * has[others[i]]
         degree[v] = d
 
 
@@ -275,15 +259,14 @@ def _sum_row(
     start: Integer,
     stop: Integer,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     message: Int32,
     weight_shift: int,
-    message_shift: int,
 ) -> None:
     for j in range(len(total)):
         total[j] = 0
     for i in range(start, stop):
-        _add_row(total, message, others[i], abs(weights[i]) >> weight_shift, message_shift)
+        _add_row(total, message, others[i], abs(weights[i]) >> weight_shift)
 
 
 @kernel
@@ -291,22 +274,21 @@ def sum_neighbours(
     start: Int64,
     count: Int32,
     others: Int32,
-    weights: Int32,
+    weights: Int64,
     message: Int32,
     degree: Int64,
     narrow: Int32,
     wide: Int64,
     slot: Int32,
     weight_shift: int,
-    message_shift: int,
 ) -> None:
-    """Write the sum of every node from nothing; messages that are absent are rows of zeros."""
+    """Write the sum of every node from nothing; absent messages are zeros, all are in stored units."""
     for v in range(len(message)):
         stop = start[v] + count[v]
         if slot[v] >= 0:
-            _sum_row(wide[slot[v]], start[v], stop, others, weights, message, weight_shift, message_shift)
+            _sum_row(wide[slot[v]], start[v], stop, others, weights, message, weight_shift)
         elif narrow.shape[1] > 0:
-            _sum_row(narrow[v], start[v], stop, others, weights, message, weight_shift, message_shift)
+            _sum_row(narrow[v], start[v], stop, others, weights, message, weight_shift)
 
 
 @kernel

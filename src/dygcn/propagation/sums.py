@@ -115,6 +115,7 @@ class Sums:
         spare = 31 - (self._message_bits - self.message_shift)
         # Below one neighbour of the usual weight nothing is narrow: then the int32 table is not kept.
         self.limit = 1 << (spare + weight_shift) if weight_shift >= 4 else 0
+        self.narrow = np.zeros((0, self.width if self.limit else 0), np.int32)
         if rows is not None:
             self._refill(rows)
 
@@ -123,7 +124,6 @@ class Sums:
         stored = rows >> (self.message_shift + self.weight_shift)
         self._counts[:] = 0
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
-        self.narrow = np.zeros((0, self.width if self.limit else 0), np.int32)
         self.make_room(nodes)
         # The greatest magnitude stands in for the degree: what fits now may be narrow, what does not may not.
         bulky = np.abs(stored).max(axis=1, initial=0) >= 1 << 30 if self.limit else np.ones(nodes, np.bool_)

@@ -33,7 +33,7 @@ class GraphOracle:
 
     directed: bool = False
     half_life: float | None = None
-    grid: float = 2.0**-10
+    grid: float = 2.0**-16
     edges: dict[tuple[Hashable, Hashable], float] = field(default_factory=dict)
     ghosts: dict[tuple[Hashable, Hashable], tuple[float, float]] = field(default_factory=dict)
     clock: float = -math.inf

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.models import Model, State, read_inputs
+from dygcn.models import Model, State, drift, read_inputs
 
 if TYPE_CHECKING:
     from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
@@ -113,14 +113,14 @@ def _inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
     model, rule, graph = state.model, state.rule, state.graph
     orders = range(model.orders + 1)
     if model.baseline is None:
-        parts = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]
-        return np.concatenate(parts, axis=1), None
-    row = graph.rows_in(model.baseline.ids, nodes)
-    known = (row >= 0)[:, None]
-    drifts = []
+        units = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]
+        return np.concatenate(units, axis=1), None
+    base_row = model.baseline.rows_of(graph.ids.names(nodes))
+    known = base_row >= 0
+    parts, offset = [], np.zeros((len(nodes), model.dim), np.float32)
     for k in orders:
-        h = read_inputs(model, rule, graph, nodes, k, unit=False)
-        drifts.append(h - np.where(known, model.baseline.messages[k][row], h))
-    return np.concatenate(drifts, axis=1), np.where(known, model.baseline.vectors[row], 0.0).astype(
-        np.float32
-    )
+        h, _ = drift(model, rule, graph, nodes, base_row, k)
+        h[~known] = 0
+        parts.append(h)
+    offset[known] = model.baseline.vectors[base_row[known]]
+    return np.concatenate(parts, axis=1), offset
