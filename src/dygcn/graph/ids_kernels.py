@@ -9,7 +9,7 @@ import numpy as np
 from dygcn._jit import inlined, kernel
 
 if TYPE_CHECKING:
-    from dygcn.records import Bytes, Int32, Int64, Nodes, UInt64
+    from dygcn.records import Bytes, Int32, Int64, Integer, Nodes, UInt64
 
 EMPTY = -1
 
@@ -22,18 +22,46 @@ def _same_bytes(left: Bytes, a: int, right: Bytes, b: int, length: int) -> bool:
     return True
 
 
+@inlined
+def _place_of_int(key: np.uint64, value: Integer, table: Int32, stored: Int64) -> Integer:
+    """Return where an id stands in the table, or the free place where it would."""
+    mask = len(table) - 1
+    at = np.int64(key) & mask
+    while table[at] != EMPTY and stored[table[at]] != value:
+        at = (at + 1) & mask
+    return at
+
+
+@inlined
+def _place_of_string(
+    key: np.uint64,
+    data: Bytes,
+    start: int,
+    size: int,
+    table: Int32,
+    stored_keys: UInt64,
+    starts: Int64,
+    lengths: Int32,
+    arena: Bytes,
+) -> Integer:
+    """Return where an id stands in the table, or the free place where it would."""
+    mask = len(table) - 1
+    at = np.int64(key) & mask
+    while table[at] != EMPTY:
+        node = table[at]
+        if stored_keys[node] == key and lengths[node] == size:  # noqa: SIM102 - cheap tests first
+            if _same_bytes(arena, starts[node], data, start, size):
+                break
+        at = (at + 1) & mask
+    return at
+
+
 @kernel
 def find_ints(keys: UInt64, values: Int64, table: Int32, stored: Int64) -> Nodes:
     """Return the node of each id, or -1."""
     nodes = np.empty(len(keys), np.int32)
-    mask = len(table) - 1
     for i in range(len(keys)):
-        at = np.int64(keys[i]) & mask
-        node = table[at]
-        while node != EMPTY and stored[node] != values[i]:
-            at = (at + 1) & mask
-            node = table[at]
-        nodes[i] = node
+        nodes[i] = table[_place_of_int(keys[i], values[i], table, stored)]
     return nodes
 
 
@@ -50,18 +78,10 @@ def find_strings(
 ) -> Nodes:
     """Return the node of each id, or -1."""
     nodes = np.empty(len(keys), np.int32)
-    mask = len(table) - 1
     for i in range(len(keys)):
-        at = np.int64(keys[i]) & mask
         size = offsets[i + 1] - offsets[i]
-        node = table[at]
-        while node != EMPTY:
-            if stored_keys[node] == keys[i] and lengths[node] == size:  # noqa: SIM102
-                if _same_bytes(arena, starts[node], data, offsets[i], size):
-                    break
-            at = (at + 1) & mask
-            node = table[at]
-        nodes[i] = node
+        at = _place_of_string(keys[i], data, offsets[i], size, table, stored_keys, starts, lengths, arena)
+        nodes[i] = table[at]
     return nodes
 
 
@@ -80,11 +100,8 @@ def intern_ints(
 ) -> Nodes:
     """Return the node of each id; ids never seen get a recycled node or the next one."""
     nodes = np.empty(len(keys), np.int32)
-    mask = len(table) - 1
     for i in range(len(keys)):
-        at = np.int64(keys[i]) & mask
-        while table[at] != EMPTY and stored[table[at]] != values[i]:
-            at = (at + 1) & mask
+        at = _place_of_int(keys[i], values[i], table, stored)
         if table[at] == EMPTY:
             node = _next_node(free, counts)
             table[at] = node
@@ -109,16 +126,9 @@ def intern_strings(
 ) -> Nodes:
     """Return the node of each id; the bytes of ids never seen are copied to the arena."""
     nodes = np.empty(len(keys), np.int32)
-    mask = len(table) - 1
     for i in range(len(keys)):
-        at = np.int64(keys[i]) & mask
         size = offsets[i + 1] - offsets[i]
-        while table[at] != EMPTY:
-            node = table[at]
-            if stored_keys[node] == keys[i] and lengths[node] == size:  # noqa: SIM102
-                if _same_bytes(arena, starts[node], data, offsets[i], size):
-                    break
-            at = (at + 1) & mask
+        at = _place_of_string(keys[i], data, offsets[i], size, table, stored_keys, starts, lengths, arena)
         if table[at] == EMPTY:
             new = _next_node(free, counts)
             table[at] = new
