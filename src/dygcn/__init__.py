@@ -55,8 +55,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("dygcn.errors")
+    if name in ("errors", "testing"):
+        return importlib.import_module(f"dygcn.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'dygcn' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -54,12 +54,13 @@ class FeatureError(DygcnError, ValueError):
 class UnknownNode(DygcnError, KeyError):
     """An id that has neither an edge nor features of its own."""
 
-    def __init__(self, node: object) -> None:
+    def __init__(self, node: object, hint: str = "") -> None:
         super().__init__(node)
         self.node = node
+        self._hint = hint
 
     def __str__(self) -> str:
-        return f"{self.node!r} is not in the graph now: it has neither an edge nor features of its own"
+        return f"{self.node!r} is not in the graph now: no edge, no features of its own{self._hint}"
 
 
 class StaleChange(DygcnError, RuntimeError):

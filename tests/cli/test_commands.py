@@ -50,6 +50,19 @@ def test_update_moves_and_saves(home, tmp_path):
     assert "zed" in dygcn.load(tmp_path / "g")
 
 
+def test_numbers_in_a_csv_are_ids_of_the_graphs_type(home, tmp_path):
+    dygcn.load(home / "f").save(tmp_path / "g")
+    (tmp_path / "n.csv").write_text("src,dst\n100,200\n")
+    run("update", tmp_path / "g", tmp_path / "n.csv")
+    assert "100" in dygcn.load(tmp_path / "g")
+
+
+def test_nothing_but_json_on_either_stream(home):
+    result = run("info", home / "f", "--json")
+    json.loads(result.stdout)
+    assert result.stderr == ""
+
+
 def test_a_bad_row_saves_nothing(home, tmp_path):
     dygcn.load(home / "f").save(tmp_path / "g")
     (tmp_path / "bad.csv").write_text("src,dst,weight\na,b,1\nc,d,-2\n")
@@ -83,19 +96,24 @@ def test_errors_are_one_line_with_a_code(home):
         ("fit", events, "--out", today / "x"),
         ("fit", events, "--out", home),
         ("fit", events, "--out", "/proc/x"),
-        ("fit", events, "--out", home / "y", "--seed", -1),
-        ("fit", events, "--out", home / "y", "--dim", 0),
         ("fit", home, "--out", home / "y"),
         ("update", home / "f", home / "f" / "manifest.json"),
         ("vector", home / "f", "p1", "--out", home / "no" / "where.parquet"),
         ("vector", home / "f", "p1", "--out", home),
         ("info", "x" * 5000),
-        ("bench", "update", "--nodes", 20, "--edges", 30, "--repeats", 1),
     ):
         result = run(*arguments, code=1)
         lines = result.stderr.strip().splitlines()
         assert lines[-1].startswith("error: "), (arguments, result.output)
         assert "Traceback" not in result.output
+    for arguments in (
+        ("fit", events, "--out", home / "y", "--seed", -1),
+        ("fit", events, "--out", home / "y", "--dim", 0),
+        ("nearest", home / "f", "p1", "-k", 0),
+        ("bench", "update", "--nodes", 20, "--edges", 30, "--repeats", 1),
+    ):
+        result = run(*arguments, code=2)
+        assert result.stderr.startswith("error: "), (arguments, result.output)
     run("nothing", code=2)
 
 

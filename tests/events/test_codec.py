@@ -1,3 +1,5 @@
+import datetime as dt
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -6,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.errors import EventError
-from dygcn.events import id_column, python_ids, read_events, removes_then_adds, sort_by_time, take
+from dygcn.events import id_column, python_ids, read_events, removes_then_adds, seconds, sort_by_time, take
 
 INTS = {"src": [1, 2], "dst": [2, 9007199254740993], "t": [5, 6], "op": [1, -1], "weight": [0.5, 2.0]}
 TEXT = {"src": ["ann", "bøb"], "dst": ["bøb", "cat"]}
@@ -114,10 +116,36 @@ def test_leading_zeros_in_csv_stay(tmp_path):
     assert python_ids(read_events(tmp_path / "e.csv").src).tolist() == ["007", "7"]
 
 
-def test_times_and_timestamps():
-    stamps = pd.to_datetime(["2026-01-01", "2026-01-02"]).astype("datetime64[s]")
-    batch = read_events(pd.DataFrame({"src": [1, 2], "dst": [2, 3], "t": stamps}))
-    assert np.diff(batch.t).tolist() == [86400]
+def test_dates_are_seconds_whatever_their_resolution(tmp_path):
+    stamps = pd.to_datetime(["2026-01-01 00:00:00", "2026-01-02 00:00:01"])
+    expected = [1767225600.0, 1767312001.0]
+    for unit in ("s", "ms", "us", "ns"):
+        frame = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "t": stamps.astype(f"datetime64[{unit}]")})
+        assert read_events(frame).t.tolist() == expected
+        assert read_events(pl.DataFrame(frame.to_dict("list"))).t.tolist() == expected
+        frame.to_csv(tmp_path / "e.csv", index=False)
+        assert read_events(tmp_path / "e.csv").t.tolist() == expected
+    zoned = pd.DataFrame(
+        {"src": [1, 2], "dst": [2, 3], "t": stamps.tz_localize("UTC").tz_convert("Asia/Tokyo")}
+    )
+    assert read_events(zoned).t.tolist() == expected
+    assert read_events([(1, 2, dt.date(1970, 1, 3))]).t.tolist() == [172800.0]
+    assert seconds(stamps[0]) == seconds(np.datetime64("2026-01-01")) == expected[0]
+    assert seconds(pd.Timedelta("1h")) == seconds(np.timedelta64(60, "m")) == 3600.0
+    assert seconds(None) is None
+
+
+def test_dicts_and_named_columns():
+    rows = [{"src": 1, "dst": 2, "t": 5}, {"src": 2, "dst": 3, "t": 6}]
+    assert read_events(rows).t.tolist() == [5, 6]
+    with pytest.raises(EventError, match=r"columns: source, target"):
+        read_events(pd.DataFrame({"source": [1], "target": [2]}))
+
+
+def test_integers_written_as_floats_are_refused(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n1.0,2.0\n3.0,4.0\n")
+    with pytest.raises(EventError, match=r"written as floats"):
+        read_events(tmp_path / "e.csv")
 
 
 REJECTED = {

@@ -1,6 +1,9 @@
 """Graphs that users will meet, each with the trap that it holds."""
 
+import datetime as dt
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import dygcn
@@ -105,3 +108,28 @@ def test_a_million_adds_and_removes_leave_nothing():
         live.update({"src": pairs[:, 0], "dst": pairs[:, 1] + 1000, "op": np.full(25_000, -1)})
     assert live.digest() == digest
     assert live.state.graph.ids.high < 900
+
+
+def test_memory_speaks_in_dates_too():
+    frame = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "t": pd.to_datetime(["2026-01-01", "2026-01-02"])})
+    live = dygcn.fit(frame, dim=4, memory=pd.Timedelta("1D"))
+    assert live.model.half_life == 86400.0
+    live.update(remove=[(1, 2)], now=pd.Timestamp("2026-01-03"))
+    assert 1 in live
+    live.update(now=dt.datetime(2026, 2, 3, tzinfo=dt.UTC))
+    assert 1 not in live
+
+
+def test_iterating_gives_ids():
+    live = start()
+    live.update(add=[(3, 1), (1, 2)])
+    assert list(live) == [1, 2, 3]
+
+
+def test_the_output_is_an_embedding():
+    live = dygcn.fit([("a", "b"), ("b", "c")], dim=4)
+    frame = live.to_arrow().to_pandas()
+    again = dygcn.fit([("a", "b"), ("b", "c")], features=dygcn.Embedding(frame.id, frame.vector))
+    np.testing.assert_array_equal(again.vectors(["a", "b", "c"]), live.vectors(["a", "b", "c"]))
+    table = live.to_arrow()
+    assert repr(dygcn.Embedding(table["id"], table["vector"])) == "Embedding(nodes=3, dim=4)"

@@ -121,8 +121,10 @@ def test_missing_files(saved, name):
 
 
 def test_no_folder_and_no_manifest(tmp_path):
-    with pytest.raises(DamagedFolder, match=r"no manifest\.json"):
+    with pytest.raises(DamagedFolder, match="does not exist"):
         dygcn.load(tmp_path / "nowhere")
+    with pytest.raises(DamagedFolder, match=r"no manifest\.json"):
+        dygcn.load(tmp_path)
     with pytest.raises(FolderError):
         dygcn.load("x" * 5000)
 

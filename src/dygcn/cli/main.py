@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 import dygcn
-from dygcn.errors import DygcnError, UnknownNode
+from dygcn.errors import DygcnError, OptionError, UnknownNode
 
-EXIT_ERROR, EXIT_UNKNOWN = 1, 3  # 2 is click's, for wrong usage
+EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
 COMMANDS = ("bench", "fit", "info", "nearest", "score", "update", "vector")
 
 
@@ -32,10 +32,12 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
         except UnknownNode as error:
             _fail(str(error), EXIT_UNKNOWN)
+        except OptionError as error:
+            _fail(str(error), EXIT_USAGE)
         except DygcnError as error:
             _fail(str(error), EXIT_ERROR)
         except OSError as error:
-            _fail(f"{error.filename or 'a file'}: {error.strerror or error}", EXIT_ERROR)
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR)
 
 
 def _fail(message: str, code: int) -> None:

@@ -24,7 +24,8 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 def progress_bar() -> Iterator[Notify]:
     """Show progress on standard error; hand over a function to call as (done, total, what)."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 
         def notify(done: int, total: int, what: str) -> None:

@@ -26,7 +26,7 @@ def command(folder: str, events: str, now: float | None, as_json: bool) -> None:
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load(folder)
-        batch = read_events(events)
+        batch = read_events(events, live.model.kind)
         moved: set[int | str] = set()
         unchanged = missing = loops = 0
         for start in range(0, max(len(batch), 1), _BATCH):

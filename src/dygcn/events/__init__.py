@@ -1,7 +1,7 @@
 """What an event is: anything tabular in, one validated `EventBatch` out."""
 
 from dygcn.events.codec import read_events, read_pairs, removes_then_adds
-from dygcn.events.columns import id_column, join_ids, python_ids, take
+from dygcn.events.columns import id_column, join_ids, python_ids, seconds, take
 from dygcn.events.windows import cut_steps, sort_by_time
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "read_events",
     "read_pairs",
     "removes_then_adds",
+    "seconds",
     "sort_by_time",
     "take",
 ]

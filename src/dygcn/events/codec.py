@@ -29,8 +29,8 @@ def read_events(events: object, kind: str | None = None) -> EventBatch:
     ----------
     events
         A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
-        an iterable of tuples or an array with the columns ``(src, dst[, t[, op[, weight]]])``. Other
-        columns are left alone.
+        an iterable of dicts, of tuples or an array with the columns
+        ``(src, dst[, t[, op[, weight]]])``. Other columns are left alone.
     kind
         Type of the ids, where it is known: a CSV file does not tell 7 from "7".
 
@@ -127,15 +127,16 @@ def _from_table(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
     twice = [name for name in COLUMNS if names.count(name) > 1]
     if twice:
         raise EventError(f"there are two columns {twice[0]!r}; rename one")
-    return _named({name: table.column(name) for name in COLUMNS if name in names})
+    return _named({name: table.column(name) for name in COLUMNS if name in names}, names)
 
 
-def _named(columns: dict[str, Any]) -> dict[str, Any]:
+def _named(columns: dict[str, Any], there: Sequence[str] | None = None) -> dict[str, Any]:
     for name in ("src", "dst"):
         if columns.get(name) is None:
-            known = ", ".join(columns) or "none"
+            known = ", ".join(columns if there is None else there) or "none"
             raise EventError(
-                f"there is no column {name!r} (columns: {known}); name the ends of an edge src and dst"
+                f"there is no column {name!r} (columns: {known}); "
+                "name the ends of an edge src and dst, and give a file a header"
             )
     return columns
 
@@ -144,6 +145,8 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     listed = rows if isinstance(rows, list) else list(rows)
     if not listed:
         return {"src": [], "dst": []}
+    if all(isinstance(item, Mapping) for item in listed):
+        return _named({name: [item.get(name) for item in listed] for name in listed[0]})
     for row, item in enumerate(listed):
         if type(item) not in _ROWS and (
             isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_ID_BYTES = 256
+_NUMBERS = {
+    "op": "allowed are +1 (add) and -1 (remove)",
+    "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
+}
 _IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
 
 
@@ -181,17 +186,19 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
 
 
 def numbers(values: object, name: str) -> NDArray[Any]:
-    """Read a column of numbers as int64 or float64, empty cells as NaN; times become their own unit."""
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
     array = arrow_array(values, name)
     kind = array.type
-    if pa.types.is_temporal(kind):
-        array = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif len(array) == 0 or pa.types.is_null(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        exact = array.cast(pa.timestamp("ns"), safe=False).cast(pa.int64())
+        whole = exact.fill_null(0).to_numpy(zero_copy_only=False)
+        return np.where(exact.is_null().to_numpy(zero_copy_only=False), np.nan, whole / 1e9)
+    if len(array) == 0 or pa.types.is_null(kind):
         return np.full(len(array), np.nan)
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise EventError(f"column {name!r} holds {kind}; numbers are expected")
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise EventError(f"column {name!r} holds {kind}; {_NUMBERS.get(name, 'numbers are expected')}")
     if array.null_count:
         array = array.cast(pa.float64(), safe=False).fill_null(float("nan"))
     found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
@@ -220,6 +227,24 @@ def weights(values: object, op: Int8) -> Float64:
             f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)", row
         )
     return found
+
+
+def seconds(value: Any) -> Any:
+    """Turn a date into seconds since 1970 and a span into seconds; leave everything else alone.
+
+    Examples
+    --------
+    >>> from datetime import datetime, timedelta, timezone
+    >>> seconds(datetime(1970, 1, 2, tzinfo=timezone.utc)), seconds(timedelta(hours=1)), seconds(7)
+    (86400.0, 3600.0, 7)
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    if isinstance(value, date | np.datetime64):
+        return float(numbers([value], "t")[0])
+    return value
 
 
 def times(values: object) -> NDArray[Any]:

@@ -73,6 +73,11 @@ def _read_csv(file: Path, delimiter: str, kind: str | None) -> pa.Table:
         ),
     )
     ends = [name for name in _IDS if name in table.column_names]
+    for name in ends:
+        if len(table) and pc.all(pc.match_substring_regex(table.column(name), r"^-?[0-9]+\.0$")).as_py():
+            raise EventError(
+                f"column {name!r} holds integers written as floats (such as 7.0); ids never go through floats"
+            )
     integers = [None if kind == "string" else _as_integers(table.column(name)) for name in ends]
     if all(column is not None for column in integers):
         for name, column in zip(ends, integers, strict=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import OptionError
-from dygcn.events.columns import take
+from dygcn.events.columns import seconds, take
 from dygcn.records import EventBatch, Int64
 
 if TYPE_CHECKING:
@@ -80,4 +80,6 @@ def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
         return np.linspace(0, count, int(steps) + 1).round().astype(np.int64)
     if batch.t is None:
         raise OptionError("steps names values of t, but the events have no t; pass a number of equal parts")
-    return np.searchsorted(batch.t, np.asarray(sorted(steps), np.float64), side="right").astype(np.int64)
+    return np.searchsorted(batch.t, np.asarray(sorted(map(seconds, steps)), np.float64), side="right").astype(
+        np.int64
+    )

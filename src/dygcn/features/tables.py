@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn.records import Float32, IdColumn
 
 _ACCEPTED = (
-    "features are (ids, values), a dict of id to vector, or a table with a column id and either "
+    'features are "hashed", (ids, values), a dict of id to vector, or a table with a column id and either '
     "one column of lists or one numeric column for each feature"
 )
 
@@ -49,6 +49,9 @@ class Embedding:
             raise FeatureError("an embedding needs at least one id and its vector")
         object.__setattr__(self, "ids", column)
         object.__setattr__(self, "vectors", values)
+
+    def __repr__(self) -> str:
+        return f"Embedding(nodes={len(self.vectors)}, dim={self.vectors.shape[1]})"
 
 
 def read_features(features: object) -> tuple[IdColumn, Float32]:
@@ -97,7 +100,7 @@ def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
         raise FeatureError(f"{ids!r} is one id; pass a list of ids; {_ACCEPTED}")
     try:
         column = id_column(ids)
-        matrix = np.ascontiguousarray(np.asarray(values, dtype=np.float32))
+        matrix = _matrix(values)
     except (EventError, ValueError, TypeError) as error:
         raise FeatureError(f"{error}; {_ACCEPTED}") from None
     if matrix.ndim != 2 or len(matrix) != len(column) or matrix.shape[1] == 0:
@@ -107,3 +110,12 @@ def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
     if not np.isfinite(matrix).all():
         raise FeatureError("features hold NaN or infinite values; allowed are finite numbers")
     return column, matrix
+
+
+def _matrix(values: Any) -> Float32:
+    """Return rows as one matrix, also where each row is an object of its own (a column of lists)."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_pylist()
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
+        values = list(values)
+    return np.ascontiguousarray(np.asarray(values, dtype=np.float32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dygcn.errors import CapacityError, EventError
-from dygcn.events import take
+from dygcn.events import seconds, take
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.delta import (
     AGE,
@@ -116,6 +116,7 @@ class Graph:
         return self._commit(*self._stage(batch, now))
 
     def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
+        now = seconds(now)
         weight = self._on_grid(batch)
         clock = self._clock_after(batch, now)
         src, dst = self._resolve(batch, batch.op > 0)
@@ -183,7 +184,8 @@ class Graph:
             row = int(bad.argmax())
             raise CapacityError(
                 f"weight is {weight[row]:g}; this model carries weights from {self.grid:g} "
-                f"to {self.limit * self.grid:g} (its grid was chosen from the weights that it was fitted on)",
+                f"to {self.limit * self.grid:g} "
+                "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)",
                 row,
             )
         return np.where(batch.op > 0, units, 0).astype(np.int64)

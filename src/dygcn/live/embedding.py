@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,6 +148,9 @@ class LiveEmbedding:
     def __len__(self) -> int:
         return len(self._state.graph)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ids().tolist())
+
     def ids(self) -> NDArray[Any]:
         """Return the ids of all nodes that have an edge or features of their own, sorted."""
         return python_ids(self.names(self._state.graph.nodes()))
@@ -275,7 +278,10 @@ class LiveEmbedding:
             column = _many(ids)
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         except EventError:  # an id of a type that this graph does not have cannot be in it
-            raise UnknownNode(ids[0] if isinstance(ids, list) and len(ids) == 1 else ids) from None
+            one = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
+            raise UnknownNode(
+                one, f"; its ids are {self.model.kind}, one at a time or in a flat list"
+            ) from None
         if len(nodes) and nodes.min() < 0:
             raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
         return nodes

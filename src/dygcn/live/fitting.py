@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.errors import EventError, FeatureError, OptionError
-from dygcn.events import cut_steps, read_events, sort_by_time, take
+from dygcn.events import cut_steps, read_events, seconds, sort_by_time, take
 from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
 from dygcn.graph.ids import IdMap
 from dygcn.live.embedding import LiveEmbedding
@@ -57,7 +57,8 @@ def fit(
     features
         ``"hashed"``; or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
     memory
-        Half-life, in units of `t`, of the weight that a removed edge leaves; None: it leaves nothing.
+        Half-life, in units of `t` (or a timedelta), of the weight that a removed edge leaves; None: it
+        leaves nothing.
     seed
         Of hashed features, starting matrices and training.
     width
@@ -80,6 +81,7 @@ def fit(
     >>> live.vectors([1, 2]).shape
     (2, 8)
     """
+    memory = seconds(memory)
     _check_options({"dim": dim, "orders": orders, "width": width, "seed": seed, "memory": memory}, rule)
     batch = sort_by_time(read_events(events))
     if len(batch) == 0:

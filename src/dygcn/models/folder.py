@@ -44,7 +44,10 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: dict[str, Tensors]) -> None:
     """Write a folder beside its place and then rename it: nobody ever sees half of it."""
     target = check_target(path)
-    staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise FolderError(f"cannot write to {target.parent}: {error.strerror}") from None
     try:
         entries = {}
         for name, tensors in files.items():
@@ -133,6 +136,8 @@ def read_folder(
 def _read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     try:
+        if not folder.exists():
+            raise DamagedFolder(f"{folder} does not exist")
         if not file.is_file():
             raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
         if file.stat().st_size > _LARGEST_MANIFEST:
