@@ -242,7 +242,9 @@ def seconds(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, np.timedelta64):
         return float(value / np.timedelta64(1, "s"))
-    if isinstance(value, date | np.datetime64):
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(value, date):
         return float(numbers([value], "t")[0])
     return value
 
