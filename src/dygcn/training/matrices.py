@@ -13,7 +13,7 @@ from dygcn.training.loss import link_loss
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dygcn.records import Float32, Float64, Int64
+    from dygcn.records import Bool, Float32, Float64, Int64
     from dygcn.training.samples import Progress, StepSample
 
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
@@ -26,7 +26,10 @@ class Recipe:
     Parameters
     ----------
     rounds
-        Steps of Adam.
+        Steps of Adam, at most.
+    passes
+        How often an edge is seen, at most (about: edges of the largest step): a small graph needs fewer
+        rounds.
     groups
         Time steps in a round.
     pairs, strangers
@@ -38,6 +41,7 @@ class Recipe:
     """
 
     rounds: int = 900
+    passes: float = 60.0
     groups: int = 8
     pairs: int = 48
     strangers: int = 48
@@ -65,21 +69,20 @@ def fit_matrices(
     samples = [sample for sample in samples if len(sample.pairs)]
     if sum(len(sample.pairs) for sample in samples) < FEWEST_PAIRS:
         return start
+    edges = max(len(sample.pairs) for sample in samples)
+    rounds = min(recipe.rounds, int(np.ceil(recipe.passes * edges / (recipe.groups * recipe.pairs))))
     random = np.random.default_rng([seed, 3])
     drawers = [_Drawer(sample, recipe, random) for sample in samples]
     turns = _shuffled_cycle(len(drawers), random)
     matrices, sharpness = _Adam(start), _Adam(np.array([np.log(recipe.temperature), 0.0]))
-    for i in range(recipe.rounds):
-        gradient, slope = np.zeros_like(start), np.zeros(2)
-        for _ in range(recipe.groups):
-            drawers[next(turns)].add_gradient(matrices.value, sharpness.value, gradient, slope)
-        rate = (
-            recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / recipe.rounds))
-        )
-        matrices.step(gradient / np.float32(recipe.groups), rate)
-        sharpness.step(slope / recipe.groups, 10 * rate)
+    for i in range(rounds):
+        groups = [drawers[next(turns)].draw() for _ in range(recipe.groups)]
+        gradient, slope = _gradient(groups, matrices.value, sharpness.value)
+        rate = recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
+        matrices.step(gradient, rate)
+        sharpness.step(slope, 10 * rate)
         if progress is not None:
-            progress(i + 1, recipe.rounds, "training")
+            progress(i + 1, rounds, "training")
     result: Float32 = matrices.value
     return result
 
@@ -87,6 +90,34 @@ def fit_matrices(
 def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
     while True:
         yield from random.permutation(count).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Linked pairs and strangers of one step: rows of left ends, right ends and strangers, in that order."""
+
+    inputs: Float32
+    offset: Float32 | None
+    apart: Bool
+
+
+def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tuple[Float32, Float64]:
+    """Return the mean derivatives of the groups' losses; all groups go through the matrices at once."""
+    inputs = np.concatenate([group.inputs for group in groups])
+    vectors = inputs @ matrices
+    temperature, bias = float(np.exp(sharpness[0])), float(sharpness[1])
+    slope = np.zeros(2)
+    at = 0
+    for group in groups:
+        z = vectors[at : at + len(group.inputs)]
+        if group.offset is not None:
+            z += group.offset
+        m = len(group.apart)
+        found = link_loss(z[:m], z[m : 2 * m], z[2 * m :], group.apart, temperature, bias)
+        z[:m], z[m : 2 * m], z[2 * m :] = found.left, found.right, found.strangers
+        slope += (found.sharpness, found.bias)
+        at += len(z)
+    return inputs.T @ vectors / np.float32(len(groups)), slope / len(groups)
 
 
 class _Drawer:
@@ -103,35 +134,20 @@ class _Drawer:
         keys: Int64 = low * len(self._sample.inputs) + high
         return keys
 
-    def _draw(self) -> tuple[Int64, Int64, Int64]:
-        recipe, random = self._recipe, self._random
-        drawn = random.integers(len(self._sample.pairs), size=recipe.pairs)
-        pairs = self._sample.pairs[drawn].astype(np.int64)
-        end = random.integers(0, 2, recipe.pairs)
-        rows = np.arange(recipe.pairs)
-        return (
-            pairs[rows, end],
-            pairs[rows, 1 - end],
-            random.choice(self._sample.pool, recipe.strangers).astype(np.int64),
-        )
-
-    def add_gradient(self, matrices: Float32, sharpness: Float64, gradient: Float32, slope: Float64) -> None:
-        """Add the derivatives of one group's loss."""
-        sample = self._sample
-        left, right, strangers = self._draw()
+    def draw(self) -> _Group:
+        """Return one group."""
+        recipe, random, sample = self._recipe, self._random, self._sample
+        drawn = random.integers(len(sample.pairs), size=recipe.pairs)
+        pairs = sample.pairs[drawn].astype(np.int64)
+        end, each = random.integers(0, 2, recipe.pairs), np.arange(recipe.pairs)
+        left, right = pairs[each, end], pairs[each, 1 - end]
+        strangers = random.choice(sample.pool, recipe.strangers).astype(np.int64)
         keys = self._keys(left[:, None], strangers[None, :])
         at = np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)
         apart = (self._linked[at] != keys) & (left[:, None] != strangers[None, :])
         rows = np.concatenate((left, right, strangers))
-        inputs = sample.inputs[rows].astype(np.float32)
-        z = inputs @ matrices
-        if sample.offset is not None:
-            z += sample.offset[rows]
-        m = len(left)
-        temperature, bias = float(np.exp(sharpness[0])), float(sharpness[1])
-        found = link_loss(z[:m], z[m : 2 * m], z[2 * m :], apart, temperature, bias)
-        gradient += inputs.T @ np.concatenate((found.left, found.right, found.strangers))
-        slope += (found.sharpness, found.bias)
+        offset = None if sample.offset is None else sample.offset[rows]
+        return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
 
 
 class _Adam:
