@@ -5,8 +5,8 @@ DATA is a folder of data sets (each with edges.parquet: src, dst, t and optional
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +39,16 @@ def read_steps(folder: Path, cut: tuple) -> Steps:
 
 def main() -> None:
     """Run every row on every seed."""
-    data, wanted = Path(sys.argv[1]), sys.argv[2:]
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("data", type=Path)
+    arguments.add_argument("names", nargs="*", help=f"any of: {', '.join(ROWS)}")
+    arguments.add_argument("--json", action="store_true", help="print each run as JSON, too")
+    chosen = arguments.parse_args()
     print(f"{'data':20} {'asked':>6} {'exact':>7} {'spread':>7} {'fixed':>7} {'stale':>7} {'fit s':>6}")
     for name, (folder, cut, options, asked) in ROWS.items():
-        if wanted and name not in wanted:
+        if chosen.names and name not in chosen.names:
             continue
-        steps = read_steps(data / folder, cut)
+        steps = read_steps(chosen.data / folder, cut)
         runs = [judge_links(steps, seed, dim=100, **options) for seed in SEEDS]
         mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         spread = np.ptp([run["learned"] for run in runs])
@@ -53,7 +57,7 @@ def main() -> None:
             f"{mean['fixed']:7.4f} {mean['stale']:7.4f} {mean['fit_seconds']:6.1f}",
             flush=True,
         )
-        if "--json" in sys.argv:
+        if chosen.json:
             print(json.dumps({"name": name, "runs": runs}))
 
 
