@@ -91,11 +91,9 @@ class Graph:
     def find(self, column: IdColumn) -> Nodes:
         """Return the node of each id, -1 where the id is not in the graph now."""
         nodes = self.ids.find(column)
-        known = nodes >= 0
-        if not known.all():
-            nodes[known] = np.where(self._active[nodes[known]] > 0, nodes[known], -1)
-            return nodes
-        return np.where(self._active[nodes] > 0, nodes, np.int32(-1)) if len(nodes) else nodes
+        known = np.flatnonzero(nodes >= 0)
+        nodes[known[self._active[nodes[known]] == 0]] = -1
+        return nodes
 
     def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
@@ -171,10 +169,6 @@ class Graph:
     def release(self, nodes: Nodes) -> None:
         """Forget those of the nodes that are not in the graph, so that their place can be used again."""
         self.ids.release(nodes[self._active[nodes] == 0])
-
-    def holds(self, nodes: Nodes) -> Bool:
-        """Say which nodes have an edge or features of their own."""
-        return self._active[nodes] > 0
 
     def _on_grid(self, batch: EventBatch) -> Int64:
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight

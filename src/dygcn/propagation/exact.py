@@ -144,15 +144,7 @@ class ExactRule:
             sums.settle(everyone, degree[: len(everyone)])
             if sums.message_shift:
                 message >>= sums.message_shift
-            kernels.sum_neighbours(
-                *arcs,
-                message,
-                degree,
-                sums.narrow,
-                sums.wide,
-                sums.slot,
-                sums.weight_shift,
-            )
+            kernels.sum_neighbours(*arcs, message, sums.narrow, sums.wide, sums.slot, sums.weight_shift)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""

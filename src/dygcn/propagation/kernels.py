@@ -276,7 +276,6 @@ def sum_neighbours(
     others: Int32,
     weights: Int64,
     message: Int32,
-    degree: Int64,
     narrow: Int32,
     wide: Int64,
     slot: Int32,
