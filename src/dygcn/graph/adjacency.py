@@ -60,25 +60,32 @@ def look_up(
     return found
 
 
+@inlined
+def _block_size(total: int) -> int:
+    size = SMALLEST_BLOCK
+    while size < total:
+        size *= 2
+    return size
+
+
 @kernel
-def _needs(nodes: Nodes, new: Int64, count: Int32, room: Int32, extra: Int32) -> tuple[int, int]:
-    """Return how much pool and how many table entries the new arcs can take; `extra` counts them."""
+def _needs(nodes: Nodes, new: Int64, count: Int32, room: Int32, hub: Int32, extra: Int32) -> tuple[int, int]:
+    """Return how much pool and how many table entries the new arcs can take.
+
+    `extra` is zero before, and after it minus the number of arcs that a node may gain.
+    """
     pool, table = 0, 0
     for i in range(len(nodes)):
         if new[i] != 0:
             extra[nodes[i]] += 1
-    for i in range(len(nodes)):
-        node = nodes[i]
-        total = count[node] + extra[node]
+    for node in nodes:
         if extra[node] > 0:
+            total = count[node] + extra[node]
             if total > room[node]:
-                size = SMALLEST_BLOCK
-                while size < total:
-                    size *= 2
-                pool += size
+                pool += _block_size(total)
             if total > FEW:
-                table += total
-            extra[node] = 0
+                table += extra[node] if hub[node] else total
+            extra[node] = -extra[node]
     return pool, table
 
 
@@ -110,9 +117,7 @@ def _make_block(
     heads: Int64,
     tail: Int64,
 ) -> None:
-    size = SMALLEST_BLOCK
-    while size < total:
-        size *= 2
+    size = _block_size(total)
     c = _class_of(size)
     if heads[c] >= 0:
         base = heads[c] * SMALLEST_BLOCK
@@ -131,6 +136,26 @@ def _make_block(
 
 
 @kernel
+def _reserve(
+    nodes: Nodes,
+    start: Int64,
+    count: Int32,
+    room: Int32,
+    others: Int32,
+    weights: Int64,
+    heads: Int64,
+    tail: Int64,
+    extra: Int32,
+) -> None:
+    """Give each node the block that it may need at the end of the batch; `extra` is zero after it."""
+    for node in nodes:
+        total = count[node] - extra[node]
+        if extra[node] < 0 and total > room[node]:
+            _make_block(node, total, start, count, room, others, weights, heads, tail)
+        extra[node] = 0
+
+
+@kernel
 def write(
     nodes: Nodes,
     other: Nodes,
@@ -141,13 +166,12 @@ def write(
     others: Int32,
     weights: Int64,
     heads: Int64,
-    tail: Int64,
     keys: Int64,
     slots: Int32,
     used: Int64,
     hub: Int32,
 ) -> None:
-    """Set the stored weight of each arc: insert, replace, or delete where it is 0."""
+    """Set the stored weight of each arc: insert, replace, or delete where it is 0. There is room."""
     for i in range(len(nodes)):
         node = nodes[i]
         slot = _slot(node, other[i], start, count, others, keys, slots, hub)
@@ -169,8 +193,6 @@ def write(
                         pair_drop(keys, slots, used, pair_key(node, others[base + j]))
                     hub[node] = 0
         elif new[i] != 0:
-            if count[node] == room[node]:
-                _make_block(node, count[node] + 1, start, count, room, others, weights, heads, tail)
             base = start[node]
             at = count[node]
             others[base + at] = other[i]
@@ -248,11 +270,20 @@ class Adjacency:
 
     def write(self, nodes: Nodes, other: Nodes, new: Int64) -> None:
         """Set the stored weight of each arc: insert, replace, or delete where it is 0."""
-        pool, entries = _needs(nodes, new, self.count, self.room, self._extra)
-        # A node that grows step by step inside the batch passes through every smaller block.
-        need = int(self._tail[0]) + 2 * pool
-        self.others = grown(self.others, need)
-        self.weights = grown(self.weights, need)
+        pool, entries = _needs(nodes, new, self.count, self.room, self._hub, self._extra)
+        need = int(self._tail[0]) + pool
+        self.others, self.weights = grown(self.others, need), grown(self.weights, need)
+        _reserve(
+            nodes,
+            self.start,
+            self.count,
+            self.room,
+            self.others,
+            self.weights,
+            self._heads,
+            self._tail,
+            self._extra,
+        )
         table = self._table
         table.make_room(entries)
         write(
@@ -265,7 +296,6 @@ class Adjacency:
             self.others,
             self.weights,
             self._heads,
-            self._tail,
             table.keys,
             table.slots,
             table.used,

@@ -87,7 +87,7 @@ class PairTable:
 
     def make_room(self, new: int) -> None:
         """Grow the table so that `new` more keys fit."""
-        need = 2 * (int(self.used[0]) + new)
+        need = 3 * (int(self.used[0]) + new) // 2
         if need <= len(self.keys):
             return
         size = 1 << need.bit_length()
