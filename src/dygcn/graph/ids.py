@@ -161,10 +161,10 @@ class IdMap:
 
     def release(self, nodes: Nodes) -> None:
         """Forget nodes; they will be given to other ids. Nodes already forgotten are left alone."""
-        nodes = nodes[self._alive[nodes] > 0]
-        self._alive[nodes] = 0
         if len(nodes) == 0:
             return
+        nodes = nodes[self._alive[nodes] > 0]
+        self._alive[nodes] = 0
         loops.forget(nodes, self._table, self.keys, self._free, self._counts)
         if self.kind == "string":
             self._wasted += int(self._lengths[nodes].sum())

@@ -171,6 +171,9 @@ class Graph:
         self.ids.release(nodes[self._active[nodes] == 0])
 
     def _on_grid(self, batch: EventBatch) -> Int64:
+        one = round(1.0 / self.grid)
+        if batch.weight is None and 1 <= one < self.limit:
+            return np.full(len(batch), one, np.int64)
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
         units = np.rint(weight / self.grid)
         bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)

@@ -55,8 +55,8 @@ class ExactRule:
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
         self._make_room(graph)
-        structural, arc_row = np.unique(delta.sender, return_inverse=True)
-        arcs = delta.receiver, arc_row.astype(np.int32), delta.new - delta.old
+        structural, arc_row = kernels.distinct_rows(delta.sender, self._place)
+        arcs = delta.receiver, arc_row, delta.new - delta.old
         push, base = graph.push, len(structural)
         senders, table, has = self._features_changed(graph, structural, features)
         reached = [(0, senders), (1, delta.arrived)]

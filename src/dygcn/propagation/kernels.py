@@ -64,6 +64,23 @@ def write_messages(
 
 
 @kernel
+def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
+    """Return the nodes, each once, and which of these each was. `place` holds -1 before and after."""
+    found = np.empty(len(nodes), np.int32)
+    row = np.empty(len(nodes), np.int32)
+    n = 0
+    for i in range(len(nodes)):
+        if place[nodes[i]] < 0:
+            place[nodes[i]] = n
+            found[n] = nodes[i]
+            n += 1
+        row[i] = place[nodes[i]]
+    for node in found[:n]:
+        place[node] = -1
+    return found[:n], row
+
+
+@kernel
 def contributions(
     senders: Nodes,
     start: Int64,
