@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dygcn
+from tests.live.test_mutants import signed_sum_decides_who_is_touched
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +145,15 @@ def test_memory_does_not_see_the_order_within_a_day(events, model):
             live.update({name: column[order] for name, column in batch.items()})
         digests.add(live.digest())
     assert len(digests) == 1
+
+
+def test_a_seeded_bug_changes_the_digest(events, model, monkeypatch):
+    """The mutant of this file: the touched set is inferred from a signed sum, as in the authors' code."""
+    signed_sum_decides_who_is_touched(monkeypatch)
+    digests = set()
+    for cut in (1, 1000):
+        live = dygcn.start(model)
+        for start in range(0, 8000, cut):
+            live.update(rows(events, start, start + cut))
+        digests.add(live.digest())
+    assert len(digests) == 2

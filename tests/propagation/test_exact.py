@@ -137,3 +137,25 @@ def test_rows_touched_do_not_depend_on_the_size_of_the_graph():
         rule.apply(graph, graph.apply(read_events(path)))
         rows.append(rule.apply(graph, graph.apply(read_events([(0, 50)]))).rows)
     assert rows[0] == rows[1]
+
+
+def star_against_python_integers():
+    """299 leaves: the hub's second-order sum is 299 times 2^24 and does not fit an int32."""
+    graph, rule = Graph("int64"), ExactRule(Hashed(5, seed=2), orders=2)
+    for start in (1, 100, 200):
+        rule.apply(graph, graph.apply(read_events([(0, i) for i in range(start, start + 100) if i < 300])))
+    node = graph.ids.find(read_events([(0, 1)]).src)
+    for k, (sums, _) in enumerate(python_sums(graph, rule)):
+        assert rule.sums[k].rows(node)[0].tolist() == sums[int(node[0])]
+    assert np.abs(rule.sums[1].rows(node) >> rule.sums[1].weight_shift).max() > 2**31
+
+
+def test_a_sum_that_outgrows_an_int32_is_kept_wide():
+    star_against_python_integers()
+
+
+def test_rows_that_stay_narrow_would_be_noticed(monkeypatch):
+    """The mutant: no row ever moves to the wide pool."""
+    monkeypatch.setattr("dygcn.propagation.sums.Sums.settle", lambda self, nodes, degree: None)
+    with pytest.raises(AssertionError):
+        star_against_python_integers()

@@ -14,6 +14,10 @@ from dygcn.features.grid import GRID_BITS
 if TYPE_CHECKING:
     from dygcn.records import FeatureDelta, Float64, Int32, Int64, Nodes, UInt64
 
+CANNOT_BE_SET = (
+    'this model has features="hashed", which follow from the id and cannot be set; '
+    "fit with features=(ids, values) to bring your own"
+)
 _ONE = 1 << GRID_BITS
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _BIT = np.uint64(1)
@@ -62,7 +66,4 @@ class Hashed:
     def write(self, delta: FeatureDelta) -> None:
         """Refuse: hashed features are a function of the id."""
         if len(delta.nodes):
-            raise FeatureError(
-                'this model has features="hashed", which follow from the id and cannot be set; '
-                "fit with features=(ids, values) to bring your own"
-            )
+            raise FeatureError(CANNOT_BE_SET)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
 from dygcn.events import id_column, python_ids, read_events, removes_then_adds
 from dygcn.features import GRID_BITS, read_features
+from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.digest import digest_of
 from dygcn.live.files import load_state, save_state
@@ -85,10 +86,7 @@ class LiveEmbedding:
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
         if self.model.features == "hashed":
-            raise FeatureError(
-                'this model has features="hashed", which follow from the id and cannot be set; '
-                "fit with features=(ids, values) to bring your own"
-            )
+            raise FeatureError(CANNOT_BE_SET)
         column, matrix = read_features((ids, values))
         if matrix.shape[1] != self.model.width:
             raise FeatureError(
