@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dygcn.features import Embedding
     from dygcn.live import Change, LiveEmbedding, fit, load, start
     from dygcn.models import Model
+    from dygcn.training import RollingRecipe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "FolderError",
     "LiveEmbedding",
     "Model",
+    "RollingRecipe",
     "StaleChange",
     "UnknownNode",
     "errors",
@@ -46,6 +48,7 @@ _HOMES = {
     "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.models",
+    "RollingRecipe": "dygcn.training",
     "StaleChange": "dygcn.errors",
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",

@@ -13,6 +13,12 @@
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
     │   └── UnsupportedFolder            whole, but from another format version
     └── MissingExtra     (ImportError)   an optional package is not installed
+
+and every warning::
+
+    DygcnWarning         (UserWarning)
+    ├── NormBandWarning                  a rolled embedding explodes or collapses
+    └── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
 """
 
 from __future__ import annotations
@@ -77,6 +83,18 @@ class DamagedFolder(FolderError):
 
 class UnsupportedFolder(FolderError):
     """A saved folder that is whole but was written in another format version."""
+
+
+class DygcnWarning(UserWarning):
+    """The root of the warnings."""
+
+
+class NormBandWarning(DygcnWarning):
+    """The vectors of a rolled embedding have left their norm band: the run explodes or collapses."""
+
+
+class DriftWarning(DygcnWarning):
+    """A rolled embedding tells links from strangers worse than its base did."""
 
 
 class MissingExtra(DygcnError, ImportError):

@@ -9,6 +9,7 @@ record                    made by                                  taken by
 `GraphDelta`              `graph` (net effect of a batch)          `propagation`
 `FeatureDelta`            `features` (rows of x that changed)      `propagation`
 `Influence`               `propagation.orders` (V_1..V_K)          every rule
+`Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
 `Moved`                   `propagation` (what moved, which order)  `live`
 ========================  =======================================  =======================
 
@@ -105,6 +106,26 @@ class Influence:
     """The paper's V_1..V_K: each node in the lowest order at which the change can reach it."""
 
     orders: tuple[Nodes, ...]  # orders[k - 1] is V_k
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Weighted sums of rows: entry i is the sum over j in first[i]..first[i + 1] of factor[j] row[j]."""
+
+    first: Int64  # (n + 1,)
+    row: Int64  # (m,) rows of the table that is summed
+    factor: Float64  # (m,)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One update of the paper's rules, without any vector: who is updated, and from whom."""
+
+    arrived: Nodes  # (a,) new nodes
+    first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
+    influence: Influence  # V_1..V_K, without nodes that are no more
+    changes: tuple[Mix, ...]  # da of V_k: from rows of Z for k = 1, then from the changes of V_(k-1)
+    whole: tuple[Nodes, Mix] | None = None  # the spectral pass: every node, from rows of Z
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,3 +45,12 @@ def keys_of_strings(offsets: Int64, data: Bytes) -> UInt64:
             h = (h ^ np.uint64(data[j])) * _FNV_PRIME
         keys[i] = mix(h)
     return keys
+
+
+@kernel
+def salted(keys: UInt64, salt: int) -> UInt64:
+    """Return other keys, so that ids can be drawn at random and the same way wherever they are stored."""
+    out = np.empty(len(keys), np.uint64)
+    for i in range(len(keys)):
+        out[i] = mix(keys[i] + np.uint64(salt))
+    return out

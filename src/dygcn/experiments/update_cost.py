@@ -15,7 +15,7 @@ from dygcn.errors import OptionError
 from dygcn.events import read_events
 from dygcn.features import Hashed
 from dygcn.live import LiveEmbedding, start
-from dygcn.live.fitting import weight_grid
+from dygcn.live.choices import weight_grid
 from dygcn.models import Model
 from dygcn.records import EventBatch, Int64
 from dygcn.training import starting_matrices

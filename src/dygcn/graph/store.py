@@ -6,6 +6,7 @@ import numpy as np
 
 from dygcn.errors import CapacityError, EventError
 from dygcn.events import seconds, take
+from dygcn.events.keys import salted
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.delta import (
     AGE,
@@ -87,6 +88,15 @@ class Graph:
     def nodes(self) -> Nodes:
         """Return the nodes that have an edge or features of their own, in the order of the user's ids."""
         return self.ids.sorted(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
+
+    def some_nodes(self, salt: int, count: int) -> Nodes:
+        """Return so many nodes, or all; which ones depends on the user's ids and the salt alone."""
+        nodes = np.flatnonzero(self._active[: self.ids.high]).astype(np.int32)
+        rank = salted(self.ids.keys[nodes], salt)
+        if len(nodes) > count:
+            chosen = np.argpartition(rank, count)[:count]
+            nodes, rank = nodes[chosen], rank[chosen]
+        return nodes[np.argsort(rank)]
 
     def find(self, column: IdColumn) -> Nodes:
         """Return the node of each id, -1 where the id is not in the graph now."""

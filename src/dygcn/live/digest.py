@@ -1,4 +1,7 @@
-"""One number for graph and state: equal graphs have equal digests, whatever their history."""
+"""One number for graph and state.
+
+With the exact rule, equal graphs have equal digests, whatever their history.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def digest_of(state: State) -> str:
-    """Return the hex digest of the graph and of every message sum, by the user's ids.
+    """Return the hex digest of the graph and of every message sum (or vector), by the user's ids.
 
     It covers the nodes that have an edge or features of their own, sorted by id, and logical values:
     never internal ids, storage widths or the number of updates.
@@ -20,6 +23,8 @@ def digest_of(state: State) -> str:
     image, nodes = state.image()
     graph = image.graph
     whole = hashlib.blake2b(b"dygcn digest 1", digest_size=32)
+    if state.model.paper is not None:
+        whole.update(state.model.rule.encode())
     whole.update(np.array([state.graph.directed, state.rule.orders, state.model.width], np.int64).tobytes())
     whole.update(graph.ids.values.tobytes() if len(graph.ids) else b"")
     if graph.ids.data is not None:

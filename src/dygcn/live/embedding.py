@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
 from dygcn.events import id_column, python_ids, read_events, removes_then_adds
-from dygcn.features import GRID_BITS, read_features
+from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.digest import digest_of
 from dygcn.live.files import load_state, save_state
+from dygcn.live.health import take_anchor, wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.models import Model, Outcome, State, cosines, norms, read_vectors
 from dygcn.records import Float32, IdColumn, Nodes
+from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
     import os
@@ -81,12 +83,16 @@ class LiveEmbedding:
         kind = self.model.kind
         batch = removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
         self._settle_latest()
-        return self._changed(self._state.apply(batch, now))
+        change = self._changed(self._state.apply(batch, now))
+        if self.model.paper is not None and wants_restart(self._state, self._version):
+            self.restart()
+        return change
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
         if self.model.features == "hashed":
             raise FeatureError(CANNOT_BE_SET)
+        _ = self._state.exact  # the paper's rules have none
         column, matrix = read_features((ids, values))
         if matrix.shape[1] != self.model.width:
             raise FeatureError(
@@ -94,6 +100,31 @@ class LiveEmbedding:
             )
         self._settle_latest()
         return self._changed(self._state.set_features(column, matrix))
+
+    def restart(self, base: Embedding | None = None) -> Change:
+        """Put a fresh base in place of all vectors: for the paper's rules, whose vectors drift.
+
+        Parameters
+        ----------
+        base
+            Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
+            (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
+        """
+        paper = self.model.paper
+        if paper is None:
+            raise OptionError("the exact rule never drifts, so it has nothing to restart")
+        if base is not None and (base.ids.kind != self.model.kind or base.vectors.shape[1] != self.model.dim):
+            raise FeatureError(
+                f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
+                f"this model has {self.model.kind} ids and dim {self.model.dim}"
+            )
+        self._settle_latest()
+        if base is not None:
+            outcome = self._state.adopt(base.ids, base.vectors)
+        else:
+            outcome = self._state.adopt(*fresh_vectors(self._state), keep=False)
+        take_anchor(self._state)
+        return self._changed(outcome)
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges, their features and what is remembered of removed edges.
@@ -155,7 +186,7 @@ class LiveEmbedding:
 
     def features(self, ids: object) -> Float32:
         """Return the input features x of nodes, (n, width); NaN where a node has none."""
-        graph, rule = self._state.graph, self._state.rule
+        graph, rule = self._state.graph, self._state.exact
         nodes = self._find(ids)
         rows, has = rule.messages(graph, nodes, 0)
         x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
@@ -222,8 +253,8 @@ class LiveEmbedding:
 
     @property
     def weights(self) -> Mapping[str, Float32]:
-        """The matrices by name: ``z = sum over k of unit(h_k) @ W_k``, rows times matrix."""
-        return {f"W{k}": matrix for k, matrix in enumerate(self.model.weights)}
+        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
+        return dict(zip(self.model.weight_names, self.model.weights, strict=True))
 
     @property
     def edge_count(self) -> int:
@@ -236,11 +267,20 @@ class LiveEmbedding:
         return self._state.graph.clock
 
     def digest(self) -> str:
-        """Return a hex digest of graph and state: equal for equal graphs, whatever their history."""
+        """Return a hex digest of graph and state.
+
+        With the exact rule it is equal for equal graphs, whatever their history; with the paper's rules, for
+        equal histories cut into equal batches.
+        """
         return digest_of(self._state)
 
     def recompute(self) -> LiveEmbedding:
-        """Return a new embedding, built from scratch from the same model and graph."""
+        """Return a new embedding, built from scratch from the same model and graph (exact rule only)."""
+        if self.model.paper is not None:
+            raise OptionError(
+                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
+                "restart() takes a fresh base"
+            )
         image, _ = self._state.image()
         return LiveEmbedding(State.from_image(self.model, image), self._version)
 
@@ -294,7 +334,8 @@ def _many(ids: object) -> IdColumn:
 def start(model: Model) -> LiveEmbedding:
     """Return the model at work on an empty graph.
 
-    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges.
+    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges. One of the
+    paper's rules has no vectors yet: give it a graph (`update`), then a base (`restart`).
 
     Examples
     --------

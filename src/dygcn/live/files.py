@@ -1,4 +1,7 @@
-"""Saving and loading. Only model and graph are written: the state follows from them, bit for bit."""
+"""Saving and loading. Model and graph are written, and what does not follow from them.
+
+The exact rule's state follows, bit for bit; the paper's rules save their vectors.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,20 @@ import numpy as np
 from dygcn.errors import DamagedFolder
 from dygcn.features import Given
 from dygcn.graph.image import GraphImage
-from dygcn.models import Baseline, Model, State, StateImage, read_folder, write_folder
-from dygcn.models.model import FEATURES, RULES
+from dygcn.models import (
+    Base,
+    Baseline,
+    BaseRecipe,
+    Model,
+    Paper,
+    State,
+    StateImage,
+    Watch,
+    read_folder,
+    write_folder,
+)
+from dygcn.models.model import FEATURES, RULES, weight_names
+from dygcn.propagation import RuleOptions
 from dygcn.records import IdColumn
 
 if TYPE_CHECKING:
@@ -25,6 +40,16 @@ if TYPE_CHECKING:
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
 _LARGEST_ORDERS = 16
+_BASE = "base."
+
+
+class PaperSettings(msgspec.Struct, forbid_unknown_fields=True):
+    """What only the paper's rules have."""
+
+    options: RuleOptions
+    base: str
+    recipe: BaseRecipe
+    watch: Watch
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,6 +67,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     nodes: int
     edges: int
+    paper: PaperSettings | None = None
 
 
 def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None:
@@ -61,9 +87,16 @@ def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None
         version,
         len(state.graph),
         state.graph.edge_count,
+        _paper_settings(model.paper),
     )
     files = {MODEL_FILE: _model_tensors(model), GRAPH_FILE: _graph_tensors(image)}
     write_folder(path, msgspec.to_builtins(settings), files)
+
+
+def _paper_settings(paper: Paper | None) -> PaperSettings | None:
+    if paper is None:
+        return None
+    return PaperSettings(paper.options, paper.base.name, paper.base.recipe, paper.watch)
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
@@ -83,8 +116,10 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
 
 
 def _model_tensors(model: Model) -> Tensors:
-    tensors: Tensors = {f"W{k}": matrix for k, matrix in enumerate(model.weights)}
+    tensors: Tensors = dict(zip(model.weight_names, model.weights, strict=True))
     tensors["scales"] = model.scales
+    if model.paper is not None:
+        tensors |= {_BASE + name: tensor for name, tensor in model.paper.base.tensors.items()}
     if model.baseline is not None:
         tensors |= _id_tensors("baseline_ids", model.baseline.ids)
         tensors["baseline_vectors"] = model.baseline.vectors
@@ -102,7 +137,7 @@ def _graph_tensors(image: StateImage) -> Tensors:
         "weight": graph.weight,
         "ghost_weight": graph.ghost_weight,
         "ghost_t": graph.ghost_t,
-        "features": image.features,
+        **image.tensors,
     }
 
 
@@ -155,7 +190,12 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     for fault, found in faults.items():
         if found:
             raise ValueError(fault)
-    weights = tuple(_take(tensors, f"W{k}", np.float32, 2) for k in range(settings.orders + 1))
+    if (settings.rule == "exact") != (settings.paper is None) or (settings.rule == "exact") == (
+        settings.features == "none"
+    ):
+        raise ValueError(f"settings of another rule than {settings.rule!r}")
+    names = weight_names(settings.rule, settings.orders)
+    weights = tuple(_take(tensors, name, np.float32, 2) for name in names)
     scales = _take(tensors, "scales", np.float64)
     width, dim = weights[0].shape
     if any(matrix.shape != (width, dim) for matrix in weights) or not 1 <= max(width, dim) <= _LARGEST_SIDE:
@@ -165,8 +205,11 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     exponents = np.frexp(scales)
     if scales.shape != (width,) or not (np.isfinite(scales).all() and (exponents[0] == 0.5).all()):
         raise ValueError("scales that are not powers of two, one for each column")
-    if settings.features == "hashed" and not (scales == 1).all():
-        raise ValueError("hashed features with a scale other than 1")
+    if settings.features in ("hashed", "none") and not (scales == 1).all():
+        raise ValueError(f"{settings.features} features with a scale other than 1")
+    paper = None if settings.paper is None else _read_paper(settings.paper, tensors)
+    if paper is not None and (width != dim or (settings.rule == "spectral" and settings.orders != 1)):
+        raise ValueError("matrices that do not fit the rule")
     baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
@@ -181,7 +224,17 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.half_life,
         settings.rule,
         baseline,
+        paper,
     )
+
+
+def _read_paper(settings: PaperSettings, tensors: Tensors) -> Paper:
+    names = [name for name in tensors if name.startswith(_BASE)]
+    found = {name.removeprefix(_BASE): tensors.pop(name) for name in names}
+    for name, tensor in found.items():
+        if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
+            raise ValueError(f"tensor {_BASE + name!r} of another type, or with NaN or infinite values")
+    return Paper(settings.options, Base(settings.base, settings.recipe, found), settings.watch)
 
 
 def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -> Baseline:
@@ -198,11 +251,13 @@ def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -
 def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImage:
     ids = _take_ids(tensors, "ids", settings.ids)
     own = _take(tensors, "own", np.uint8)
-    features = _take(tensors, "features", np.int32, 2)
-    if own.max(initial=0) > 1 or features.shape != (int(own.sum()), model.width):
-        raise ValueError("features that do not fit the nodes that own them")
-    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << Given.message_bits):
-        raise ValueError("features beyond what the grid can carry")
+    if own.max(initial=0) > 1:
+        raise ValueError("marks of own features other than 0 and 1")
+    kept = (
+        _read_features(tensors, int(own.sum()), model)
+        if model.paper is None
+        else _read_vectors(tensors, len(ids), model)
+    )
     graph = GraphImage(
         ids,
         own.astype(np.bool_),
@@ -215,4 +270,22 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     )
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
-    return StateImage(graph, features)
+    return StateImage(graph, kept)
+
+
+def _read_features(tensors: Tensors, owners: int, model: Model) -> Tensors:
+    features = _take(tensors, "features", np.int32, 2)
+    if features.shape != (owners, model.width):
+        raise ValueError("features that do not fit the nodes that own them")
+    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << Given.message_bits):
+        raise ValueError("features beyond what the grid can carry")
+    return {"features": features}
+
+
+def _read_vectors(tensors: Tensors, nodes: int, model: Model) -> Tensors:
+    vectors, anchor = _take(tensors, "vectors", np.float32, 2), _take(tensors, "anchor", np.float64)
+    if vectors.shape != (nodes, model.dim) or not np.isfinite(vectors).all():
+        raise ValueError("vectors that do not fit the nodes, or hold NaN or infinite values")
+    if anchor.shape != (2,) or not (np.isfinite(anchor).all() and (anchor >= 0).all()):
+        raise ValueError("an anchor that is not a length and an AUC")
+    return {"vectors": vectors, "anchor": anchor}

@@ -1,28 +1,21 @@
-"""Fit: play the events, learn one matrix for each order, hand over the live embedding."""
+"""Fit: read the events, hand them to the rule that was asked for, return the live embedding."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dygcn.errors import EventError, FeatureError, OptionError
-from dygcn.events import cut_steps, read_events, seconds, sort_by_time, take
-from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
-from dygcn.graph.ids import IdMap
+from dygcn.errors import EventError, OptionError
+from dygcn.events import cut_steps, read_events, seconds, sort_by_time
+from dygcn.live.choices import Choices
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.models import Baseline, Model, State, read_inputs
-from dygcn.models.model import RULES
-from dygcn.training import Recipe, collect_samples, fit_matrices, starting_matrices
+from dygcn.live.fitting_exact import fit_exact
+from dygcn.live.fitting_paper import fit_paper
+from dygcn.training import Recipe, RollingRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import EventBatch, Float32, Float64, IdColumn
     from dygcn.training.samples import Progress
-
-GREATEST_ORDERS = 16
 
 
 def fit(
@@ -34,10 +27,12 @@ def fit(
     memory: float | None = None,
     seed: int = 0,
     *,
+    base: object = None,
+    labels: object = None,
     width: int = 256,
     directed: bool = False,
     steps: int | Sequence[float] | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | RollingRecipe | None = None,
     progress: Progress | None = None,
 ) -> LiveEmbedding:
     """Fit an embedding on the history of a graph; what it returns follows the graph from there on.
@@ -53,7 +48,8 @@ def fit(
     orders
         K: how far a change is propagated.
     rule
-        ``"exact"``: the state is a function of the graph and never drifts.
+        ``"exact"``: the state is a function of the graph and never drifts. ``"rolling"`` and
+        ``"spectral"``: the paper's two algorithms; fitting them needs the extra ``torch``.
     features
         ``"hashed"``; or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
     memory
@@ -61,6 +57,11 @@ def fit(
         leaves nothing.
     seed
         Of hashed features, starting matrices and training.
+    base
+        For the paper's rules, where their first vectors come from: ``"gcn"`` (the default), ``"hashed"``,
+        ``"graphsage"``, ``"gin"``, or a `dygcn.Embedding`.
+    labels
+        For the paper's rules, a dict of id to class: adds a task loss, weighed in the recipe.
     width
         Columns of hashed features.
     directed
@@ -70,7 +71,7 @@ def fit(
         default every value of `t` is a step (40 equal parts where there are more than 200, and 12 for
         more than a million events).
     recipe
-        Settings of the training, see `dygcn.training.Recipe`.
+        Settings of the training: `dygcn.training.Recipe`, or `dygcn.RollingRecipe` for the paper's rules.
     progress
         Called as ``progress(done, total, what)``.
 
@@ -81,121 +82,29 @@ def fit(
     >>> live.vectors([1, 2]).shape
     (2, 8)
     """
-    memory = seconds(memory)
-    _check_options({"dim": dim, "orders": orders, "width": width, "seed": seed, "memory": memory}, rule)
+    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed)
+    _check_fit(rule, features, base, labels, recipe)
     batch = sort_by_time(read_events(events))
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
-    model, given = _new_model(batch, dim, orders, rule, features, memory, seed, width, directed)
     parts = cut_steps(batch, steps)
-    if isinstance(features, Embedding):
-        model = _with_baseline(model, features, batch)
-    state = State(model)
-    if given is not None:
-        state.set_features(*given)
-    samples = collect_samples(state, parts, seed, progress)
-    start = np.concatenate(model.weights)
-    trained = fit_matrices(samples, start, recipe or Recipe(), seed, progress)
-    weights = tuple(np.split(trained, orders + 1))
-    if model.baseline is not None:
-        weights = (model.weights[0], *weights[1:])
-    state.model = dataclasses.replace(model, weights=weights)
-    return LiveEmbedding(state)
+    if isinstance(recipe, RollingRecipe) or rule != "exact":
+        rolling = recipe if isinstance(recipe, RollingRecipe) else RollingRecipe()
+        base = "gcn" if base is None else base
+        return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
+    return LiveEmbedding(fit_exact(batch, parts, choices, features, recipe or Recipe(), progress))
 
 
-def _check_options(options: dict[str, Any], rule: str) -> None:
-    if rule not in RULES:
-        raise OptionError(f"rule is {rule!r}; known: {', '.join(RULES)}")
-    bounds = {
-        "dim": (1, 1 << 14),
-        "orders": (1, GREATEST_ORDERS),
-        "width": (1, 1 << 14),
-        "seed": (0, 2**63 - 1),
-    }
-    for name, (least, most) in bounds.items():
-        value = options[name]
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not least <= value <= most:
-            raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
-    memory = options["memory"]
-    if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
-        raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
-
-
-def _new_model(
-    batch: EventBatch,
-    dim: int,
-    orders: int,
-    rule: str,
-    features: object,
-    memory: float | None,
-    seed: int,
-    width: int,
-    directed: bool,
-) -> tuple[Model, tuple[IdColumn, Float32] | None]:
-    settings: dict[str, Any] = {
-        "kind": batch.src.kind,
-        "seed": int(seed),
-        "directed": bool(directed),
-        "half_life": None if memory is None else float(memory),
-        "rule": rule,
-    }
-    if isinstance(features, str) and features == "hashed":
-        weights = starting_matrices(width, dim, orders, seed)
-        settings["grid"] = weight_grid(batch, Hashed.message_bits)
-        return Model(weights, features="hashed", scales=np.ones(width), **settings), None
-    ids, values = read_features(features)
-    settings["grid"] = weight_grid(batch, Given.message_bits)
-    if len(ids) and ids.kind != batch.src.kind:
-        raise FeatureError(
-            f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"
-        )
-    columns = values.shape[1]
-    if isinstance(features, Embedding):
-        eye = np.eye(columns, dtype=np.float32)
-        weights = (eye, *(np.zeros_like(eye) for _ in range(orders)))
-        kind = "embedding"
-    else:
-        weights = starting_matrices(columns, dim, orders, seed)
-        kind = "given"
-    return Model(weights, features=kind, scales=column_scales(values), **settings), (ids, values)
-
-
-def weight_grid(batch: EventBatch, message_bits: int) -> float:
-    """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
-
-    Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
-    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
-    """
-    carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
-    adds = batch.op > 0
-    if batch.weight is None or not adds.any():
-        return float(2.0 ** (22 - carried))
-    weight = batch.weight[adds]
-    median = np.median(weight)
-    most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
-    return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
-
-
-def _greatest_strength(batch: EventBatch, weight: Float64) -> float:
-    """Return the greatest sum of weights at one node, if nothing were ever removed or replaced."""
-    ids, adds = IdMap(batch.src.kind), np.flatnonzero(batch.op > 0)
-    ends = np.concatenate([ids.intern(take(column, adds)) for column in (batch.src, batch.dst)])
-    return float(np.bincount(ends, np.concatenate((weight, weight))).max())
-
-
-def _with_baseline(model: Model, embedding: Embedding, batch: EventBatch) -> Model:
-    """Play all events once for the messages at t0, the moment at which the user's vectors are right."""
-    state = State(model)
-    state.set_features(embedding.ids, embedding.vectors)
-    state.apply(batch)
-    nodes = state.graph.find(embedding.ids)
-    messages = []
-    for k in range(model.orders + 1):
-        h = read_inputs(model, state.rule, state.graph, nodes, k, unit=False)
-        absent = state.rule.messages(state.graph, nodes, k)[1] == 0
-        h[absent] = embedding.vectors[absent]
-        messages.append(h)
-    return dataclasses.replace(model, baseline=Baseline(embedding.ids, embedding.vectors, tuple(messages)))
+def _check_fit(rule: str, features: object, base: object, labels: object, recipe: object) -> None:
+    """Refuse options that belong to another rule."""
+    if rule == "exact":
+        for name, value in {"base": base, "labels": labels}.items():
+            if value is not None:
+                raise OptionError(f"{name}= is for the rules 'rolling' and 'spectral'; the rule is 'exact'")
+    elif not (isinstance(features, str) and features == "hashed"):
+        raise OptionError(f"features= is for the rule 'exact'; the {rule} rule takes base= instead")
+    wanted = Recipe if rule == "exact" else RollingRecipe
+    if recipe is not None and not isinstance(recipe, wanted):
+        raise OptionError(f"recipe is a {type(recipe).__name__}; the rule {rule!r} takes a {wanted.__name__}")

@@ -11,13 +11,14 @@ import numpy as np
 from dygcn.features import Features, Given, Hashed
 from dygcn.graph import Graph
 from dygcn.graph.ids import IdMap
-from dygcn.propagation import ExactRule, Rule
+from dygcn.models.paper import Paper
+from dygcn.propagation import ExactRule, RollingRule, Rule, SpectralRule
 
 if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, IdColumn, Int64
 
-RULES = ("exact",)
-FEATURES = ("hashed", "given", "embedding")
+RULES = ("exact", "rolling", "spectral")
+FEATURES = ("hashed", "given", "embedding", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +47,19 @@ class Model:
     Parameters
     ----------
     weights
-        ``W_0..W_K``, each (width, dim), rows times matrix.
+        ``W_0..W_K``, each (width, dim), rows times matrix; for the spectral rule ``W_0, W_1, W_s``.
     kind
         Type of the user ids, ``"int64"`` or ``"string"``.
     features
-        ``"hashed"``, ``"given"`` or ``"embedding"``.
+        ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for the paper's rules.
     scales
         Power-of-two scale of each feature column.
     grid
         Weights are whole multiples of this.
     half_life
         Of the ghost of a removed edge, or None.
+    paper
+        What only the paper's rules have: options, base, and what is watched.
     """
 
     weights: tuple[Float32, ...]
@@ -69,11 +72,17 @@ class Model:
     half_life: float | None = None
     rule: str = "exact"
     baseline: Baseline | None = field(default=None, repr=False)
+    paper: Paper | None = None
 
     @property
     def orders(self) -> int:
         """K, how many orders a change is propagated."""
-        return len(self.weights) - 1
+        return len(self.weights) - (2 if self.rule == "spectral" else 1)
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The names of the matrices: W0..WK, or W0, W1, Ws."""
+        return weight_names(self.rule, self.orders)
 
     @property
     def width(self) -> int:
@@ -92,7 +101,9 @@ class Model:
 
     def new_features(self) -> Features:
         """Return where x comes from, without any row yet."""
-        return Hashed(self.width, self.seed) if self.features == "hashed" else Given(self.scales)
+        return (
+            Given(self.scales) if self.features in ("given", "embedding") else Hashed(self.width, self.seed)
+        )
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""
@@ -101,4 +112,18 @@ class Model:
 
     def new_rule(self) -> Rule:
         """Return the state of an empty graph."""
-        return ExactRule(self.new_features(), self.orders)
+        if self.paper is None:
+            return ExactRule(self.new_features(), self.orders)
+        return (SpectralRule if self.rule == "spectral" else RollingRule)(self.weights, self.paper.options)
+
+
+def weight_names(rule: str, orders: int) -> tuple[str, ...]:
+    """Return the names of a rule's matrices.
+
+    Examples
+    --------
+    >>> weight_names("rolling", 2), weight_names("spectral", 1)
+    (('W0', 'W1', 'W2'), ('W0', 'W1', 'Ws'))
+    """
+    names = tuple(f"W{k}" for k in range(orders + 1))
+    return (*names, "Ws") if rule == "spectral" else names

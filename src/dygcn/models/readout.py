@@ -12,6 +12,7 @@ import numpy as np
 
 from dygcn._jit import inlined, kernel
 from dygcn.features import GRID_BITS
+from dygcn.propagation import ExactRule, RollingRule
 
 if TYPE_CHECKING:
     from dygcn.graph import Graph
@@ -61,7 +62,7 @@ def _project(inputs: Float32, weights: Float32, out: Float32) -> None:
                     out[i, j] += a * weights[c, j]
 
 
-def read_inputs(model: Model, rule: Rule, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
+def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
     """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
     rows, _ = rule.messages(graph, nodes, order)
     steps = model.scales * 2.0**-GRID_BITS
@@ -69,7 +70,10 @@ def read_inputs(model: Model, rule: Rule, graph: Graph, nodes: Nodes, order: int
 
 
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
-    """Return the vectors of nodes, (n, dim)."""
+    """Return the vectors of nodes, (n, dim): read out of messages, or what the paper's rules keep."""
+    if isinstance(rule, RollingRule):
+        return rule.vectors(nodes)
+    assert isinstance(rule, ExactRule)
     out = np.zeros((len(nodes), model.dim), np.float32)
     base_row = None if model.baseline is None else model.baseline.rows_of(graph.ids.names(nodes))
     for start in range(0, len(nodes), _BLOCK):
@@ -81,12 +85,14 @@ def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float3
     return out
 
 
-def _read_unit(model: Model, rule: Rule, graph: Graph, nodes: Nodes, out: Float32) -> None:
+def _read_unit(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, out: Float32) -> None:
     for k, matrix in enumerate(model.weights):
         _project(read_inputs(model, rule, graph, nodes, k, unit=True), matrix, out)
 
 
-def _read_fresh(model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32) -> None:
+def _read_fresh(
+    model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32
+) -> None:
     """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
 
     A message that is absent now adds nothing, so a node that lost its links keeps z_0; one that was absent
@@ -107,7 +113,7 @@ def _read_fresh(model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: 
 
 
 def drift(
-    model: Model, rule: Rule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
+    model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
 ) -> tuple[Float32, Bool]:
     """Return h_order minus h_order at t0 (h_order alone, for a node without t0), and who has h_order."""
     assert model.baseline is not None

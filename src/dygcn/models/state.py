@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.errors import FeatureError
 from dygcn.features import to_grid
 from dygcn.graph.image import GraphImage, build_graph, take_image
-from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int32, Moved, Nodes
+from dygcn.propagation import ExactRule, RollingRule
+from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
+    from dygcn.models.folder import Tensors
     from dygcn.models.model import Model
-
-_BULK = 1000  # events; below this the loops over all nodes cost more than they save
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,11 @@ class StateImage:
     """Everything that a model and this determine, without internal ids."""
 
     graph: GraphImage
-    features: Int32  # (number of owners, width) x on the grid, in the order of the ids
+    tensors: Tensors  # what the rule adds: x of those who own some, or every vector
 
 
 class State:
-    """The graph of a model and the messages of its nodes.
+    """The graph of a model and what its rule keeps of the nodes.
 
     Examples
     --------
@@ -55,17 +56,17 @@ class State:
         self.graph = model.new_graph()
         self.rule = model.new_rule()
 
+    @property
+    def exact(self) -> ExactRule:
+        """The rule, where it has features and messages."""
+        if not isinstance(self.rule, ExactRule):
+            raise FeatureError(f"the {self.model.rule} rule keeps vectors, and has no features")
+        return self.rule
+
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
         delta = self.graph.apply(batch, now)
-        return self._finish(delta, self._propagate(delta, len(batch)))
-
-    def _propagate(self, delta: GraphDelta, events: int) -> Moved:
-        if events > _BULK and len(delta.arrived) == len(self.graph):  # it was empty before
-            self.rule.rebuild(self.graph)
-            orders = np.ones(len(delta.arrived), np.int8)
-            return Moved(delta.arrived, orders, self.rule.orders * len(self.graph))
-        return self.rule.apply(self.graph, delta)
+        return self._finish(delta, self.rule.apply(self.graph, delta))
 
     def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
         left = self.graph.ids.names(delta.left)
@@ -74,47 +75,64 @@ class State:
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
+        rule = self.exact
         rows = to_grid(values, self.model.scales)
-        nodes = self.graph.intern(ids)
-        nodes, last = np.unique(nodes[::-1], return_index=True)  # an id named twice: the last one counts
-        rows = rows[len(rows) - 1 - last]
-        old, had = self.rule.messages(self.graph, nodes, 0)
+        nodes, last = _last_of_each(self.graph.intern(ids))
+        rows = rows[last]
+        old, had = rule.messages(self.graph, nodes, 0)
         has = np.ones(len(nodes), np.bool_)
         features = FeatureDelta(nodes, old, rows, had > 0, has)
         delta = _no_arcs(nodes, self.graph.set_own(nodes))
-        return Outcome(self.rule.apply(self.graph, delta, features), self.graph.ids.names(delta.left))
+        return Outcome(rule.apply(self.graph, delta, features), self.graph.ids.names(delta.left))
+
+    def adopt(self, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
+        """Put vectors of your own in place of all that the paper's rules have.
+
+        Nodes without one start as the aggregation of their neighbours.
+
+        Parameters
+        ----------
+        keep
+            Ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
+        """
+        rule, graph = self.rule, self.graph
+        assert isinstance(rule, RollingRule)
+        nodes = graph.intern(ids) if keep else graph.find(ids)
+        vectors, nodes = vectors[nodes >= 0], nodes[nodes >= 0]
+        nodes, last = _last_of_each(nodes)
+        vectors = vectors[last]
+        if keep:
+            graph.set_own(nodes)
+        everyone = graph.nodes()
+        rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
+        orders = np.zeros(len(everyone), np.int8)
+        return Outcome(Moved(everyone, orders, len(everyone)), graph.ids.names(everyone[:0]))
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
         nodes = np.unique(nodes)
-        owners = nodes[self.graph.owns(nodes)]
-        features = None
-        if len(owners):
-            old, _ = self.rule.messages(self.graph, owners, 0)
-            yes = np.ones(len(owners), np.bool_)
-            features = FeatureDelta(owners, old, np.zeros_like(old), yes, ~yes)
+        features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         delta = self.graph.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
         graph, nodes = take_image(self.graph)
-        rows, _ = self.rule.messages(self.graph, nodes[graph.own], 0)
-        return StateImage(graph, rows), nodes
+        return StateImage(graph, self.rule.image(self.graph, nodes)), nodes
 
     @classmethod
     def from_image(cls, model: Model, image: StateImage) -> State:
         """Build a state from nothing but its image."""
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
-        own = nodes[image.graph.own]
-        if len(own):
-            yes = np.ones(len(own), np.bool_)
-            state.rule.features.write(
-                FeatureDelta(own, np.zeros_like(image.features), image.features, ~yes, yes)
-            )
-        state.rule.rebuild(state.graph)
+        state.rule.restore(state.graph, nodes, image.tensors)
         return state
+
+
+def _last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
+    """Return the nodes, sorted, and where each stands last: of an id named twice the last one counts."""
+    found, from_the_end = np.unique(nodes[::-1], return_index=True)
+    return found, len(nodes) - 1 - from_the_end
 
 
 def _no_arcs(touched: Nodes, arrived: Nodes) -> GraphDelta:

@@ -20,12 +20,13 @@ from dygcn.propagation.sums import Sums
 from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from dygcn.features import Features
     from dygcn.graph import Graph
 
 _BLOCK = 1 << 14
+_BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
 
 
 class ExactRule:
@@ -54,6 +55,9 @@ class ExactRule:
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
+        if features is None and len(delta.receiver) > _BULK and len(delta.arrived) == len(graph):
+            self.rebuild(graph)  # it was empty before
+            return Moved(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
         self._make_room(graph)
         structural, arc_row = kernels.distinct_rows(delta.sender, self._place)
         arcs = delta.receiver, arc_row, delta.new - delta.old
@@ -159,6 +163,26 @@ class ExactRule:
         kernels.write_messages(
             nodes, self.degree[order - 1], sums.narrow, sums.wide, sums.slot, sums.scale, rows, has
         )
+
+    def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
+        """Return what taking away the features of nodes changes."""
+        if len(owners) == 0:
+            return None
+        old, _ = self.messages(graph, owners, 0)
+        yes = np.ones(len(owners), np.bool_)
+        return FeatureDelta(owners, old, np.zeros_like(old), yes, ~yes)
+
+    def image(self, graph: Graph, nodes: Nodes) -> dict[str, Int32]:
+        """Return x of the nodes that own some: all else follows from model and graph."""
+        return {"features": self.messages(graph, nodes[graph.owns(nodes)], 0)[0]}
+
+    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Int32]) -> None:
+        """Take back the features, and compute the state from nothing."""
+        own, rows = nodes[graph.owns(nodes)], tensors["features"]
+        if len(own):
+            yes = np.ones(len(own), np.bool_)
+            self.features.write(FeatureDelta(own, np.zeros_like(rows), rows, ~yes, yes))
+        self.rebuild(graph)
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from dygcn.features import Features
+    from numpy.typing import NDArray
+
     from dygcn.graph import Graph
-    from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
+    from dygcn.records import Bytes, FeatureDelta, GraphDelta, Moved, Nodes
 
 
 class Rule(Protocol):
     """Keeps the state of every node up to date with the graph."""
 
-    orders: int
-    features: Features
+    @property
+    def orders(self) -> int:
+        """K, how far a change is propagated."""
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""
 
-    def rebuild(self, graph: Graph) -> None:
-        """Compute the state from nothing."""
+    def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
+        """Return what taking away the features of nodes changes; asked before they are removed."""
 
-    def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
-        """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
+    def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
+        """Return what a saved state needs beside model and graph, in the order of the nodes."""
+
+    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `image` returned, for a graph that was just built."""
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield the logical state of nodes, in their order, for the digest."""

@@ -1,6 +1,21 @@
-"""Fitting the matrices W_0..W_K on the time steps of the events, in numpy."""
+"""Fitting the matrices on the time steps of the events: numpy for the exact rule, torch for the paper's."""
 
+from dygcn.models.paper import BaseRecipe, Watch
+from dygcn.propagation import RuleOptions
+from dygcn.training.bases import fresh_vectors
 from dygcn.training.matrices import Recipe, fit_matrices, starting_matrices
+from dygcn.training.recipes import RollingRecipe
 from dygcn.training.samples import StepSample, collect_samples
 
-__all__ = ["Recipe", "StepSample", "collect_samples", "fit_matrices", "starting_matrices"]
+__all__ = [
+    "BaseRecipe",
+    "Recipe",
+    "RollingRecipe",
+    "RuleOptions",
+    "StepSample",
+    "Watch",
+    "collect_samples",
+    "fit_matrices",
+    "fresh_vectors",
+    "starting_matrices",
+]

@@ -110,7 +110,7 @@ def _choose_nodes(
 
 
 def _inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
-    model, rule, graph = state.model, state.rule, state.graph
+    model, rule, graph = state.model, state.exact, state.graph
     orders = range(model.orders + 1)
     if model.baseline is None:
         units = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]

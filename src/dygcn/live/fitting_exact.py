@@ -1,0 +1,91 @@
+"""Fitting the exact rule: play the events, learn one matrix for each order. Numpy alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.errors import FeatureError
+from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
+from dygcn.live.choices import Choices, weight_grid
+from dygcn.models import Baseline, Model, State, read_inputs
+from dygcn.training import Recipe, collect_samples, fit_matrices, starting_matrices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.records import EventBatch, Float32, IdColumn
+    from dygcn.training.samples import Progress
+
+
+def fit_exact(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    features: object,
+    recipe: Recipe,
+    progress: Progress | None = None,
+) -> State:
+    """Return the fitted state, all events played."""
+    model, given = _new_model(batch, choices, features)
+    if isinstance(features, Embedding):
+        model = _with_baseline(model, features, batch)
+    state = State(model)
+    if given is not None:
+        state.set_features(*given)
+    samples = collect_samples(state, parts, choices.seed, progress)
+    start = np.concatenate(model.weights)
+    trained = fit_matrices(samples, start, recipe, choices.seed, progress)
+    weights = tuple(np.split(trained, choices.orders + 1))
+    if model.baseline is not None:
+        weights = (model.weights[0], *weights[1:])
+    state.model = dataclasses.replace(model, weights=weights)
+    return state
+
+
+def _new_model(
+    batch: EventBatch, choices: Choices, features: object
+) -> tuple[Model, tuple[IdColumn, Float32] | None]:
+    width, dim, orders, seed = choices.width, choices.dim, choices.orders, choices.seed
+    settings: dict[str, Any] = {
+        "kind": batch.src.kind,
+        "seed": int(seed),
+        "directed": bool(choices.directed),
+        "half_life": choices.half_life,
+    }
+    if isinstance(features, str) and features == "hashed":
+        weights = starting_matrices(width, dim, orders, seed)
+        settings["grid"] = weight_grid(batch, Hashed.message_bits)
+        return Model(weights, features="hashed", scales=np.ones(width), **settings), None
+    ids, values = read_features(features)
+    settings["grid"] = weight_grid(batch, Given.message_bits)
+    if len(ids) and ids.kind != batch.src.kind:
+        raise FeatureError(
+            f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"
+        )
+    columns = values.shape[1]
+    if isinstance(features, Embedding):
+        eye = np.eye(columns, dtype=np.float32)
+        weights = (eye, *(np.zeros_like(eye) for _ in range(orders)))
+        kind = "embedding"
+    else:
+        weights = starting_matrices(columns, dim, orders, seed)
+        kind = "given"
+    return Model(weights, features=kind, scales=column_scales(values), **settings), (ids, values)
+
+
+def _with_baseline(model: Model, embedding: Embedding, batch: EventBatch) -> Model:
+    """Play all events once for the messages at t0, the moment at which the user's vectors are right."""
+    state = State(model)
+    state.set_features(embedding.ids, embedding.vectors)
+    state.apply(batch)
+    nodes = state.graph.find(embedding.ids)
+    messages = []
+    for k in range(model.orders + 1):
+        h = read_inputs(model, state.exact, state.graph, nodes, k, unit=False)
+        absent = state.exact.messages(state.graph, nodes, k)[1] == 0
+        h[absent] = embedding.vectors[absent]
+        messages.append(h)
+    return dataclasses.replace(model, baseline=Baseline(embedding.ids, embedding.vectors, tuple(messages)))

@@ -1,0 +1,152 @@
+"""Fitting the paper's rules: snapshots and plans, then the base, then the matrices. Needs torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.errors import FeatureError, OptionError
+from dygcn.events import id_column
+from dygcn.features import Embedding, Hashed
+from dygcn.live.choices import Choices, weight_grid
+from dygcn.live.fitting_exact import fit_exact
+from dygcn.live.health import take_anchor
+from dygcn.models import Base, Model, Paper, State, read_vectors
+from dygcn.models.paper import BASES
+from dygcn.propagation.rows import Rows
+from dygcn.training import Recipe
+from dygcn.training.bases import base_vectors, fit_base
+from dygcn.training.history import History, Labels, play_history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.records import EventBatch, Float32
+    from dygcn.training import RollingRecipe
+    from dygcn.training.samples import Progress
+
+
+def fit_paper(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    base: object,
+    labels: object,
+    recipe: RollingRecipe,
+    progress: Progress | None = None,
+) -> State:
+    """Return the fitted state: all events played, its vectors those of the base at the end."""
+    rolled = importlib.import_module("dygcn.training.rolled")  # torch, or the line that installs it
+    model = _new_model(batch, choices, base, recipe)
+    history = play_history(model, parts, recipe.base.aggregation, _read_labels(labels, batch), progress)
+    fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
+    spectral = choices.rule == "spectral"
+    start = rolled.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
+    weights = rolled.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
+    paper = Paper(recipe.options, fitted, recipe.watch)
+    state = State(dataclasses.replace(model, weights=weights, paper=paper))
+    state.graph = history.graph
+    if isinstance(base, Embedding):
+        state.adopt(base.ids, base.vectors)
+    else:
+        state.adopt(history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
+    take_anchor(state)
+    return state
+
+
+def _new_model(batch: EventBatch, choices: Choices, base: object, recipe: RollingRecipe) -> Model:
+    dim = choices.dim
+    if isinstance(base, Embedding):
+        if base.ids.kind != batch.src.kind:
+            raise FeatureError(f"the embedding has {base.ids.kind} ids, the events {batch.src.kind} ones")
+        dim = base.vectors.shape[1]
+    elif base not in BASES or base == "embedding":
+        known = ", ".join(repr(name) for name in BASES if name != "embedding")
+        raise OptionError(f"base is {base!r}; known: {known}, or a dygcn.Embedding")
+    count = 3 if choices.rule == "spectral" else choices.orders + 1
+    return Model(
+        (np.eye(dim, dtype=np.float32),) * count,
+        batch.src.kind,
+        "none",
+        np.ones(dim),
+        int(choices.seed),
+        bool(choices.directed),
+        weight_grid(batch, Hashed.message_bits),
+        choices.half_life,
+        choices.rule,
+        paper=Paper(recipe.options),
+    )
+
+
+def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
+    if labels is None:
+        return None
+    if not isinstance(labels, Mapping) or not labels:
+        raise OptionError("labels is a dict of id to class, with at least one")
+    ids = id_column(list(labels))
+    if ids.kind != batch.src.kind:
+        raise OptionError(f"labels have {ids.kind} ids, the events {batch.src.kind} ones")
+    classes = np.unique(np.array(list(labels.values())), return_inverse=True)[1].astype(np.int64)
+    return Labels(ids, classes)
+
+
+def _fit_base(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    base: object,
+    recipe: RollingRecipe,
+    history: History,
+    dim: int,
+    progress: Progress | None,
+) -> tuple[Base, list[Float32]]:
+    """Return the base, and its vectors of every snapshot's nodes."""
+    if isinstance(base, Embedding):
+        return Base("embedding", recipe.base), _given_tables(base, history)
+    if base == "hashed":
+        return _hashed_base(batch, parts, choices, recipe, progress)
+    name, seed = str(base), choices.seed
+    if recipe.base.once:
+        fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, progress)
+        return fitted, [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
+    tables = []
+    for i, snapshot in enumerate(history.snapshots):
+        fitted = fit_base(name, [snapshot], dim, recipe.base, seed)
+        tables.append(base_vectors(fitted, snapshot))
+        if progress is not None:
+            progress(i + 1, len(history.snapshots), "training the base")
+    return fitted, tables
+
+
+def _hashed_base(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    recipe: RollingRecipe,
+    progress: Progress | None,
+) -> tuple[Base, list[Float32]]:
+    exact = dataclasses.replace(choices, rule="exact", orders=max(choices.orders, 2))
+    model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
+    state, tables = State(model), []
+    for part in parts:
+        state.apply(part)
+        tables.append(read_vectors(model, state.rule, state.graph, state.graph.nodes()))
+    return Base("hashed", recipe.base, {f"W{k}": w for k, w in enumerate(model.weights)}), tables
+
+
+def _given_tables(base: Embedding, history: History) -> list[Float32]:
+    """Take the user's vectors for every snapshot; who has none stands where its neighbours do."""
+    known = history.graph.find(base.ids)
+    by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
+    has = np.zeros(history.high, np.bool_)
+    by_node[known[known >= 0]], has[known[known >= 0]] = base.vectors[known >= 0], True
+    tables = []
+    for snapshot in history.snapshots:
+        table = by_node[snapshot.nodes]
+        around = Rows().combine(snapshot.mix, table).astype(np.float32)
+        tables.append(np.where(has[snapshot.nodes][:, None], table, around))
+    return tables

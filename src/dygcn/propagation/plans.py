@@ -1,0 +1,144 @@
+"""From a change of the graph to a `Plan`: the sums of the paper's equations, before any vector is known.
+
+A plan is what the live path and training share: it holds V_1..V_K and, for each node in them, whose rows
+are added with which factor. Terms of a sum stand in the order of the senders' id keys, so a sum does not
+depend on internal ids, and an embedding that was saved and loaded goes on with the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.propagation.orders import influence
+from dygcn.records import GraphDelta, Mix, Plan
+
+if TYPE_CHECKING:
+    from dygcn.graph import Graph
+    from dygcn.records import Float, Influence, Int64, Nodes
+
+AGGREGATIONS = ("sum", "mean")
+
+
+def make_plan(
+    graph: Graph, delta: GraphDelta, orders: int, aggregation: str = "sum", spectral: bool = False
+) -> Plan:
+    """Plan one update of the rolling rule, or (orders = 1, `spectral`) of the spectral one.
+
+    Parameters
+    ----------
+    graph
+        The graph after the change.
+    aggregation
+        ``"sum"`` as published, or ``"mean"``: a_v is the mean over v and its neighbours.
+
+    Examples
+    --------
+    >>> from dygcn.events import read_events
+    >>> from dygcn.graph import Graph
+    >>> graph = Graph("int64")
+    >>> _ = graph.apply(read_events([(0, 1), (1, 2)]))
+    >>> plan = make_plan(graph, graph.apply(read_events([(0, 1, 0, -1), (0, 2, 0, 1)])), 2)
+    >>> plan.changes[0].row.tolist(), plan.changes[0].factor.tolist()
+    ([1, 2, 0, 0], [-1.0, 1.0, -1.0, 1.0])
+    """
+    rings = influenced(graph, delta, orders)
+    changes = [_first_change(graph, delta, rings.orders[0], aggregation)]
+    changes += [_later_change(graph, rings, k, aggregation) for k in range(1, orders)]
+    whole = None
+    if spectral:
+        nodes = graph.nodes()
+        whole = nodes, spectral_mix(graph, nodes)
+    return Plan(delta.arrived, first_look(graph, delta.arrived, aggregation), rings, tuple(changes), whole)
+
+
+def influenced(graph: Graph, delta: GraphDelta, orders: int) -> Influence:
+    """Return V_1..V_K of a change: V_1 are the ends of the changed edges that are still in the graph.
+
+    It is a set: a node that gains one neighbour and loses another belongs to it.
+    """
+    ends = np.concatenate((delta.receiver, delta.arrived))
+    return influence(graph, np.setdiff1d(ends, delta.left), orders)
+
+
+def layer_mix(graph: Graph, nodes: Nodes, aggregation: str) -> Mix:
+    """Return A^ = A + I of eq. gconv as sums over rows of `nodes`; divided by its row sums for the mean."""
+    place = _places(graph, nodes)
+    receiver, sender, weight = graph.pull.arcs(nodes)
+    factor = np.concatenate((np.abs(weight) * graph.grid, np.ones(len(nodes))))
+    receivers, senders = np.concatenate((receiver, nodes)), np.concatenate((sender, nodes))
+    if aggregation == "mean":
+        factor /= 1 + graph.strength[receivers] * graph.grid
+    return _mix(graph, place[receivers], senders, place[senders], factor, len(nodes))
+
+
+def spectral_mix(graph: Graph, nodes: Nodes) -> Mix:
+    """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is nothing but I."""
+    receiver, sender, weight = graph.pull.arcs(nodes)
+    degree = graph.strength * graph.grid
+    with np.errstate(divide="ignore"):
+        root = np.where(degree > 0, degree, np.inf) ** -0.5
+    factor = np.abs(weight) * graph.grid * root[receiver] * root[sender]
+    receivers, senders = np.concatenate((nodes, receiver)), np.concatenate((nodes, sender))
+    factor = np.concatenate((np.ones(len(nodes)), factor))
+    return _mix(graph, _places(graph, nodes)[receivers], senders, senders, factor, len(nodes))
+
+
+def first_look(graph: Graph, arrived: Nodes, aggregation: str) -> Mix:
+    """Aggregate, for each new node, the linked nodes that are not new; a mean is over these."""
+    receiver, sender, weight = graph.pull.arcs(arrived)
+    known = ~np.isin(sender, arrived)
+    receiver, sender = receiver[known], sender[known]
+    factor = np.abs(weight[known]) * graph.grid
+    position = _places(graph, arrived)[receiver]
+    if aggregation == "mean":
+        factor /= np.bincount(position, factor, len(arrived))[position]
+    return _mix(graph, position, sender, sender, factor, len(arrived))
+
+
+def _first_change(graph: Graph, delta: GraphDelta, ring: Nodes, aggregation: str) -> Mix:
+    """Eq. change_aggr1: what v aggregates from z^t now, minus what it aggregated from z^t before."""
+    place = _places(graph, ring)
+    inside = place[delta.receiver] >= 0
+    receiver, sender = delta.receiver[inside], delta.sender[inside]
+    shift = (delta.new - delta.old)[inside] * graph.grid
+    if aggregation == "sum":
+        return _mix(graph, place[receiver], sender, sender, shift, len(ring))
+    # a = (z_v + sum of w z_u) / (1 + sum of w). The arcs that exist now change their share of the
+    # mean; a changed arc, besides, had another weight in the old mean.
+    now = 1 / (1 + graph.strength[ring] * graph.grid)
+    strength = graph.strength[ring] * graph.grid - np.bincount(place[receiver], shift, len(ring))
+    before = 1 / (1 + strength)
+    owner, other, weight = graph.pull.arcs(ring)
+    share = np.abs(weight) * graph.grid * (now - before)[place[owner]]
+    receivers, senders = np.concatenate((ring, owner, receiver)), np.concatenate((ring, other, sender))
+    factor = np.concatenate((now - before, share, shift * before[place[receiver]]))
+    return _mix(graph, place[receivers], senders, senders, factor, len(ring))
+
+
+def _later_change(graph: Graph, rings: Influence, k: int, aggregation: str) -> Mix:
+    """Eq. change_aggr2: the changes of the neighbours in V_k (counted from 1), for those in V_(k+1)."""
+    last, ring = rings.orders[k - 1], rings.orders[k]
+    place = _places(graph, ring)
+    sender, receiver, weight = graph.push.arcs(last)
+    inside = place[receiver] >= 0
+    sender, receiver = sender[inside], receiver[inside]
+    factor = np.abs(weight[inside]) * graph.grid
+    if aggregation == "mean":
+        factor /= 1 + graph.strength[receiver] * graph.grid
+    return _mix(graph, place[receiver], sender, _places(graph, last)[sender], factor, len(ring))
+
+
+def _places(graph: Graph, nodes: Nodes) -> Int64:
+    place = np.full(graph.ids.high, -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    return place
+
+
+def _mix(graph: Graph, position: Int64, sender: Nodes, row: Int64 | Nodes, factor: Float, n: int) -> Mix:
+    """Group terms by position; inside a group by the key of the sender's id."""
+    order = np.lexsort((graph.ids.keys[sender], position))
+    first = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(position, minlength=n), out=first[1:])
+    return Mix(first, row[order].astype(np.int64), factor[order].astype(np.float64))

@@ -1,0 +1,82 @@
+"""The array library of the live path: numba loops on rows, always summed in the same order.
+
+Intermediate results are float64, stored rows float32. A row comes out the same alone or among many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn._jit import kernel
+
+if TYPE_CHECKING:
+    from dygcn.records import Float, Float32, Float64, Int64, Mix, Nodes
+
+LARGEST = 1e30
+"""No stored number is larger, so that nothing ever becomes infinite or NaN."""
+_TILE = 4
+
+
+@kernel
+def _combine(first: Int64, row: Int64, factor: Float64, table: Float, out: Float64) -> None:
+    for i in range(len(first) - 1):
+        for at in range(first[i], first[i + 1]):
+            for j in range(table.shape[1]):
+                out[i, j] += factor[at] * table[row[at], j]
+
+
+@kernel
+def _product(rows: Float, matrix: Float32, out: Float64) -> None:
+    for tile in range(0, len(rows), _TILE):
+        stop = min(tile + _TILE, len(rows))
+        for c in range(matrix.shape[0]):
+            for i in range(tile, stop):
+                for j in range(matrix.shape[1]):
+                    out[i, j] += rows[i, c] * matrix[c, j]
+
+
+class Rows:
+    """What `dygcn.propagation.equations` needs, on numpy arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dygcn.records import Mix
+    >>> mix = Mix(np.array([0, 2]), np.array([0, 2]), np.array([1.0, -1.0]))
+    >>> Rows().combine(mix, np.array([[1.0], [5.0], [4.0]])).tolist()
+    [[-3.0]]
+    """
+
+    def take(self, table: Float, nodes: Nodes) -> Float:
+        """Return the rows of nodes."""
+        rows: Float = table[nodes]
+        return rows
+
+    def put(self, table: Float, nodes: Nodes, rows: Float) -> Float:
+        """Write rows into the table itself."""
+        table[nodes] = np.clip(rows, -LARGEST, LARGEST)
+        return table
+
+    def combine(self, mix: Mix, table: Float) -> Float:
+        """Return one weighted sum of rows for each entry of the mix."""
+        out = np.zeros((len(mix.first) - 1, table.shape[1]))
+        _combine(mix.first, mix.row, mix.factor, table, out)
+        return out
+
+    def product(self, rows: Float, matrix: Float) -> Float:
+        """Return rows times matrix."""
+        out = np.zeros((len(rows), matrix.shape[1]))
+        _product(rows, matrix, out)
+        return out
+
+    def add(self, a: Float, b: Float, sign: int = 1) -> Float:
+        """Return ``a + sign * b``."""
+        return a + sign * b.astype(np.float64)
+
+    def activate(self, rows: Float, activation: str) -> Float:
+        """Return sigma of every number."""
+        if activation == "relu":
+            return np.maximum(rows, 0)
+        return np.tanh(rows) if activation == "tanh" else rows

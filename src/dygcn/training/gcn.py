@@ -1,0 +1,63 @@
+"""The static GCN of the paper: two layers, A + I, degrees as features, trained without labels (eq. neg)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.propagation import equations
+from dygcn.propagation.rows import Rows
+from dygcn.training.tensors import LinkLoss, Tensors, descend, draw, glorot
+
+with extra("torch"):
+    import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dygcn.models import BaseRecipe
+    from dygcn.records import Float32, Nodes
+    from dygcn.training.history import Snapshot
+    from dygcn.training.samples import Progress
+
+
+def fit_gcn(
+    snapshots: Sequence[Snapshot],
+    dim: int,
+    recipe: BaseRecipe,
+    seed: int,
+    progress: Progress | None = None,
+) -> dict[str, Float32]:
+    """Return the matrices ``in`` (degrees, dim) and ``out`` (dim, dim), trained on snapshots in turn."""
+    random = np.random.default_rng([seed, 4])
+    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
+    degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
+    start = glorot(degrees, dim, random), glorot(dim, dim, random)
+    weights = [torch.from_numpy(matrix).requires_grad_() for matrix in start]
+    arrays, loss = Tensors(), LinkLoss(recipe.loss)
+
+    def loss_of(i: int) -> torch.Tensor:
+        snapshot = snapshots[int(random.integers(len(snapshots)))]
+        z = equations.gcn(
+            arrays, snapshot.mix, _features(snapshot, degrees), weights, recipe.activation, recipe.output
+        )
+        return loss(z, *draw(snapshot.pairs, np.arange(len(z)), recipe.pairs, random))
+
+    rounds = recipe.epochs if snapshots else 0
+    descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
+    return {name: w.detach().numpy() for name, w in zip(("in", "out"), weights, strict=True)}
+
+
+def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot) -> Float32:
+    """Return the vectors of a snapshot's nodes. No torch: the same equation on numpy."""
+    weights = tensors["in"], tensors["out"]
+    degree = _features(snapshot, len(weights[0]))
+    z = equations.gcn(Rows(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
+    return z.astype(np.float32)
+
+
+def _features(snapshot: Snapshot, degrees: int) -> Nodes:
+    """Return which of the known degrees each node has; greater ones count as the greatest."""
+    return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)

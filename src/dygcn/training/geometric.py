@@ -1,0 +1,94 @@
+"""Other bases: GraphSAGE and GIN layers of torch_geometric in place of the paper's GCN layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.training.tensors import LinkLoss, descend, draw
+
+with extra("geometric"):
+    import torch
+    import torch_geometric.nn as layers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dygcn.models import BaseRecipe
+    from dygcn.records import Float32
+    from dygcn.training.history import Snapshot
+    from dygcn.training.samples import Progress
+
+
+class TwoLayers(torch.nn.Module):
+    """Degrees, looked up in a table, through two layers."""
+
+    def __init__(self, name: str, degrees: int, dim: int) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(degrees, dim)
+        self.first, self.second = (_layer(name, dim) for _ in range(2))
+
+    def forward(self, snapshot: Snapshot, recipe: BaseRecipe) -> torch.Tensor:
+        """Return the vectors of a snapshot's nodes."""
+        degree = np.minimum(snapshot.degree, self.table.num_embeddings - 1)
+        ends = torch.from_numpy(np.concatenate((snapshot.pairs, snapshot.pairs[:, ::-1])).T.copy())
+        hidden = torch.relu(self.first(self.table(torch.from_numpy(degree)), ends))
+        result: torch.Tensor = self.second(hidden, ends)
+        return result if recipe.output == "none" else getattr(torch, recipe.output)(result)
+
+
+def _layer(name: str, dim: int) -> Any:
+    if name == "graphsage":
+        return layers.SAGEConv(dim, dim)
+    inner = torch.nn.Sequential(torch.nn.Linear(dim, dim), torch.nn.ReLU(), torch.nn.Linear(dim, dim))
+    return layers.GINConv(inner)
+
+
+def fit_geometric(
+    name: str,
+    snapshots: Sequence[Snapshot],
+    dim: int,
+    recipe: BaseRecipe,
+    seed: int,
+    progress: Progress | None = None,
+) -> dict[str, Float32]:
+    """Return the trained parameters by name."""
+    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
+    degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
+    random = np.random.default_rng([seed, 5])
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = TwoLayers(name, degrees, dim)
+    loss = LinkLoss(recipe.loss)
+
+    def loss_of(i: int) -> torch.Tensor:
+        snapshot = snapshots[int(random.integers(len(snapshots)))]
+        z = network(snapshot, recipe)
+        return loss(z, *draw(snapshot.pairs, np.arange(len(z)), recipe.pairs, random))
+
+    rounds = recipe.epochs if snapshots else 0
+    descend(
+        list(network.parameters()),
+        loss.parameters,
+        rounds,
+        recipe.rate,
+        loss_of,
+        None,
+        progress,
+        "training the base",
+    )
+    return {key: value.detach().numpy() for key, value in network.state_dict().items()}
+
+
+def geometric_vectors(
+    name: str, tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot
+) -> Float32:
+    """Return the vectors of a snapshot's nodes."""
+    degrees, dim = tensors["table.weight"].shape
+    network = TwoLayers(name, degrees, dim)
+    network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
+    with torch.no_grad():
+        z: Float32 = network(snapshot, recipe).numpy()
+    return z
