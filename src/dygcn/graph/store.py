@@ -40,6 +40,8 @@ class Graph:
         Greatest sum of weights (in grid units) at one node, exclusive.
     half_life
         Of the weight that a removed edge leaves; None: it leaves nothing.
+    stay
+        A node that loses its last edge stays in the graph, until it is removed itself.
 
     Examples
     --------
@@ -60,18 +62,20 @@ class Graph:
         grid: float = 2.0**-16,
         limit: int = 1 << 38,
         half_life: float | None = None,
+        stay: bool = False,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
         self.grid = grid
         self.limit = limit
+        self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
         self.pull = Adjacency()  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.edge_count = 0
         self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
         self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
-        self._own = np.empty(0, np.int8)  # has features of its own
+        self._own = np.empty(0, np.int8)  # is there without an edge, too: has features of its own, or stays
         self._active = np.empty(0, np.int8)
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
@@ -314,6 +318,8 @@ class Graph:
     def _census(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
         nodes = distinct(nodes, self._seen)
         came, went, idle = census(nodes, self.pull.count, self.push.count, self._own, self._active)
+        if self.stay:
+            self._own[came] = 1
         self._node_count += len(came) - len(went)
         self.ids.release(idle)
         return came, went

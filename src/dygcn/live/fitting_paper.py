@@ -15,11 +15,11 @@ from dygcn.features import Embedding, Hashed
 from dygcn.live.choices import Choices, weight_grid
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.health import take_anchor
-from dygcn.models import Base, Model, Paper, State, read_vectors
+from dygcn.models import Base, Model, Paper, State
 from dygcn.models.paper import BASES
 from dygcn.propagation.rows import Rows
 from dygcn.training import Recipe
-from dygcn.training.bases import base_vectors, fit_base
+from dygcn.training.bases import base_vectors, exact_tables, fit_base, keep_last
 from dygcn.training.history import History, Labels, play_history
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def fit_paper(
 ) -> State:
     """Return the fitted state: all events played, its vectors those of the base at the end."""
     rolled = importlib.import_module("dygcn.training.rolled")  # torch, or the line that installs it
-    model = _new_model(batch, choices, base, recipe)
+    model = new_model(batch, choices, base, recipe)
     history = play_history(model, parts, recipe.base.aggregation, _read_labels(labels, batch), progress)
     fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
     spectral = choices.rule == "spectral"
@@ -58,7 +58,8 @@ def fit_paper(
     return state
 
 
-def _new_model(batch: EventBatch, choices: Choices, base: object, recipe: RollingRecipe) -> Model:
+def new_model(batch: EventBatch, choices: Choices, base: object, recipe: RollingRecipe) -> Model:
+    """Return the model before anything is learned."""
     dim = choices.dim
     if isinstance(base, Embedding):
         if base.ids.kind != batch.src.kind:
@@ -108,18 +109,21 @@ def _fit_base(
     if isinstance(base, Embedding):
         return Base("embedding", recipe.base), _given_tables(base, history)
     if base == "hashed":
-        return _hashed_base(batch, parts, choices, recipe, progress)
+        return _hashed_base(batch, parts, choices, recipe, history, progress)
     name, seed = str(base), choices.seed
     if recipe.base.once:
-        fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, progress)
-        return fitted, [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
+        fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, None, progress)
+        tables = [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
+        return fitted, keep_last(history.snapshots, tables)
+    last: Base | None = None
     tables = []
     for i, snapshot in enumerate(history.snapshots):
-        fitted = fit_base(name, [snapshot], dim, recipe.base, seed)
-        tables.append(base_vectors(fitted, snapshot))
+        last = fit_base(name, [snapshot], dim, recipe.base, seed, last)
+        tables.append(base_vectors(last, snapshot))
         if progress is not None:
             progress(i + 1, len(history.snapshots), "training the base")
-    return fitted, tables
+    assert last is not None
+    return last, keep_last(history.snapshots, tables)
 
 
 def _hashed_base(
@@ -127,15 +131,13 @@ def _hashed_base(
     parts: Sequence[EventBatch],
     choices: Choices,
     recipe: RollingRecipe,
+    history: History,
     progress: Progress | None,
 ) -> tuple[Base, list[Float32]]:
     exact = dataclasses.replace(choices, rule="exact", orders=max(choices.orders, 2))
     model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
-    state, tables = State(model), []
-    for part in parts:
-        state.apply(part)
-        tables.append(read_vectors(model, state.rule, state.graph, state.graph.nodes()))
-    return Base("hashed", recipe.base, {f"W{k}": w for k, w in enumerate(model.weights)}), tables
+    base = Base("hashed", recipe.base, dict(zip(model.weight_names, model.weights, strict=True)))
+    return base, exact_tables(model, parts, history)
 
 
 def _given_tables(base: Embedding, history: History) -> list[Float32]:

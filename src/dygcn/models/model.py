@@ -108,7 +108,14 @@ class Model:
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""
         limit = 1 << (62 - self.new_features().message_bits)
-        return Graph(self.kind, directed=self.directed, grid=self.grid, limit=limit, half_life=self.half_life)
+        return Graph(
+            self.kind,
+            directed=self.directed,
+            grid=self.grid,
+            limit=limit,
+            half_life=self.half_life,
+            stay=self.paper is not None,
+        )
 
     def new_rule(self) -> Rule:
         """Return the state of an empty graph."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dygcn.errors import OptionError
 from dygcn.propagation import RuleOptions
 from dygcn.propagation.equations import ACTIVATIONS
-from dygcn.propagation.plans import AGGREGATIONS
+from dygcn.propagation.plans import AGGREGATIONS, ISOLATED
 
 if TYPE_CHECKING:
     from dygcn.records import Float32
@@ -41,6 +41,11 @@ class BaseRecipe:
         Train once on all steps, then only compute; if not, train anew on every snapshot.
     epochs
         Steps of Adam in all, or for each snapshot.
+    warm
+        Trained on every snapshot: so many epochs from the last snapshot's matrices, instead of `epochs` from
+        scratch; 0: always from scratch.
+    unit
+        Scale vectors to length one.
     """
 
     aggregation: str = "sum"
@@ -51,6 +56,8 @@ class BaseRecipe:
     epochs: int = 200
     rate: float = 1e-2
     pairs: int = 8192
+    warm: int = 0
+    unit: bool = False
 
     def __post_init__(self) -> None:
         one_of("aggregation", self.aggregation, AGGREGATIONS)
@@ -111,4 +118,5 @@ class Paper:
     def __post_init__(self) -> None:
         one_of("base", self.base.name, BASES)
         one_of("aggregation", self.options.aggregation, AGGREGATIONS)
+        one_of("isolated", self.options.isolated, ISOLATED)
         one_of("activation", self.options.activation, ACTIVATIONS)

@@ -2,7 +2,8 @@
 
 from dygcn.propagation.exact import ExactRule
 from dygcn.propagation.orders import influence
-from dygcn.propagation.rolling import RollingRule, RuleOptions, SpectralRule
+from dygcn.propagation.plans import RuleOptions
+from dygcn.propagation.rolling import RollingRule, SpectralRule
 from dygcn.propagation.rule import Rule
 
 __all__ = ["ExactRule", "RollingRule", "Rule", "RuleOptions", "SpectralRule", "influence"]

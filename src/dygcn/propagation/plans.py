@@ -7,6 +7,7 @@ depend on internal ids, and an embedding that was saved and loaded goes on with 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +20,32 @@ if TYPE_CHECKING:
     from dygcn.records import Float, Influence, Int64, Nodes
 
 AGGREGATIONS = ("sum", "mean")
+ISOLATED = ("alone", "rest")
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """How the paper's rules aggregate. The defaults are the text; anything else is ours.
+
+    Parameters
+    ----------
+    aggregation
+        ``"sum"``; or ``"mean"``: messages are divided by the degree, so that hubs do not explode.
+    activation
+        ``"relu"``; or ``"tanh"``, or ``"none"`` for a linear output.
+    isolated
+        A node that lost its last edge: ``"alone"`` updates it like any other end of a changed edge, and in the
+        spectral pass it gets ``z Ws`` (half of what a node among its like gets, so that it fades);
+        ``"rest"`` leaves it as it is until it has an edge again, its own neighbour in the pass.
+    """
+
+    aggregation: str = "sum"
+    activation: str = "relu"
+    isolated: str = "alone"
 
 
 def make_plan(
-    graph: Graph, delta: GraphDelta, orders: int, aggregation: str = "sum", spectral: bool = False
+    graph: Graph, delta: GraphDelta, orders: int, options: RuleOptions | None = None, spectral: bool = False
 ) -> Plan:
     """Plan one update of the rolling rule, or (orders = 1, `spectral`) of the spectral one.
 
@@ -30,8 +53,6 @@ def make_plan(
     ----------
     graph
         The graph after the change.
-    aggregation
-        ``"sum"`` as published, or ``"mean"``: a_v is the mean over v and its neighbours.
 
     Examples
     --------
@@ -43,22 +64,27 @@ def make_plan(
     >>> plan.changes[0].row.tolist(), plan.changes[0].factor.tolist()
     ([1, 2, 0, 0], [-1.0, 1.0, -1.0, 1.0])
     """
-    rings = influenced(graph, delta, orders)
+    options = options or RuleOptions()
+    aggregation = options.aggregation
+    rings = influenced(graph, delta, orders, options.isolated)
     changes = [_first_change(graph, delta, rings.orders[0], aggregation)]
     changes += [_later_change(graph, rings, k, aggregation) for k in range(1, orders)]
     whole = None
     if spectral:
         nodes = graph.nodes()
-        whole = nodes, spectral_mix(graph, nodes)
+        whole = nodes, spectral_mix(graph, nodes, options.isolated)
     return Plan(delta.arrived, first_look(graph, delta.arrived, aggregation), rings, tuple(changes), whole)
 
 
-def influenced(graph: Graph, delta: GraphDelta, orders: int) -> Influence:
+def influenced(graph: Graph, delta: GraphDelta, orders: int, isolated: str = "alone") -> Influence:
     """Return V_1..V_K of a change: V_1 are the ends of the changed edges that are still in the graph.
 
     It is a set: a node that gains one neighbour and loses another belongs to it.
     """
-    ends = np.concatenate((delta.receiver, delta.arrived))
+    ends = delta.receiver
+    if isolated == "rest":
+        ends = ends[graph.pull.count[ends] > 0]
+    ends = np.concatenate((ends, delta.arrived))
     return influence(graph, np.setdiff1d(ends, delta.left), orders)
 
 
@@ -73,15 +99,16 @@ def layer_mix(graph: Graph, nodes: Nodes, aggregation: str) -> Mix:
     return _mix(graph, place[receivers], senders, place[senders], factor, len(nodes))
 
 
-def spectral_mix(graph: Graph, nodes: Nodes) -> Mix:
-    """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is nothing but I."""
+def spectral_mix(graph: Graph, nodes: Nodes, isolated: str) -> Mix:
+    """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is I alone, or I + I."""
     receiver, sender, weight = graph.pull.arcs(nodes)
     degree = graph.strength * graph.grid
     with np.errstate(divide="ignore"):
         root = np.where(degree > 0, degree, np.inf) ** -0.5
     factor = np.abs(weight) * graph.grid * root[receiver] * root[sender]
     receivers, senders = np.concatenate((nodes, receiver)), np.concatenate((nodes, sender))
-    factor = np.concatenate((np.ones(len(nodes)), factor))
+    own = np.where((isolated == "rest") & (degree[nodes] == 0), 2.0, 1.0)
+    factor = np.concatenate((own, factor))
     return _mix(graph, _places(graph, nodes)[receivers], senders, senders, factor, len(nodes))
 
 

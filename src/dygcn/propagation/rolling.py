@@ -6,14 +6,13 @@ node's vector is depends on the path of the graph and on where its batches were 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn.graph.ids import grown
 from dygcn.propagation import equations
-from dygcn.propagation.plans import first_look, make_plan
+from dygcn.propagation.plans import RuleOptions, first_look, make_plan
 from dygcn.propagation.rows import Rows
 from dygcn.records import Bytes, FeatureDelta, Float32, GraphDelta, Moved, Nodes, Plan
 
@@ -25,22 +24,6 @@ if TYPE_CHECKING:
     from dygcn.graph import Graph
 
 _BLOCK = 1 << 14
-
-
-@dataclass(frozen=True)
-class RuleOptions:
-    """How the paper's rules aggregate. The defaults are the text; anything else is ours.
-
-    Parameters
-    ----------
-    aggregation
-        ``"sum"``; or ``"mean"``: messages are divided by the degree, so that hubs do not explode.
-    activation
-        ``"relu"``; or ``"tanh"``, or ``"none"`` for a linear output.
-    """
-
-    aggregation: str = "sum"
-    activation: str = "relu"
 
 
 class RollingRule:
@@ -83,7 +66,7 @@ class RollingRule:
         return self._moved(plan)
 
     def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
-        return make_plan(graph, delta, self.orders, self.options.aggregation)
+        return make_plan(graph, delta, self.orders, self.options)
 
     def _moved(self, plan: Plan) -> Moved:
         rings = plan.influence.orders
@@ -100,11 +83,12 @@ class RollingRule:
         self._table[nodes] = vectors
 
     def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
-        """Put vectors in place of those of nodes, and let all others start as newcomers do."""
+        """Put vectors in place of those of nodes; others start as newcomers do, or keep theirs if alone."""
         self._make_room(graph)
         self.replace(nodes, vectors)
         mix = first_look(graph, others, self.options.aggregation)
-        self.replace(others, Rows().combine(mix, self._table).astype(np.float32))
+        linked = np.diff(mix.first) > 0
+        self.replace(others[linked], Rows().combine(mix, self._table)[linked].astype(np.float32))
 
     def removal(self, graph: Graph, owners: Nodes) -> None:
         """Nothing is kept beside the vectors."""
@@ -143,7 +127,7 @@ class SpectralRule(RollingRule):
         return 1
 
     def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
-        return make_plan(graph, delta, 1, self.options.aggregation, spectral=True)
+        return make_plan(graph, delta, 1, self.options, spectral=True)
 
     def _moved(self, plan: Plan) -> Moved:
         """Say that all moved: V_1 at order 1, everybody else, by the pass, at order 2."""

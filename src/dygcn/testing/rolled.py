@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from dygcn.propagation import RuleOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -26,9 +28,14 @@ def hat(A: Float64, aggregation: str) -> Float64:
     return result
 
 
-def dense_rings(before: Float64, after: Float64, here: Bool, new: Bool, orders: int) -> list[Bool]:
+def dense_rings(
+    before: Float64, after: Float64, here: Bool, new: Bool, orders: int, isolated: str = "alone"
+) -> list[Bool]:
     """Return masks of V_1..V_K: rows of A that changed, newcomers; then ring by ring who aggregates them."""
-    ring = ((before != after).any(axis=1) | new) & here
+    ring = (before != after).any(axis=1)
+    if isolated == "rest":
+        ring &= (after != 0).any(axis=1)
+    ring = (ring | new) & here
     rings, seen = [ring], ring.copy()
     for _ in range(orders - 1):
         ring = ((after != 0) @ ring.astype(np.float64) > 0) & here & ~seen
@@ -44,8 +51,7 @@ def dense_rolling(
     here: Bool,
     Z: Float64,
     weights: Sequence[Float64],
-    aggregation: str = "sum",
-    activation: str = "relu",
+    options: RuleOptions | None = None,
 ) -> Float64:
     """Return Z^(t+1) of Algorithm 1 in its matrix form, all nodes but V_k masked at order k.
 
@@ -64,7 +70,8 @@ def dense_rolling(
     >>> dense_rolling(A, B, both, both, Z, [np.eye(1), 10 * np.eye(1)]).ravel().tolist()
     [21.0, 12.0, 0.0]
     """
-    sigma = _SIGMA[activation]
+    options = options or RuleOptions()
+    aggregation, sigma = options.aggregation, _SIGMA[options.activation]
     Z = Z.copy()
     new = here & ~was_here
     links = after * was_here
@@ -73,7 +80,7 @@ def dense_rolling(
         links = np.divide(links, total, out=np.zeros_like(links), where=total > 0)
     Z[new] = (links @ Z)[new]
     change = hat(after, aggregation) - hat(before, aggregation)
-    rings = dense_rings(before, after, here, new, len(weights) - 1)
+    rings = dense_rings(before, after, here, new, len(weights) - 1, options.isolated)
     steps = [Z, np.where(rings[0][:, None], sigma(change @ Z @ weights[1] + Z @ weights[0]), Z)]
     for ring, W in zip(rings[1:], weights[2:], strict=True):
         dZ = steps[-1] - steps[-2]
@@ -89,14 +96,15 @@ def dense_spectral(
     here: Bool,
     Z: Float64,
     weights: Sequence[Float64],
-    aggregation: str = "sum",
-    activation: str = "relu",
+    options: RuleOptions | None = None,
 ) -> Float64:
     """Return Z^(t+1) of Algorithm 2: the first order, then ``(I + D^-1/2 A D^-1/2) Z Ws``."""
-    Z = dense_rolling(before, after, was_here, here, Z, weights[:2], aggregation, activation)
+    options = options or RuleOptions()
+    Z = dense_rolling(before, after, was_here, here, Z, weights[:2], options)
     degree = after.sum(axis=1)
     root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
-    passed: Float64 = (np.eye(len(after)) + root[:, None] * after * root[None, :]) @ Z @ weights[2]
+    own = np.diag(np.where((degree == 0) & (options.isolated == "rest"), 2.0, 1.0))
+    passed: Float64 = (own + root[:, None] * after * root[None, :]) @ Z @ weights[2]
     return passed
 
 
@@ -114,8 +122,7 @@ class DenseTwin:
 
     weights: Sequence[Float64]
     ids: Sequence[Hashable]
-    aggregation: str = "sum"
-    activation: str = "relu"
+    options: RuleOptions = field(default_factory=RuleOptions)
     spectral: bool = False
     directed: bool = False
 
@@ -128,19 +135,21 @@ class DenseTwin:
     def start(
         self, edges: Mapping[tuple[Hashable, Hashable], float], vectors: Mapping[Hashable, Float64]
     ) -> None:
-        """Take a graph and the vectors of its nodes."""
+        """Take a graph and the vectors of its nodes, of those without an edge, too."""
         self.A, self.here = self._matrix(edges)
         self.Z[:] = 0
         for node, vector in vectors.items():
             self.Z[self._place[node]] = vector
+            self.here[self._place[node]] = True
 
     def move_to(self, edges: Mapping[tuple[Hashable, Hashable], float]) -> list[int]:
-        """Take the graph after a batch; return |V_1|..|V_K|."""
-        after, here = self._matrix(edges)
+        """Take the graph after a batch; return |V_1|..|V_K|. Nodes that were there stay."""
+        after, linked = self._matrix(edges)
+        here = linked | self.here
         rule = dense_spectral if self.spectral else dense_rolling
         orders = 1 if self.spectral else len(self.weights) - 1
-        rings = dense_rings(self.A, after, here, here & ~self.here, orders)
-        self.Z = rule(self.A, after, self.here, here, self.Z, self.weights, self.aggregation, self.activation)
+        rings = dense_rings(self.A, after, here, here & ~self.here, orders, self.options.isolated)
+        self.Z = rule(self.A, after, self.here, here, self.Z, self.weights, self.options)
         self.A, self.here = after, here
         return [int(ring.sum()) for ring in rings]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.errors import OptionError
-from dygcn.graph.image import take_image
-from dygcn.models import Base, Model, State, StateImage, read_vectors
+from dygcn.models import Base, Model, State, read_vectors
+from dygcn.records import EventBatch
 from dygcn.training.history import snapshot_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.graph import Graph
     from dygcn.models import BaseRecipe
     from dygcn.records import Float32, IdColumn
-    from dygcn.training.history import Snapshot
+    from dygcn.training.history import History, Snapshot
     from dygcn.training.samples import Progress
 
 
@@ -33,14 +33,18 @@ def fit_base(
     dim: int,
     recipe: BaseRecipe,
     seed: int,
+    last: Base | None = None,
     progress: Progress | None = None,
 ) -> Base:
-    """Train a network on snapshots, in turn."""
+    """Train a network on snapshots, in turn; from the matrices of the last one, if the recipe says so."""
+    start = None
+    if last is not None and recipe.warm:
+        recipe, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
     if name == "gcn":
-        tensors = _room("gcn").fit_gcn(snapshots, dim, recipe, seed, progress)
+        tensors = _room("gcn").fit_gcn(snapshots, dim, recipe, seed, start, progress)
     else:
-        tensors = _room("geometric").fit_geometric(name, snapshots, dim, recipe, seed, progress)
-    return Base(name, recipe, tensors)
+        tensors = _room("geometric").fit_geometric(name, snapshots, dim, recipe, seed, start, progress)
+    return Base(name, recipe if last is None else last.recipe, tensors)
 
 
 def base_vectors(base: Base, snapshot: Snapshot) -> Float32:
@@ -50,6 +54,8 @@ def base_vectors(base: Base, snapshot: Snapshot) -> Float32:
         vectors = _room("gcn").gcn_vectors(base.tensors, base.recipe, snapshot)
     else:
         vectors = _room("geometric").geometric_vectors(base.name, base.tensors, base.recipe, snapshot)
+    if base.recipe.unit:
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
     return vectors
 
 
@@ -62,26 +68,54 @@ def hashed_model(model: Model, base: Base) -> Model:
     )
 
 
+def exact_tables(model: Model, parts: Sequence[EventBatch], history: History) -> list[Float32]:
+    """Play the events through the exact rule, too, and return its vectors of every snapshot's nodes."""
+    state, tables = State(model), []
+    for part, snapshot in zip(parts, history.snapshots, strict=True):
+        state.apply(part)
+        nodes = state.graph.find(history.graph.ids.names(snapshot.nodes))  # nodes stay, and keep their places
+        table = np.zeros((len(nodes), model.dim), np.float32)
+        table[nodes >= 0] = read_vectors(model, state.rule, state.graph, nodes[nodes >= 0])
+        tables.append(table)
+    return keep_last(history.snapshots, tables)
+
+
+def keep_last(snapshots: Sequence[Snapshot], tables: Sequence[Float32]) -> list[Float32]:
+    """Let a node without an edge keep the vector that it last had with one: a base says nothing of it."""
+    high = 1 + max((int(snapshot.nodes.max(initial=-1)) for snapshot in snapshots), default=0)
+    by_node = np.zeros((high, tables[0].shape[1]), np.float32)
+    kept = []
+    for snapshot, table in zip(snapshots, tables, strict=True):
+        linked = snapshot.linked
+        by_node[snapshot.nodes[linked]] = table[linked]
+        kept.append(by_node[snapshot.nodes])
+    return kept
+
+
 def fresh_vectors(state: State) -> tuple[IdColumn, Float32]:
-    """Return a fresh base of a graph as it is now: its ids and their vectors."""
+    """Return a fresh base of a graph as it is now: ids of the nodes that have an edge, and their vectors."""
     model, graph = state.model, state.graph
     assert model.paper is not None
     base = model.paper.base
     if base.name == "embedding":
         raise OptionError("this model was given its vectors: bring fresh ones, restart(dygcn.Embedding(...))")
     if base.name == "hashed":
-        return graph.ids.names(graph.nodes()), _exact_vectors(hashed_model(model, base), graph)
+        return _exact_vectors(hashed_model(model, base), graph)
     snapshot = snapshot_of(graph, base.recipe.aggregation)
     if not base.recipe.once:
-        base = fit_base(base.name, [snapshot], model.dim, base.recipe, model.seed)
-    return graph.ids.names(snapshot.nodes), base_vectors(base, snapshot)
+        base = fit_base(base.name, [snapshot], model.dim, base.recipe, model.seed, base)
+    linked = snapshot.linked
+    return graph.ids.names(snapshot.nodes[linked]), base_vectors(base, snapshot)[linked]
 
 
-def _exact_vectors(model: Model, graph: Graph) -> Float32:
-    image, _ = take_image(graph)
-    plain = dataclasses.replace(image, own=np.zeros_like(image.own))
-    state = State.from_image(model, StateImage(plain, {"features": np.zeros((0, model.width), np.int32)}))
-    return read_vectors(model, state.rule, state.graph, state.graph.nodes())
+def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
+    a, b, weight = graph.edges()
+    edge = weight > 0
+    src, dst = (graph.ids.names(end[edge]) for end in (a, b))
+    state = State(dataclasses.replace(model, half_life=None))
+    state.apply(EventBatch(src, dst, np.ones(int(edge.sum()), np.int8), weight[edge] * graph.grid))
+    nodes = state.graph.nodes()
+    return state.graph.ids.names(nodes), read_vectors(model, state.rule, state.graph, nodes)
 
 
 def _room(name: str) -> Any:

@@ -28,14 +28,17 @@ def fit_gcn(
     dim: int,
     recipe: BaseRecipe,
     seed: int,
+    start: Mapping[str, Float32] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float32]:
     """Return the matrices ``in`` (degrees, dim) and ``out`` (dim, dim), trained on snapshots in turn."""
     random = np.random.default_rng([seed, 4])
     snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
     degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
-    start = glorot(degrees, dim, random), glorot(dim, dim, random)
-    weights = [torch.from_numpy(matrix).requires_grad_() for matrix in start]
+    if start is None:
+        start = {"in": glorot(degrees, dim, random), "out": glorot(dim, dim, random)}
+    degrees = len(start["in"])
+    weights = [torch.tensor(start[name], requires_grad=True) for name in ("in", "out")]
     arrays, loss = Tensors(), LinkLoss(recipe.loss)
 
     def loss_of(i: int) -> torch.Tensor:
@@ -43,7 +46,7 @@ def fit_gcn(
         z = equations.gcn(
             arrays, snapshot.mix, _features(snapshot, degrees), weights, recipe.activation, recipe.output
         )
-        return loss(z, *draw(snapshot.pairs, np.arange(len(z)), recipe.pairs, random))
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
 
     rounds = recipe.epochs if snapshots else 0
     descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")

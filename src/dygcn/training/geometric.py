@@ -52,6 +52,7 @@ def fit_geometric(
     dim: int,
     recipe: BaseRecipe,
     seed: int,
+    start: Mapping[str, Float32] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Float32]:
     """Return the trained parameters by name."""
@@ -60,13 +61,13 @@ def fit_geometric(
     random = np.random.default_rng([seed, 5])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = TwoLayers(name, degrees, dim)
+        network = TwoLayers(name, degrees, dim) if start is None else _restored(name, start)
     loss = LinkLoss(recipe.loss)
 
     def loss_of(i: int) -> torch.Tensor:
         snapshot = snapshots[int(random.integers(len(snapshots)))]
         z = network(snapshot, recipe)
-        return loss(z, *draw(snapshot.pairs, np.arange(len(z)), recipe.pairs, random))
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
 
     rounds = recipe.epochs if snapshots else 0
     descend(
@@ -86,9 +87,13 @@ def geometric_vectors(
     name: str, tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot
 ) -> Float32:
     """Return the vectors of a snapshot's nodes."""
+    with torch.no_grad():
+        z: Float32 = _restored(name, tensors)(snapshot, recipe).numpy()
+    return z
+
+
+def _restored(name: str, tensors: Mapping[str, Float32]) -> TwoLayers:
     degrees, dim = tensors["table.weight"].shape
     network = TwoLayers(name, degrees, dim)
-    network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
-    with torch.no_grad():
-        z: Float32 = network(snapshot, recipe).numpy()
-    return z
+    network.load_state_dict({key: torch.tensor(value) for key, value in tensors.items()})
+    return network

@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.propagation.plans import layer_mix, make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dygcn.graph import Graph
     from dygcn.models import Model
@@ -30,6 +30,11 @@ class Snapshot:
     degree: Int64  # (n,) neighbours
     pairs: Int64  # (e, 2) positions of the ends of every edge
     classes: Int64 | None = None  # (n,) label of each node, -1 where it has none
+
+    @property
+    def linked(self) -> Int64:
+        """Positions of the nodes that have an edge: strangers are drawn from these."""
+        return np.flatnonzero(self.degree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,21 @@ def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) ->
     return Snapshot(nodes, layer_mix(graph, nodes, aggregation), degree, pairs, classes)
 
 
+def play(
+    model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
+) -> Iterator[tuple[Graph, Snapshot, Plan | None]]:
+    """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
+    assert model.paper is not None
+    graph = model.new_graph()
+    for i, step in enumerate(steps):
+        delta = graph.apply(step)
+        plan = None
+        if i:
+            plan = make_plan(graph, delta, model.orders, model.paper.options, model.rule == "spectral")
+        yield graph, snapshot_of(graph, base_aggregation, labels), plan
+        graph.release(delta.left)
+
+
 def play_history(
     model: Model,
     steps: Sequence[EventBatch],
@@ -85,16 +105,12 @@ def play_history(
     progress: Progress | None = None,
 ) -> History:
     """Play the events through a graph, to the end."""
-    assert model.paper is not None
-    graph = model.new_graph()
     snapshots, plans = [], []
-    for i, step in enumerate(steps):
-        delta = graph.apply(step)
-        if i:
-            spectral = model.rule == "spectral"
-            plans.append(make_plan(graph, delta, model.orders, model.paper.options.aggregation, spectral))
-        snapshots.append(snapshot_of(graph, base_aggregation, labels))
-        graph.release(delta.left)
+    for i, (now, snapshot, plan) in enumerate(play(model, steps, base_aggregation, labels)):
+        graph = now
+        snapshots.append(snapshot)
+        if plan is not None:
+            plans.append(plan)
         if progress is not None:
             progress(i + 1, len(steps), "playing events")
     return History(tuple(snapshots), tuple(plans), graph.ids.high, graph)

@@ -29,6 +29,9 @@ class RollingRecipe:
         Greatest spectral norm of a matrix (of W_s half of it, since the pass has norm 2); None: no bound.
     start
         First matrices: ``"glorot"`` (uniform), or ``"identity"`` (W_0 keeps, W_k adds little, W_s halves).
+    calibrate
+        Scale W_s after training so that a run through the training steps keeps its mean length; only where
+        nothing acts on the result, since then no cosine changes.
     ahead
         0: the vectors after step t reconstruct the graph at t, as in the paper; 1: the next one.
     link_weight, task_weight
@@ -51,6 +54,7 @@ class RollingRecipe:
     rollout: int = 1
     bound: float | None = None
     start: str = "glorot"
+    calibrate: bool = False
     ahead: int = 0
     link_weight: float = 1.0
     task_weight: float = 1.0
@@ -69,14 +73,17 @@ class RollingRecipe:
             raise OptionError(f"bound is {self.bound!r}; allowed is a number above 0, or None")
 
     @classmethod
-    def steady(cls, rollout: int = 3) -> RollingRecipe:
+    def steady(cls, rollout: int = 5) -> RollingRecipe:
         """Return the options that make a long run hold; every one of them is ours, not the paper's."""
         return cls(
-            options=RuleOptions("mean", "none"),
+            options=RuleOptions("mean", "none", "rest"),
             loss="cosine",
             rollout=rollout,
             bound=1.0,
             start="identity",
-            base=BaseRecipe("mean", "relu", "none", "cosine"),
+            calibrate=True,
+            rounds=100,
+            rate=3e-3,
+            base=BaseRecipe("sum", "relu", "none", "cosine", once=False, warm=30, unit=True),
             watch=Watch(band=(0.1, 10.0)),
         )

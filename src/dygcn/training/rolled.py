@@ -31,7 +31,8 @@ def first_matrices(dim: int, orders: int, spectral: bool, start: str, seed: int)
     if start == "glorot":
         return [glorot(dim, dim, random) for _ in range(count)]
     eye = np.eye(dim, dtype=np.float32)
-    return [eye] + [0.1 * eye] * orders + [0.5 * eye] * spectral
+    little = [np.float32(0.05) * glorot(dim, dim, random) for _ in range(orders)]
+    return [eye, *little] + [0.5 * eye] * spectral
 
 
 def fit_rolled(
@@ -68,11 +69,16 @@ def fit_rolled(
         if recipe.bound is not None:
             for k, matrix in enumerate(weights):
                 limit = recipe.bound / 2 if spectral and k == len(weights) - 1 else recipe.bound
-                matrix *= min(1.0, limit / max(float(torch.linalg.matrix_norm(matrix, 2)), 1e-12))
+                left, values, right = torch.linalg.svd(matrix)
+                if float(values[0]) > limit:
+                    matrix.copy_(left @ torch.diag(values.clamp(max=limit)) @ right)
 
     with torch.no_grad():
         after()
     descend(weights, run.beside, recipe.rounds, recipe.rate, loss_of, after, progress, "training the rule")
+    if recipe.calibrate and spectral and recipe.options.activation == "none":
+        with torch.no_grad():
+            weights[-1] *= float(np.exp(-run.growth(weights)))
     return tuple(matrix.detach().numpy() for matrix in weights)
 
 
@@ -100,14 +106,27 @@ class _Run:
             self._head = torch.zeros((dim + 1, classes), requires_grad=True)
             self.beside = [*self.beside, self._head]
 
+    def growth(self, weights: Sequence[torch.Tensor]) -> float:
+        """Return by how much the logarithm of the mean length grows a step, over one run."""
+        z, lengths = self._base(0, weights), []
+        for step, plan in enumerate(self._history.plans):
+            z = equations.advance(self._arrays, plan, z, weights, self._recipe.options.activation)
+            nodes = torch.from_numpy(self._history.snapshots[step + 1].nodes.astype(np.int64))
+            lengths.append(float(z[nodes].norm(dim=1).mean()))
+        start = float(np.linalg.norm(self._tables[0], axis=1).mean())
+        return float(np.log(lengths[-1] / start) / len(lengths)) if lengths[-1] > 0 and start > 0 else 0.0
+
+    def _base(self, step: int, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return Z of a snapshot, by node."""
+        z = torch.zeros((self._history.high, weights[0].shape[0]))
+        nodes = self._history.snapshots[step].nodes.astype(np.int64)
+        z[torch.from_numpy(nodes)] = torch.from_numpy(self._tables[step])
+        return z
+
     def loss(self, first: int, weights: Sequence[torch.Tensor]) -> torch.Tensor | None:
         """Start from the base at step `first`, roll, and return the mean loss over the steps."""
         history, recipe = self._history, self._recipe
-        z = torch.zeros((history.high, weights[0].shape[0]))
-        z[torch.from_numpy(history.snapshots[first].nodes.astype(np.int64))] = torch.from_numpy(
-            self._tables[first]
-        )
-        losses = []
+        z, losses = self._base(first, weights), []
         for step in range(first, min(first + recipe.rollout, len(history.plans))):
             z = equations.advance(self._arrays, history.plans[step], z, weights, recipe.options.activation)
             found = self._step_loss(step, z)
@@ -121,7 +140,9 @@ class _Run:
         total = torch.zeros(())
         pairs = self._pairs(step, target.nodes[target.pairs])
         if len(pairs) and recipe.link_weight:
-            total = recipe.link_weight * self._links(z, *draw(pairs, now.nodes, recipe.pairs, self._random))
+            total = recipe.link_weight * self._links(
+                z, *draw(pairs, now.nodes[now.linked], recipe.pairs, self._random)
+            )
         if now.classes is not None and recipe.task_weight and (now.classes >= 0).any():
             known = now.classes >= 0
             rows = z[torch.from_numpy(now.nodes[known].astype(np.int64))]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dygcn.training.samples import Progress
 
 Tensor = torch.Tensor
+_WARM_UP = 10  # rounds
+_STEEPEST = 1.0  # gradients are no longer than this
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -154,19 +156,24 @@ def descend(
     progress: Progress | None = None,
     what: str = "training",
 ) -> None:
-    """Minimise with Adam; the rate falls to zero along half a cosine. Temperatures take ten times it."""
+    """Minimise with Adam; the rate rises, then falls to zero along half a cosine.
+
+    A loss that is not finite (plain sums explode) is passed over. Temperatures take ten times the rate.
+    """
     groups = [{"params": list(parameters), "lr": rate}]
     if extra_parameters:
         groups.append({"params": list(extra_parameters), "lr": 10 * rate})
     optimiser = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(rounds, 1))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda i: min((i + 1) / _WARM_UP, 1.0) * 0.5 * (1 + np.cos(np.pi * i / max(rounds, 1)))
+    )
     for i in range(rounds):
         optimiser.zero_grad()
         loss = loss_of(i)
-        if loss is not None:
+        if loss is not None and bool(torch.isfinite(loss)):
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(list(parameters), 1e3)
-            optimiser.step()
+            torch.nn.utils.clip_grad_norm_(list(parameters), _STEEPEST)
+        optimiser.step()
         schedule.step()
         if after is not None:
             with torch.no_grad():

@@ -1,0 +1,215 @@
+"""The paper's comparison, one step from a fresh base: GCN retrained, rolling, spectral.
+
+The base at t - 1 is trained on that snapshot, one update leads to t, and the vectors at t must tell the edges
+at t + 1 from strangers. The first half of the steps is fitted on, the second half is judged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.evaluation import Snapshots, auc, f1_at_median, link_scores
+from dygcn.events import read_events
+from dygcn.live.choices import Choices
+from dygcn.live.fitting_paper import new_model
+from dygcn.models import Paper, State, norms
+from dygcn.propagation import RollingRule
+from dygcn.training.bases import base_vectors, fit_base, keep_last
+from dygcn.training.history import History, play
+from dygcn.training.rolled import first_matrices, fit_rolled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.experiments.link_prediction import Steps
+    from dygcn.models import Base, Model
+    from dygcn.records import EventBatch, Float32, IdColumn, Int64
+    from dygcn.training import RollingRecipe
+
+Notify = Callable[[int, int, str], None]
+DIM, ORDERS = 100, 2  # the paper's
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A graph that changes, step by step: events, and the edges after them."""
+
+    batches: list[EventBatch]
+    edges: list[Int64]  # (e, 2) at each step
+    nodes: int
+    fitted: int  # the last step that is fitted on
+
+    @classmethod
+    def of(cls, steps: Steps) -> Frames:
+        """Cut numbered events into batches."""
+        graph, batches, edges = Snapshots(), [], []
+        for step in range(steps.last + 1):
+            part = steps.part(step, step)
+            edges.append(graph.apply(part.src, part.dst, part.op))
+            batches.append(read_events(part.table()))
+        return cls(batches, edges, int(max(steps.src.max(), steps.dst.max())) + 1, steps.fitted)
+
+    @property
+    def tested(self) -> range:
+        """Steps whose vectors are judged by the edges of the next."""
+        return range(self.fitted + 1, len(self.edges) - 1)
+
+
+@dataclass
+class Series:
+    """What was measured at each step."""
+
+    auc: list[float] = field(default_factory=list)
+    f1: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)  # rows of vectors computed
+    length: list[float] = field(default_factory=list)  # mean length of the vectors
+
+    def judge(self, vectors: Float32, edges: Int64, step: int, seed: int) -> None:
+        """Note how well vectors by node number tell edges from strangers."""
+        scores = link_scores(vectors, edges, np.random.default_rng([seed, step]))
+        self.auc.append(auc(*scores))
+        self.f1.append(f1_at_median(*scores))
+        lengths = norms(vectors)
+        self.length.append(float(lengths[lengths > 0].mean()) if (lengths > 0).any() else 0.0)
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of each measure; of the seconds the median."""
+        values = dataclasses.asdict(self)
+        return {
+            name: float(np.median(series) if name == "seconds" else np.mean(series))
+            for name, series in values.items()
+            if series
+        }
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Bases of every step, and what it takes to fit a rule on them."""
+
+    frames: Frames
+    recipe: RollingRecipe
+    seed: int
+    ids: list[IdColumn]
+    tables: list[Float32]
+    seconds: list[float]  # that each base took
+    base: Base
+
+    def by_number(self, step: int) -> Float32:
+        """Return a base as a table by node number."""
+        out = np.zeros((self.frames.nodes, self.tables[step].shape[1]), np.float32)
+        out[self.ids[step].values] = self.tables[step]
+        return out
+
+
+def empty_model(frames: Frames, rule: str, recipe: RollingRecipe, seed: int) -> Model:
+    """Return a model of the paper's size before anything is learned."""
+    choices = Choices(DIM, ORDERS, rule, None, seed, 256, False)
+    return new_model(frames.batches[0], choices, "gcn", recipe)
+
+
+def train_bases(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify | None = None) -> Trained:
+    """Train the base on every snapshot, from the first to the last."""
+    model = empty_model(frames, "rolling", recipe, seed)
+    ids, snapshots, tables, seconds = [], [], [], []
+    last: Base | None = None
+    for step, (graph, snapshot, _) in enumerate(play(model, frames.batches, recipe.base.aggregation)):
+        begun = time.perf_counter()
+        last = fit_base("gcn", [snapshot], DIM, recipe.base, seed, last)
+        tables.append(base_vectors(last, snapshot))
+        seconds.append(time.perf_counter() - begun)
+        ids.append(graph.ids.names(snapshot.nodes))
+        snapshots.append(snapshot)
+        if notify is not None:
+            notify(step + 1, len(frames.batches), "training bases")
+    assert last is not None
+    return Trained(frames, recipe, seed, ids, keep_last(snapshots, tables), seconds, last)
+
+
+def fit_rule(rule: str, trained: Trained, recipe: RollingRecipe, notify: Notify | None = None) -> Model:
+    """Fit the matrices of a rule on the first half of the steps."""
+    frames, fitted = trained.frames, trained.frames.fitted
+    model = empty_model(frames, rule, recipe, trained.seed)
+    snapshots, plans = [], []
+    for graph, snapshot, plan in play(model, frames.batches[: fitted + 1], recipe.base.aggregation):
+        snapshots.append(snapshot)
+        plans += [] if plan is None else [plan]
+    history = History(tuple(snapshots), tuple(plans), graph.ids.high, graph)
+    spectral = rule == "spectral"
+    start = first_matrices(DIM, model.orders, spectral, recipe.start, trained.seed)
+    tables = trained.tables[: fitted + 1]
+    weights = fit_rolled(history, tables, start, recipe, spectral, trained.seed, notify)
+    return dataclasses.replace(
+        model, weights=weights, paper=Paper(recipe.options, trained.base, recipe.watch)
+    )
+
+
+def vectors_by_number(state: State, nodes: int) -> Float32:
+    """Return the vectors that a rolled state has, by node number."""
+    assert isinstance(state.rule, RollingRule)
+    out = np.zeros((nodes, state.model.dim), np.float32)
+    here = state.graph.nodes()
+    out[state.graph.ids.names(here).values] = state.rule.vectors(here)
+    return out
+
+
+def one_step(model: Model, trained: Trained) -> Series:
+    """Judge a rule one step from a fresh base, at every tested step."""
+    frames, series = trained.frames, Series()
+    state = _at(model, frames, frames.fitted)
+    for step in frames.tested:
+        state.adopt(trained.ids[step - 1], trained.tables[step - 1], keep=False)
+        begun = time.perf_counter()
+        moved = state.apply(frames.batches[step]).moved
+        series.seconds.append(time.perf_counter() - begun)
+        series.rows.append(moved.rows)
+        series.judge(vectors_by_number(state, frames.nodes), frames.edges[step + 1], step, trained.seed)
+    return series
+
+
+def retrained(trained: Trained) -> Series:
+    """Judge the base itself, trained on every snapshot; its rows are those of every epoch."""
+    frames, series = trained.frames, Series()
+    recipe = trained.recipe.base
+    for step in frames.tested:
+        series.judge(trained.by_number(step), frames.edges[step + 1], step, trained.seed)
+        series.seconds.append(trained.seconds[step])
+        series.rows.append((recipe.warm or recipe.epochs) * len(trained.tables[step]))
+    return series
+
+
+def rolled(model: Model, trained: Trained, first: int, steps: Sequence[int]) -> Series:
+    """Judge a rule on its own output, from the base at step `first` on."""
+    frames, series = trained.frames, Series()
+    state = _at(model, frames, first)
+    state.adopt(trained.ids[first], trained.tables[first], keep=False)
+    for step in steps:
+        begun = time.perf_counter()
+        series.rows.append(state.apply(frames.batches[step]).moved.rows)
+        series.seconds.append(time.perf_counter() - begun)
+        series.judge(vectors_by_number(state, frames.nodes), frames.edges[step + 1], step, trained.seed)
+    return series
+
+
+def _at(model: Model, frames: Frames, step: int) -> State:
+    """Return a state whose graph is that of a step; its vectors are worth nothing yet."""
+    state = State(model)
+    for batch in frames.batches[: step + 1]:
+        delta = state.graph.apply(batch)
+        state.graph.release(delta.left)
+    return state
+
+
+def compare(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify | None = None) -> dict[str, Any]:
+    """Return the means of GCN retrained, rolling and spectral, one step from a fresh base."""
+    trained = train_bases(frames, recipe, seed, notify)
+    found = {"gcn": retrained(trained).means()}
+    for rule in ("rolling", "spectral"):
+        found[rule] = one_step(fit_rule(rule, trained, recipe, notify), trained).means()
+    return found
