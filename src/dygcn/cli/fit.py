@@ -11,6 +11,8 @@ from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.live import fit
 from dygcn.models.folder import check_target
 from dygcn.models.model import RULES
+from dygcn.models.paper import BASES
+from dygcn.training import RollingRecipe
 
 
 @click.command("fit")
@@ -19,6 +21,12 @@ from dygcn.models.model import RULES
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
 @click.option("--rule", default="exact", show_default=True, type=click.Choice(RULES))
+@click.option(
+    "--base",
+    type=click.Choice([name for name in BASES if name != "embedding"]),
+    help="Where the first vectors of the rules rolling and spectral come from.  [default: gcn]",
+)
+@click.option("--steady", is_flag=True, help="Turn on the options that make rolling and spectral hold.")
 @click.option("--features", metavar="FILE", help="Table of ids and values; hashed features without it.")
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
 @click.option("--memory", type=float, metavar="HALF-LIFE", help="Remember removed edges, in units of t.")
@@ -26,10 +34,11 @@ from dygcn.models.model import RULES
 @click.option("--steps", type=int, help="Cut training time into so many equal parts.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
-def command(events: str, out: str, features: str | None, as_json: bool, **options: Any) -> None:
+def command(events: str, out: str, features: str | None, steady: bool, as_json: bool, **options: Any) -> None:
     """Fit an embedding on EVENTS (Parquet, CSV or NDJSON with src, dst and optionally t, op, weight)."""
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
+    options["recipe"] = RollingRecipe.steady() if steady else None
     with progress_bar() as notify:
         live = fit(events, features=features or "hashed", progress=notify, **options)
         notify(0, 1, "saving")

@@ -6,6 +6,7 @@ import click
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.live import load
+from dygcn.models import Paper
 
 
 @click.command("info")
@@ -18,6 +19,7 @@ def command(folder: str, as_json: bool) -> None:
         live = load(folder)
         digest = live.digest()
     model = live.model
+    paper = {} if model.paper is None else _paper(model.paper)
     show(
         {
             "rule": model.rule,
@@ -29,6 +31,7 @@ def command(folder: str, as_json: bool) -> None:
             "width": model.width,
             "orders": model.orders,
             "features": model.features,
+            **paper,
             "memory": model.half_life,
             "clock": live.clock,
             "version": live.version,
@@ -36,3 +39,8 @@ def command(folder: str, as_json: bool) -> None:
         },
         as_json,
     )
+
+
+def _paper(paper: Paper) -> dict[str, str]:
+    options = paper.options
+    return {"base": paper.base.name, "aggregation": options.aggregation, "activation": options.activation}

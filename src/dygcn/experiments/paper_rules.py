@@ -21,7 +21,7 @@ from dygcn.live.fitting_paper import new_model
 from dygcn.models import Paper, State, norms
 from dygcn.propagation import RollingRule
 from dygcn.training.bases import base_vectors, fit_base, keep_last
-from dygcn.training.history import History, play
+from dygcn.training.history import play, play_history
 from dygcn.training.rolled import first_matrices, fit_rolled
 
 if TYPE_CHECKING:
@@ -136,11 +136,7 @@ def fit_rule(rule: str, trained: Trained, recipe: RollingRecipe, notify: Notify 
     """Fit the matrices of a rule on the first half of the steps."""
     frames, fitted = trained.frames, trained.frames.fitted
     model = empty_model(frames, rule, recipe, trained.seed)
-    snapshots, plans = [], []
-    for graph, snapshot, plan in play(model, frames.batches[: fitted + 1], recipe.base.aggregation):
-        snapshots.append(snapshot)
-        plans += [] if plan is None else [plan]
-    history = History(tuple(snapshots), tuple(plans), graph.ids.high, graph)
+    history = play_history(model, frames.batches[: fitted + 1], recipe.base.aggregation)
     spectral = rule == "spectral"
     start = first_matrices(DIM, model.orders, spectral, recipe.start, trained.seed)
     tables = trained.tables[: fitted + 1]

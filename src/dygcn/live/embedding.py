@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, Any
@@ -83,10 +84,10 @@ class LiveEmbedding:
         kind = self.model.kind
         batch = removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
         self._settle_latest()
-        change = self._changed(self._state.apply(batch, now))
-        if self.model.paper is not None and wants_restart(self._state, self._version):
-            self.restart()
-        return change
+        outcome = self._state.apply(batch, now)
+        if self.model.paper is not None and wants_restart(self._state, self._version + 1):
+            outcome = dataclasses.replace(outcome, moved=self._fresh_base(None).moved)
+        return self._changed(outcome)
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
@@ -119,12 +120,15 @@ class LiveEmbedding:
                 f"this model has {self.model.kind} ids and dim {self.model.dim}"
             )
         self._settle_latest()
+        return self._changed(self._fresh_base(base))
+
+    def _fresh_base(self, base: Embedding | None) -> Outcome:
         if base is not None:
             outcome = self._state.adopt(base.ids, base.vectors)
         else:
             outcome = self._state.adopt(*fresh_vectors(self._state), keep=False)
         take_anchor(self._state)
-        return self._changed(outcome)
+        return outcome
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges, their features and what is remembered of removed edges.

@@ -34,8 +34,8 @@ class RuleOptions:
     activation
         ``"relu"``; or ``"tanh"``, or ``"none"`` for a linear output.
     isolated
-        A node that lost its last edge: ``"alone"`` updates it like any other end of a changed edge, and in the
-        spectral pass it gets ``z Ws`` (half of what a node among its like gets, so that it fades);
+        A node that lost its last edge: ``"alone"`` updates it like any other end of a changed edge, and in
+        the spectral pass it gets ``z Ws`` (half of what a node among its like gets, so that it fades);
         ``"rest"`` leaves it as it is until it has an edge again, its own neighbour in the pass.
     """
 

@@ -111,9 +111,10 @@ def fresh_vectors(state: State) -> tuple[IdColumn, Float32]:
 def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
     a, b, weight = graph.edges()
     edge = weight > 0
+    weights = (weight[edge] * graph.grid).astype(np.float64)
     src, dst = (graph.ids.names(end[edge]) for end in (a, b))
     state = State(dataclasses.replace(model, half_life=None))
-    state.apply(EventBatch(src, dst, np.ones(int(edge.sum()), np.int8), weight[edge] * graph.grid))
+    state.apply(EventBatch(src, dst, np.ones(int(edge.sum()), np.int8), weights))
     nodes = state.graph.nodes()
     return state.graph.ids.names(nodes), read_vectors(model, state.rule, state.graph, nodes)
 
