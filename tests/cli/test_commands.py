@@ -138,6 +138,26 @@ def test_integer_ids_on_the_command_line(tmp_path):
     assert "'bob' is none" in run("nearest", tmp_path / "f", "bob", code=2).stderr
 
 
+@pytest.mark.parametrize("rule", ["rolling", "spectral"])
+def test_the_rules_of_the_paper(home, tmp_path, rule):
+    folder = tmp_path / "f"
+    run("fit", home / "events.csv", "--out", folder, "--dim", 8, "--rule", rule, "--base", "gcn", "--steady")
+    told = run_json("info", folder)
+    assert (told["rule"], told["base"], told["aggregation"], told["features"]) == (
+        rule,
+        "gcn",
+        "mean",
+        "none",
+    )
+    assert run_json("update", folder, home / "today.csv")["events"] == 3
+    assert "zed" in dygcn.load(folder)
+    assert len(run("nearest", folder, "zed", "-k", 2).stdout.splitlines()) >= 2
+    wrong = run("fit", home / "events.csv", "--out", folder, "--base", "gcn", code=2).stderr
+    assert "base= is for the rules 'rolling' and 'spectral'" in wrong
+    wrong = run("fit", home / "events.csv", "--out", folder, "--steady", code=2).stderr
+    assert "recipe is a RollingRecipe" in wrong
+
+
 def test_bench_update_on_a_random_graph():
     told = run_json("bench", "update", "--nodes", 300, "--edges", 900, "--repeats", 2, "--width", 32)
     assert [batch["events"] for batch in told["batches"]] == [1, 1000]

@@ -43,6 +43,24 @@ def test_fit_update_and_load_never_import_torch():
     assert run(script) == "fine"
 
 
+def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
+    events = "[(i % 40, (i * 7) % 90, i // 20) for i in range(400)]"
+    quick = "dygcn.RollingRecipe(rounds=2)"
+    for rule in ("rolling", "spectral"):
+        folder = tmp_path / rule
+        fit = f"dygcn.fit({events}, dim=8, rule='{rule}', base='hashed', recipe={quick})"
+        run(f"import dygcn; {fit}.save({str(folder)!r})")
+        script = (
+            "import sys; sys.modules['torch'] = None\n"
+            f"import dygcn; live = dygcn.load({str(folder)!r})\n"
+            "live.update(add=[(1, 2), (1, 777)], remove=[(2, 14)])\n"
+            "live.nearest(777); live.score(1, 2)\n"
+            "live.restart()  # this base is the exact rule's\n"
+            f"try:\n    {fit}\nexcept dygcn.errors.MissingExtra as error:\n    print(error)"
+        )
+        assert run(script) == 'torch is not installed. Run: pip install "dygcn[torch]"'
+
+
 def test_the_second_start_compiles_nothing(tmp_path):
     count = (
         WORK + "import numba\n"

@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.experiments.paper_rules import (
-    DIM,
-    Notify,
-    Series,
-    Trained,
-    empty_model,
-    fit_rule,
-    rolled,
-    train_bases,
-)
-from dygcn.live import LiveEmbedding, fit
+from dygcn.experiments.paper_rules import Series, Trained, empty_model, rolled
 from dygcn.models import Base
 from dygcn.training.bases import exact_tables
 from dygcn.training.history import play_history
@@ -30,6 +20,8 @@ if TYPE_CHECKING:
 
     from dygcn.experiments.link_prediction import Steps
     from dygcn.experiments.paper_rules import Frames
+    from dygcn.live import LiveEmbedding
+    from dygcn.models import Model
     from dygcn.records import Float32
     from dygcn.training import RollingRecipe
 
@@ -69,35 +61,25 @@ def _by_number(live: LiveEmbedding, nodes: int) -> Float32:
     return out
 
 
-def long_run(
-    steps: Steps,
-    frames: Frames,
-    recipes: Mapping[str, RollingRecipe],
-    length: int = 30,
-    seed: int = 0,
-    notify: Notify | None = None,
-) -> dict[str, Series]:
-    """Roll every recipe's rules from its own GCN base, and from the exact rule's vectors.
+def long_run(trained: Trained, models: Mapping[str, Model], length: int = 30) -> dict[str, Series]:
+    """Roll fitted rules from one base on, beside doing nothing and recomputing.
 
     Parameters
     ----------
     length
-        Steps on its own output; the last one is judged by the last graph.
+        Steps on its own output; the last one is judged by the last graph. Where the second half is shorter,
+        the run is.
     """
+    first, tested = stretch(trained.frames, length)
+    return {
+        "do nothing": kept(trained, first, tested, fresh=False),
+        "recompute": kept(trained, first, tested, fresh=True),
+        **{rule: rolled(model, trained, first, tested) for rule, model in models.items()},
+    }
+
+
+def stretch(frames: Frames, length: int) -> tuple[int, range]:
+    """Return the step of the base and the steps after it."""
     last = len(frames.edges) - 2
     first = max(last - length, frames.fitted - 1)
-    tested = range(first + 1, last + 1)
-    exact = fit(steps.part(0, frames.fitted).table(), dim=DIM, seed=seed)
-    found: dict[str, Series] = {}
-    for name, recipe in recipes.items():
-        bases = {"gcn": train_bases(frames, recipe, seed, notify)}
-        bases["hashed"] = exact_bases(frames, exact, recipe, seed)
-        for base, trained in bases.items():
-            label = f"{name}, base {base}"
-            found[f"do nothing, {label}"] = kept(trained, first, tested, fresh=False)
-            found[f"recompute, {label}"] = kept(trained, first, tested, fresh=True)
-            for rule in ("rolling", "spectral"):
-                model = fit_rule(rule, trained, recipe, notify)
-                found[f"{rule}, {label}"] = rolled(model, trained, first, tested)
-    found["exact"] = exact_run(exact, steps, frames, tested, seed)
-    return found
+    return first, range(first + 1, last + 1)

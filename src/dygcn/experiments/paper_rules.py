@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Notify = Callable[[int, int, str], None]
 DIM, ORDERS = 100, 2  # the paper's
+RULES = ("rolling", "spectral")
 
 
 @dataclass(frozen=True)
@@ -202,10 +203,11 @@ def _at(model: Model, frames: Frames, step: int) -> State:
     return state
 
 
-def compare(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify | None = None) -> dict[str, Any]:
-    """Return the means of GCN retrained, rolling and spectral, one step from a fresh base."""
+def judge_paper_rules(
+    frames: Frames, recipe: RollingRecipe, seed: int = 0, notify: Notify | None = None
+) -> tuple[Trained, dict[str, Model], dict[str, Series]]:
+    """Return bases, fitted rules, and what GCN retrained, rolling and spectral reach one step from a base."""
     trained = train_bases(frames, recipe, seed, notify)
-    found = {"gcn": retrained(trained).means()}
-    for rule in ("rolling", "spectral"):
-        found[rule] = one_step(fit_rule(rule, trained, recipe, notify), trained).means()
-    return found
+    models = {rule: fit_rule(rule, trained, recipe, notify) for rule in RULES}
+    found = {"gcn": retrained(trained)}
+    return trained, models, found | {rule: one_step(model, trained) for rule, model in models.items()}

@@ -21,7 +21,7 @@ class Change:
     Attributes
     ----------
     orders
-        The order at which each node was reached: 0 for its own features (or a fresh base), 1 for the ends of a
+        The order at which each node was reached: 0 for its own features or a fresh base, 1 for the ends of a
         changed edge, 2 for their neighbours, and so on up to K.
     version
         Number of the update.

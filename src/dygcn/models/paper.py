@@ -54,7 +54,7 @@ class BaseRecipe:
     loss: str = "dot"
     once: bool = True
     epochs: int = 200
-    rate: float = 1e-2
+    rate: float = 1e-3
     pairs: int = 8192
     warm: int = 0
     unit: bool = False

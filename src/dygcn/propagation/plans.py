@@ -73,7 +73,8 @@ def make_plan(
     if spectral:
         nodes = graph.nodes()
         whole = nodes, spectral_mix(graph, nodes, options.isolated)
-    return Plan(delta.arrived, first_look(graph, delta.arrived, aggregation), rings, tuple(changes), whole)
+    arrived = np.sort(delta.arrived)
+    return Plan(arrived, first_look(graph, arrived, aggregation), rings, tuple(changes), whole)
 
 
 def influenced(graph: Graph, delta: GraphDelta, orders: int, isolated: str = "alone") -> Influence:
@@ -113,12 +114,12 @@ def spectral_mix(graph: Graph, nodes: Nodes, isolated: str) -> Mix:
 
 
 def first_look(graph: Graph, arrived: Nodes, aggregation: str) -> Mix:
-    """Aggregate, for each new node, the linked nodes that are not new; a mean is over these."""
+    """Aggregate, for each new node (sorted), the linked nodes that are not new; a mean is over these."""
     receiver, sender, weight = graph.pull.arcs(arrived)
-    known = ~np.isin(sender, arrived)
+    known = _position(arrived, sender) < 0
     receiver, sender = receiver[known], sender[known]
     factor = np.abs(weight[known]) * graph.grid
-    position = _places(graph, arrived)[receiver]
+    position = _position(arrived, receiver)
     if aggregation == "mean":
         factor /= np.bincount(position, factor, len(arrived))[position]
     return _mix(graph, position, sender, sender, factor, len(arrived))
@@ -126,35 +127,46 @@ def first_look(graph: Graph, arrived: Nodes, aggregation: str) -> Mix:
 
 def _first_change(graph: Graph, delta: GraphDelta, ring: Nodes, aggregation: str) -> Mix:
     """Eq. change_aggr1: what v aggregates from z^t now, minus what it aggregated from z^t before."""
-    place = _places(graph, ring)
-    inside = place[delta.receiver] >= 0
-    receiver, sender = delta.receiver[inside], delta.sender[inside]
+    position = _position(ring, delta.receiver)
+    inside = position >= 0
+    position, sender = position[inside], delta.sender[inside]
     shift = (delta.new - delta.old)[inside] * graph.grid
     if aggregation == "sum":
-        return _mix(graph, place[receiver], sender, sender, shift, len(ring))
+        return _mix(graph, position, sender, sender, shift, len(ring))
     # a = (z_v + sum of w z_u) / (1 + sum of w). The arcs that exist now change their share of the
     # mean; a changed arc, besides, had another weight in the old mean.
     now = 1 / (1 + graph.strength[ring] * graph.grid)
-    strength = graph.strength[ring] * graph.grid - np.bincount(place[receiver], shift, len(ring))
+    strength = graph.strength[ring] * graph.grid - np.bincount(position, shift, len(ring))
     before = 1 / (1 + strength)
     owner, other, weight = graph.pull.arcs(ring)
-    share = np.abs(weight) * graph.grid * (now - before)[place[owner]]
-    receivers, senders = np.concatenate((ring, owner, receiver)), np.concatenate((ring, other, sender))
-    factor = np.concatenate((now - before, share, shift * before[place[receiver]]))
-    return _mix(graph, place[receivers], senders, senders, factor, len(ring))
+    owned = _position(ring, owner)
+    share = np.abs(weight) * graph.grid * (now - before)[owned]
+    positions = np.concatenate((np.arange(len(ring)), owned, position))
+    senders = np.concatenate((ring, other, sender))
+    factor = np.concatenate((now - before, share, shift * before[position]))
+    return _mix(graph, positions, senders, senders, factor, len(ring))
 
 
 def _later_change(graph: Graph, rings: Influence, k: int, aggregation: str) -> Mix:
     """Eq. change_aggr2: the changes of the neighbours in V_k (counted from 1), for those in V_(k+1)."""
     last, ring = rings.orders[k - 1], rings.orders[k]
-    place = _places(graph, ring)
     sender, receiver, weight = graph.push.arcs(last)
-    inside = place[receiver] >= 0
-    sender, receiver = sender[inside], receiver[inside]
+    position = _position(ring, receiver)
+    inside = position >= 0
+    sender, receiver, position = sender[inside], receiver[inside], position[inside]
     factor = np.abs(weight[inside]) * graph.grid
     if aggregation == "mean":
         factor /= 1 + graph.strength[receiver] * graph.grid
-    return _mix(graph, place[receiver], sender, _places(graph, last)[sender], factor, len(ring))
+    return _mix(graph, position, sender, _position(last, sender), factor, len(ring))
+
+
+def _position(ring: Nodes, nodes: Nodes) -> Int64:
+    """Return where each node stands in a sorted ring, -1 where it does not. N plays no part."""
+    if len(ring) == 0:
+        return np.full(len(nodes), -1, np.int64)
+    at = np.searchsorted(ring, nodes)
+    at[at == len(ring)] = 0
+    return np.where(ring[at] == nodes, at, -1)
 
 
 def _places(graph: Graph, nodes: Nodes) -> Int64:

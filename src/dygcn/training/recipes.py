@@ -59,7 +59,7 @@ class RollingRecipe:
     link_weight: float = 1.0
     task_weight: float = 1.0
     rounds: int = 300
-    rate: float = 1e-2
+    rate: float = 1e-3
     pairs: int = 4096
     base: BaseRecipe = field(default_factory=BaseRecipe)
     watch: Watch = field(default_factory=Watch)
@@ -84,6 +84,6 @@ class RollingRecipe:
             calibrate=True,
             rounds=100,
             rate=3e-3,
-            base=BaseRecipe("sum", "relu", "none", "cosine", once=False, warm=30, unit=True),
+            base=BaseRecipe("sum", "relu", "none", "cosine", once=False, rate=1e-2, warm=30, unit=True),
             watch=Watch(band=(0.1, 10.0)),
         )
