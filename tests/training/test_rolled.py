@@ -11,6 +11,7 @@ from dygcn.errors import FeatureError, OptionError
 from dygcn.evaluation import Snapshots, auc, link_auc
 from dygcn.events import cut_steps, read_events, sort_by_time
 from dygcn.graph import Graph
+from dygcn.live import fitting_paper
 from dygcn.live.choices import Choices
 from dygcn.live.fitting_paper import new_model
 from dygcn.models import BaseRecipe, State
@@ -292,6 +293,22 @@ def test_trained_on_every_snapshot_or_once(blocks):
     np.testing.assert_allclose(live.vectors(live.ids()), before, atol=1e-6)
 
 
+def test_a_long_history_is_cut_to_what_fits(blocks, monkeypatch):
+    seen = []
+    whole = fitting_paper.play_history
+    monkeypatch.setattr(
+        fitting_paper, "play_history", lambda m, parts, *a: (seen.append(parts), whole(m, parts, *a))[1]
+    )
+    for room in (1 << 30, 1 << 19):
+        monkeypatch.setattr(fitting_paper, "LARGEST_HISTORY", room)
+        live = dygcn.fit(blocks, dim=8, rule="rolling", base="hashed", recipe=QUICK)
+        assert len(live) == 72
+    assert len(seen[0]) == 12
+    assert 3 <= len(seen[1]) < 12
+    assert sum(len(part) for part in seen[1]) == len(blocks)
+    np.testing.assert_array_equal(seen[1][-1].t, seen[0][-1].t)
+
+
 def test_options_are_refused_by_name(blocks):
     with pytest.raises(OptionError, match="aggregation is 'max'; known: sum, mean"):
         BaseRecipe("max")
@@ -303,8 +320,16 @@ def test_options_are_refused_by_name(blocks):
         RollingRecipe(rollout=0)
     with pytest.raises(OptionError, match="band is"):
         Watch(band=(2, 3))
-    with pytest.raises(OptionError, match="every and sample"):
+    with pytest.raises(OptionError, match="every is 0; allowed is a whole number from 1"):
         Watch(every=0)
+    with pytest.raises(OptionError, match="band is"):
+        Watch(band=(0.1, float("nan")))
+    with pytest.raises(OptionError, match="epochs is -5"):
+        BaseRecipe(epochs=-5)
+    with pytest.raises(OptionError, match="rate is 0; allowed is a number above 0"):
+        RollingRecipe(rate=0)
+    with pytest.raises(OptionError, match=r"rollout is 2.5; allowed is a whole number"):
+        RollingRecipe(rollout=2.5)
     with pytest.raises(OptionError, match="activation is 'sin'"):
         dygcn.fit(blocks, rule="rolling", recipe=RollingRecipe(RuleOptions("sum", "sin")))
     with pytest.raises(OptionError, match="base is 'bert'; known: 'gcn', 'hashed'"):

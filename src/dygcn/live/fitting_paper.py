@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import FeatureError, OptionError
-from dygcn.events import id_column
+from dygcn.events import id_column, rows_of
 from dygcn.features import Embedding, Hashed
+from dygcn.graph.ids import IdMap
 from dygcn.live.choices import Choices, weight_grid
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.health import take_anchor
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from dygcn.training import RollingRecipe
     from dygcn.training.samples import Progress
 
+LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
+
 
 def fit_paper(
     batch: EventBatch,
@@ -42,6 +45,7 @@ def fit_paper(
     """Return the fitted state: all events played, its vectors those of the base at the end."""
     rolled = importlib.import_module("dygcn.training.rolled")  # torch, or the line that installs it
     model = new_model(batch, choices, base, recipe)
+    parts = _recent(batch, parts, model.dim)
     history = play_history(model, parts, recipe.base.aggregation, _read_labels(labels, batch), progress)
     fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
     spectral = choices.rule == "spectral"
@@ -56,6 +60,21 @@ def fit_paper(
         state.adopt(history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
     take_anchor(state)
     return state
+
+
+def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequence[EventBatch]:
+    """Make one first step of so many early ones that what is kept of the others fits into memory."""
+    ids = IdMap(batch.src.kind)
+    for column in (batch.src, batch.dst):
+        ids.intern(column)
+    bytes_a_step = 4 * dim * ids.high + 96 * len(
+        batch
+    )  # a table of vectors; sums, and torch's copies of them
+    kept = max(LARGEST_HISTORY // bytes_a_step, 2)
+    if len(parts) <= kept:
+        return parts
+    early = len(batch) - sum(len(part) for part in parts[-kept:])
+    return [rows_of(batch, np.arange(early)), *parts[-kept:]]
 
 
 def new_model(batch: EventBatch, choices: Choices, base: object, recipe: RollingRecipe) -> Model:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dygcn.errors import OptionError
 from dygcn.propagation import RuleOptions
@@ -23,6 +26,19 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise an OptionError unless the value is one of the allowed ones."""
     if value not in allowed:
         raise OptionError(f"{name} is {value!r}; known: {', '.join(allowed)}")
+
+
+def whole(name: str, value: object, least: int, most: int = 1_000_000_000) -> None:
+    """Raise an OptionError unless the value is a whole number in this range."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+
+
+def number(name: str, value: object, low: float, high: float = math.inf) -> None:
+    """Raise an OptionError unless the value is a finite number, above `low` and at most `high`."""
+    if not isinstance(value, int | float | np.number) or not (low < value <= high and math.isfinite(value)):
+        limit = "" if math.isinf(high) else f" and at most {high:g}"
+        raise OptionError(f"{name} is {value!r}; allowed is a number above {low:g}{limit}")
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,10 @@ class BaseRecipe:
         one_of("activation", self.activation, ACTIVATIONS)
         one_of("output", self.output, ACTIVATIONS)
         one_of("loss", self.loss, LOSSES)
+        whole("epochs", self.epochs, 0, 1_000_000)
+        whole("warm", self.warm, 0, 1_000_000)
+        whole("pairs", self.pairs, 1, 1 << 24)
+        number("rate", self.rate, 0)
 
 
 @dataclass(frozen=True)
@@ -94,8 +114,9 @@ class Watch:
         one_of("restart", self.restart, RESTARTS)
         if self.band is not None and not 0 <= self.band[0] < 1 < self.band[1]:
             raise OptionError(f"band is {self.band!r}; allowed is (low, high) with 0 <= low < 1 < high")
-        if self.every < 1 or self.sample < 1 or not 0 <= self.tolerance <= 1:
-            raise OptionError("every and sample are whole numbers from 1 on, tolerance is from 0 to 1")
+        whole("every", self.every, 1)
+        whole("sample", self.sample, 1)
+        number("tolerance", self.tolerance, 0, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,7 +143,7 @@ class DenseTwin:
             self.here[self._place[node]] = True
 
     def move_to(self, edges: Mapping[tuple[Hashable, Hashable], float]) -> list[int]:
-        """Take the graph after a batch; return |V_1|..|V_K|. Nodes that were there stay."""
+        """Take the graph after a batch; return the sizes of V_1..V_K. Nodes that were there stay."""
         after, linked = self._matrix(edges)
         here = linked | self.here
         rule = dense_spectral if self.spectral else dense_rolling

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dygcn.errors import OptionError
-from dygcn.models.paper import LOSSES, BaseRecipe, Watch, one_of
+from dygcn.models.paper import LOSSES, BaseRecipe, Watch, number, one_of, whole
 from dygcn.propagation import RuleOptions
 
 STARTS = ("glorot", "identity")
@@ -67,10 +66,16 @@ class RollingRecipe:
     def __post_init__(self) -> None:
         one_of("loss", self.loss, LOSSES)
         one_of("start", self.start, STARTS)
-        if self.rollout < 1 or self.ahead not in (0, 1) or self.rounds < 0 or self.pairs < 1:
-            raise OptionError("rollout and pairs are 1 or more, ahead is 0 or 1, rounds is 0 or more")
-        if self.bound is not None and not self.bound > 0:
-            raise OptionError(f"bound is {self.bound!r}; allowed is a number above 0, or None")
+        whole("rollout", self.rollout, 1)
+        whole("ahead", self.ahead, 0, 1)
+        whole("rounds", self.rounds, 0)
+        whole("pairs", self.pairs, 1, 1 << 24)
+        number("rate", self.rate, 0)
+        if self.bound is not None:
+            number("bound", self.bound, 0)
+        for name in ("link_weight", "task_weight"):
+            if getattr(self, name):
+                number(name, getattr(self, name), 0)
 
     @classmethod
     def steady(cls, rollout: int = 5) -> RollingRecipe:
