@@ -24,7 +24,7 @@ from dygcn.experiments.influence import influenced_by_one_edge, influenced_nodes
 from dygcn.experiments.link_prediction import Steps
 from dygcn.experiments.long_run import exact_bases, exact_run, long_run, stretch
 from dygcn.experiments.paper_rules import DIM, RULES, Frames, fit_rule, judge_paper_rules
-from dygcn.training import RollingRecipe
+from dygcn.training import BaseRecipe, RollingRecipe
 
 PAPER = {
     "as": {"gcn": 0.8935, "rolling": 0.8621, "spectral": 0.8738, "times": 692},
@@ -41,11 +41,8 @@ PAPER_ORDERS = {
     "hepth": (6.40, 1186.58, 1955.85, 1658.61),
     "facebook": (1637.69, 546.46, 14.14, 0.46),
 }
-RECIPES = {"published": RollingRecipe(base=RollingRecipe().base), "ours": RollingRecipe.steady()}
 # The paper trains the GCN on every snapshot.
-RECIPES["published"] = dataclasses.replace(
-    RECIPES["published"], base=dataclasses.replace(RECIPES["published"].base, once=False)
-)
+RECIPES = {"published": RollingRecipe(base=BaseRecipe(once=False)), "ours": RollingRecipe.steady()}
 
 
 def facebook(data: Path) -> Steps:
@@ -100,7 +97,20 @@ def orders(name: str, steps: Steps) -> dict:
 
 
 def _over_seeds(runs: list[dict], part: str, key: str, measure: str) -> np.ndarray:
+    """Return one measure, (seeds, steps)."""
     return np.array([run[part][key][measure] for run in runs])
+
+
+def show_orders(found: dict) -> None:
+    """Print the paper's table of influenced nodes, ours beside it."""
+    print("| data | nodes influenced | 1st | 2nd | 3rd | 4th |\n|---|---|---|---|---|---|")
+    for name, counts in found.items():
+        lines = {"mean of the steps": counts["mean"], "median of the steps": counts["median"]}
+        lines |= {"one edge alone": counts["one_edge"]}
+        if name in PAPER_ORDERS:
+            lines["paper"] = PAPER_ORDERS[name]
+        for what, values in lines.items():
+            print(f"| {name} | {what} | " + " | ".join(f"{value:.1f}" for value in values) + " |")
 
 
 def show_one_step(runs: list[dict], name: str, recipe: str) -> None:
@@ -110,93 +120,83 @@ def show_one_step(runs: list[dict], name: str, recipe: str) -> None:
         auc, f1 = (_over_seeds(runs, "one_step", key, measure).mean(axis=1) for measure in ("auc", "f1"))
         seconds = {k: np.median(_over_seeds(runs, "one_step", k, "seconds")) for k in ("gcn", key)}
         rows = {k: _over_seeds(runs, "one_step", k, "rows").mean() for k in ("gcn", key)}
-        paper, paper_f1 = PAPER.get(name, {}).get(key), PAPER_F1.get(name, {}).get(key)
+        zero = _over_seeds(runs, "one_step", key, "zero").mean()
+        paper, paper_f1 = PAPER.get(name, {}).get(key, ""), PAPER_F1.get(name, {}).get(key, "")
         print(
-            f"| {name} | {recipe} | {key} | {auc.mean():.4f} ± {np.ptp(auc) / 2:.4f} | {paper or ''} "
-            f"| {f1.mean():.3f} | {paper_f1 or ''} | {1e3 * seconds[key]:.1f} "
-            f"| {seconds['gcn'] / seconds[key]:.0f} ({epochs} epochs) | {rows[key]:.0f} "
-            f"| {rows['gcn'] / rows[key]:.0f} |"
+            f"| {name} | {recipe} | {key} | {auc.mean():.4f} ({np.ptp(auc):.4f}) | {paper} "
+            f"| {f1.mean():.3f} | {paper_f1} | {1e3 * seconds[key]:.1f} | {seconds['gcn'] / seconds[key]:.0f} "
+            f"| {rows[key]:.0f} | {rows['gcn'] / epochs:.0f} x {epochs} | {100 * zero:.0f} % |"
         )
 
 
 def show_long_run(runs: list[dict], name: str, recipe: str) -> None:
-    """Print one data set's rows of the long run."""
+    """Print one data set's rows of the long run; its first step, which was fitted on, is left out."""
     for key in runs[0]["long_run"]:
-        auc, length = (_over_seeds(runs, "long_run", key, measure) for measure in ("auc", "length"))
-        start = {"published": None, "ours": 1.0}[recipe] if key.endswith("gcn") else None
-        base = (
-            _over_seeds(runs, "long_run", f"do nothing, {key.split(', ')[-1]}", "length")[:, :1]
-            if (", " in key)
-            else length[:, :1]
+        skipped = 0 if key == "exact" else 1
+        auc, length, zero = (
+            _over_seeds(runs, "long_run", key, measure)[:, skipped:] for measure in ("auc", "length", "zero")
         )
-        ratio = length / np.maximum(base, 1e-30)
-        assert start is None or abs(base.mean() - start) < 0.01
+        start = length[:, :1]
+        if ", " in key:  # every line starts from the base that *do nothing* keeps
+            start = _over_seeds(runs, "long_run", f"do nothing, {key.split(', ')[1]}", "length")[:, :1]
+        ratio = length / start
         print(
-            f"| {name} | {recipe} | {key} | {auc.mean():.4f} | {auc[:, -1].mean():.4f} "
-            f"| {auc.min():.4f} | {ratio.min():.2g} to {ratio.max():.2g} |"
+            f"| {name} | {recipe} | {key} | {auc.mean():.4f} | {auc[:, -1].mean():.4f} ({auc[:, -1].min():.4f}) "
+            f"| {auc.min():.4f} | {ratio.min():.2g} to {ratio.max():.2g} | {100 * zero.max():.0f} % |"
         )
 
 
 def show(results: dict, figure: Path | None) -> None:
     """Print all tables, and draw the long run."""
-    print("| data | order | 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|")
-    for name, found in results["orders"].items():
-        for what in ("mean", "median", "one_edge"):
-            print(f"| {name} | {what} |" + " | ".join(f"{value:.1f}" for value in found[what]) + " |")
-        if name in PAPER_ORDERS:
-            print(f"| {name} | paper |" + " | ".join(f"{value:.1f}" for value in PAPER_ORDERS[name]) + " |")
+    show_orders(results["orders"])
     groups: dict[tuple[str, str], list[dict]] = {}
     for each in results["runs"]:
         groups.setdefault((each["data"], each["recipe"]), []).append(each)
-    print("\n| data | recipe | method | AUC | paper | F1 | paper | ms | times faster | rows | times fewer |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "\n| data | recipe | method | AUC (spread) | paper | F1 | paper | ms a step | times faster than GCN "
+    )
+    print("| rows a step | rows of GCN | zero |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     for (name, recipe), runs in groups.items():
         show_one_step(runs, name, recipe)
-    print("\n| data | recipe | method | mean AUC | at the last step | worst | length / that of the base |")
-    print("|---|---|---|---|---|---|---|")
+    print("\n| data | recipe | method, base | mean AUC | last step (worst seed) | worst | length | zero |")
+    print("|---|---|---|---|---|---|---|---|")
     for (name, recipe), runs in groups.items():
         show_long_run(runs, name, recipe)
-    print("\nminutes:", {key: round(sum(r["minutes"] for r in runs), 1) for key, runs in groups.items()})
+    print("\nseeds:", {key: len(runs) for key, runs in groups.items()})
+    print("minutes:", {key: round(sum(r["minutes"] for r in runs), 1) for key, runs in groups.items()})
     if figure is not None:
         draw(groups, figure)
+
+
+LINES = (
+    ("ours", "exact", "exact rule", "black", "-"),
+    ("ours", "recompute, gcn", "GCN retrained", "tab:gray", "-"),
+    ("ours", "do nothing, gcn", "do nothing (GCN base)", "tab:gray", ":"),
+    ("ours", "rolling, gcn", "rolling, our options", "tab:blue", "-"),
+    ("ours", "spectral, gcn", "spectral, our options", "tab:green", "-"),
+    ("published", "rolling, gcn", "rolling, as published", "tab:blue", "--"),
+    ("published", "spectral, gcn", "spectral, as published", "tab:green", "--"),
+)
+TITLES = {"as": "AS (as-733)", "hepth": "HEP-TH (hepth-collab)", "facebook": "Facebook (Amherst, sampled)"}
 
 
 def draw(groups: dict, figure: Path) -> None:
     """Draw AUC over the steps of the long run, one panel for each data set."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    names = [name for name in ("as", "hepth", "facebook") if (name, "ours") in groups]
-    titles = {
-        "as": "AS (as-733)",
-        "hepth": "HEP-TH (hepth-collab)",
-        "facebook": "Facebook (Amherst, sampled)",
-    }
-    lines = [
-        ("ours", "exact", "exact rule", "black", "-"),
-        ("ours", "recompute, gcn", "GCN retrained", "tab:gray", "-"),
-        ("ours", "do nothing, gcn", "do nothing (GCN base)", "tab:gray", ":"),
-        ("ours", "rolling, gcn", "rolling, our options", "tab:blue", "-"),
-        ("ours", "spectral, gcn", "spectral, our options", "tab:green", "-"),
-        ("published", "rolling, gcn", "rolling, as published", "tab:blue", "--"),
-        ("published", "spectral, gcn", "spectral, as published", "tab:green", "--"),
-    ]
-    picture, panels = plt.subplots(1, len(names), figsize=(4.6 * len(names), 4.2), sharey=True)
-    for panel, name in zip(np.atleast_1d(panels), names, strict=True):
-        for recipe, key, label, colour, style in lines:
-            runs = groups.get((name, recipe), [])
-            if not runs:
-                continue
-            auc = _over_seeds(runs, "long_run", key, "auc").mean(axis=0)
-            steps = np.arange(1, len(auc) + 1) + (
-                runs[0]["long_run"]["do nothing, gcn"]["auc"].__len__() - len(auc)
-            )
-            panel.plot(steps, auc, style, color=colour, label=label)
-        panel.set(title=titles[name], xlabel="steps on its own output", ylim=(0.4, 1.01))
+    names = [name for name in TITLES if (name, "ours") in groups]
+    picture, panels = plt.subplots(1, len(names), figsize=(4.6 * len(names), 4.2), sharey=True, squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        for recipe, key, label, colour, style in LINES:
+            if (name, recipe) in groups:
+                auc = _over_seeds(groups[name, recipe], "long_run", key, "auc").mean(axis=0)
+                first = 2 if key == "exact" else 1  # it was fitted up to step 1
+                panel.plot(first + np.arange(len(auc)), auc, style, color=colour, label=label)
+        panel.set(title=TITLES[name], xlabel="steps on its own output", ylim=(0.4, 1.01))
         panel.grid(alpha=0.3)
-    np.atleast_1d(panels)[0].set_ylabel("AUC of the edges at t + 1")
-    picture.legend(
-        *np.atleast_1d(panels)[0].get_legend_handles_labels(), loc="lower center", ncol=4, frameon=False
-    )
+    panels[0][0].set_ylabel("AUC of the edges at t + 1")
+    handles = panels[0][0].get_legend_handles_labels()
+    picture.legend(*handles, loc="lower center", ncol=4, frameon=False)
     picture.tight_layout(rect=(0, 0.13, 1, 1))
     picture.savefig(figure, dpi=110)
 
@@ -204,8 +204,8 @@ def draw(groups: dict, figure: Path) -> None:
 def main() -> None:
     """Run what was asked for."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("data", type=Path, help="folder of data sets, or with --show a file of results")
-    arguments.add_argument("out", type=Path, nargs="?", help="file of results, or with --show the figure")
+    arguments.add_argument("data", type=Path, help="folder of data sets, or with --show the figure to draw")
+    arguments.add_argument("out", type=Path, nargs="+", help="file of results; several with --show")
     arguments.add_argument(
         "--only", nargs="*", default=["as", "hepth", "facebook"], help=f"of {', '.join(DATA)}"
     )
@@ -215,7 +215,9 @@ def main() -> None:
     arguments.add_argument("--show", action="store_true")
     chosen = arguments.parse_args()
     if chosen.show:
-        show(json.loads(chosen.data.read_text()), chosen.out)
+        found = [json.loads(file.read_text()) for file in chosen.out]
+        orders_found = {name: counts for each in found for name, counts in each["orders"].items()}
+        show({"orders": orders_found, "runs": [run for each in found for run in each["runs"]]}, chosen.data)
         return
     torch.set_num_threads(chosen.threads)
     results: dict = {"orders": {}, "runs": []}
@@ -225,7 +227,7 @@ def main() -> None:
         for recipe in chosen.recipes:
             for seed in range(chosen.seeds):
                 results["runs"].append(run(name, steps, recipe, seed))
-                chosen.out.write_text(json.dumps(results))
+                chosen.out[0].write_text(json.dumps(results))
                 last = results["runs"][-1]
                 means = {key: round(float(np.mean(s["auc"])), 4) for key, s in last["one_step"].items()}
                 print(name, recipe, seed, means, f"{last['minutes']:.1f} min", flush=True)

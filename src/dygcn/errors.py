@@ -18,7 +18,8 @@ and every warning::
 
     DygcnWarning         (UserWarning)
     ├── NormBandWarning                  a rolled embedding explodes or collapses
-    └── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
+    ├── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
+    └── TrainingWarning                  part of a training had no effect
 """
 
 from __future__ import annotations
@@ -95,6 +96,10 @@ class NormBandWarning(DygcnWarning):
 
 class DriftWarning(DygcnWarning):
     """A rolled embedding tells links from strangers worse than its base did."""
+
+
+class TrainingWarning(DygcnWarning):
+    """Part of a training had no effect: gradients were not finite, or early steps had to be joined."""
 
 
 class MissingExtra(DygcnError, ImportError):

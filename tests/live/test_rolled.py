@@ -76,7 +76,7 @@ class RolledRules(RuleBasedStateMachine):
         change = self.live.update(batch)
         self.oracle.apply(batch)
         sizes = self.twin.move_to(self.oracle.weights())
-        assert change.rows == sum(sizes) + (len(self.live) if self.rule_name == "spectral" else 0)
+        assert change.rows == sum(sizes)
 
     @rule(swap=st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)))
     def gain_and_lose_equally(self, swap):
@@ -88,10 +88,11 @@ class RolledRules(RuleBasedStateMachine):
     @rule(node=st.integers(0, 12))
     def remove_a_node(self, node):
         if node in self.live:
-            self.twin.start(self.oracle.weights(), {k: v for k, v in self.vectors().items() if k != node})
-            self.oracle.remove_node(node)
-            self.live.remove_nodes([node])
             self.twin.start(self.oracle.weights(), self.vectors())
+            self.oracle.remove_node(node)
+            change = self.live.remove_nodes([node])
+            sizes = self.twin.move_to(self.oracle.weights(), gone=[node])
+            assert change.rows == sum(sizes)
             assert node not in self.live
 
     @rule(batch=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=5))
@@ -269,7 +270,10 @@ def test_without_a_band_nothing_is_said_and_nothing_becomes_infinite():
 def drifting(restart):
     """Two blocks with good vectors; then one update after the other scrambles them."""
     watch = Watch(restart=restart, every=1, tolerance=0.1)
-    model = model_of("rolling", RuleOptions("mean", "none"), watch, scale=1.0)
+    model = model_of("rolling", RuleOptions("mean", "none"), None, scale=1.0)
+    eye = np.eye(DIM, dtype=np.float32)
+    base = Base("gcn", tensors={"in": eye, "out": eye})
+    model = dataclasses.replace(model, paper=Paper(model.paper.options, base, watch))
     live = dygcn.start(model)
     ids = np.arange(80)
     pairs = [(a, b) for a in range(80) for b in range(a) if (a < 40) == (b < 40)]
@@ -296,13 +300,80 @@ def test_the_sampled_check_warns():
 
 def test_the_sampled_check_restarts_by_itself(monkeypatch):
     live, good = drifting("auto")
-    monkeypatch.setattr("dygcn.live.embedding.fresh_vectors", lambda state: (good.ids, good.vectors))
+    monkeypatch.setattr(
+        "dygcn.live.embedding.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
+    )
     changes = scramble(live)
     fresh = [change for change in changes if len(change) == 80 and (change.orders == 0).all()]
     assert fresh  # the change says that all moved, by a fresh base
+    calm = live.update()
+    assert len(calm) == 0
     quiet, _ = drifting("never")
     assert all((change.orders > 0).all() for change in scramble(quiet))
-    assert quiet.version == live.version
+    assert quiet.version == live.version - 1
+
+
+def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
+    def missing(state):
+        raise dygcn.errors.MissingExtra('torch is not installed. Run: pip install "dygcn[torch]"')
+
+    live, _ = drifting("auto")
+    live.nearest(1)
+    monkeypatch.setattr("dygcn.live.embedding.fresh_vectors", missing)
+    with pytest.warns(DriftWarning, match=r"could not be had: torch is not installed"):
+        scramble(live)
+    live, _ = drifting("warn")
+    live.nearest(1)
+    version = live.version
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DriftWarning):
+            scramble(live)
+    assert live.version > version
+    near, score = live.nearest(1, k=1)[0]
+    assert live.score(1, near) == pytest.approx(score)
+
+
+def test_a_base_with_too_few_links_is_compared_with_the_first_check_that_has_enough():
+    watch = Watch(restart="warn", every=1)
+    live = begun("rolling", OPTIONS["ours"], watch, ids=range(60))
+    live.update(add=[(0, 1)])
+    assert live.state.rule.anchor[1] == -1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        live.update(add=[(a, a + 1) for a in range(59)])
+    assert 0 < live.state.rule.anchor[1] <= 1
+
+
+def test_chance_alone_does_not_warn():
+    live, _ = drifting("warn")
+    random = np.random.default_rng(3)
+    live.restart(dygcn.Embedding(np.arange(80), random.standard_normal((80, DIM))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(100):
+            live.update()
+
+
+def test_nothing_happened_nothing_moves_in_the_spectral_rule_either():
+    live = begun("spectral", OPTIONS["ours"])
+    live.update(add=[(0, 1), (1, 2)])
+    before = live.digest()
+    for change in (live.update(), live.update(add=[(0, 1)]), live.remove_nodes([777])):
+        assert (len(change), change.rows) == (0, 0)
+    assert live.digest() == before
+    assert len(live.update(remove=[(0, 1)])) == len(live)
+
+
+def test_a_partial_embedding_reaches_everybody_who_is_linked():
+    live = begun("rolling", OPTIONS["ours"])
+    live.update(add=[(0, 1), (1, 2), (2, 3), (5, 6)])
+    alone = live[5]
+    live.restart(dygcn.Embedding([0], np.ones((1, DIM))))
+    np.testing.assert_array_equal(live.vectors([0, 1, 2, 3]), np.ones((4, DIM)))
+    np.testing.assert_array_equal(live[5], alone)
+    with pytest.raises(OptionError, match=r"base is a str; allowed is a dygcn\.Embedding"):
+        live.restart("gcn")
 
 
 def test_a_sample_depends_on_ids_alone():
@@ -318,11 +389,18 @@ def test_a_sample_depends_on_ids_alone():
 
 
 FILES = ("model.safetensors", "graph.safetensors")
+
+
+def _base(settings, model, name, shapes):
+    settings["paper"]["base"] = name
+    model.update({f"base.{key}": np.ones(shape, np.float32) for key, shape in shapes.items()})
+
+
 LIES = {
     "vectors that are NaN": lambda s, m, g: g["vectors"].fill(np.nan),
     "too few vectors": lambda s, m, g: g.update(vectors=g["vectors"][1:].copy()),
     "no vectors": lambda s, m, g: g.pop("vectors"),
-    "an anchor of another shape": lambda s, m, g: g.update(anchor=np.zeros(3)),
+    "an anchor of another shape": lambda s, m, g: g.update(anchor=np.zeros(2)),
     "matrices that are not square": lambda s, m, g: [
         m.update({k: m[k][:, :2].copy()}) for k in ("W0", "W1", "W2")
     ],
@@ -334,6 +412,15 @@ LIES = {
     "an unknown base": lambda s, m, g: s["paper"].update(base="bert"),
     "an impossible band": lambda s, m, g: s["paper"]["watch"].update(band=[3.0, 4.0]),
     "a base with NaN": lambda s, m, g: m.update({"base.in": np.full((2, 2), np.nan, np.float32)}),
+    "an AUC above one": lambda s, m, g: g.update(anchor=np.array([1.0, 1.5, 0.0])),
+    "tensors of no base": lambda s, m, g: m.update({"base.in": np.ones((2, DIM), np.float32)}),
+    "a base without tensors": lambda s, m, g: s["paper"].update(base="gcn"),
+    "a base too tall": lambda s, m, g: _base(s, m, "gcn", {"in": (2, DIM), "out": (5000, DIM)}),
+    "a base too narrow": lambda s, m, g: _base(s, m, "gcn", {"in": (2, DIM), "out": (DIM, 1)}),
+    "a base without rows": lambda s, m, g: _base(s, m, "gcn", {"in": (0, DIM), "out": (DIM, DIM)}),
+    "a hashed base too wide": lambda s, m, g: _base(s, m, "hashed", {"W0": (8, DIM), "W1": (8, 5000)}),
+    "a network of junk": lambda s, m, g: _base(s, m, "gin", {"junk": (2, 2)}),
+    "endless epochs": lambda s, m, g: s["paper"]["recipe"].update(epochs=10**9),
     "an unknown tensor": lambda s, m, g: m.update(more=np.zeros(1)),
 }
 
@@ -354,12 +441,13 @@ def test_a_folder_that_lies_with_right_checksums_is_refused(tmp_path, lie):
 def test_settings_survive_a_folder(tmp_path):
     watch = Watch(band=(0.2, 5.0), restart="warn", tolerance=0.2, every=3, sample=50)
     live = begun("spectral", OPTIONS["ours"], watch)
-    base = Base("gcn", live.model.paper.base.recipe, {"in": np.eye(3, dtype=np.float32)})
+    eye = np.eye(DIM, dtype=np.float32)
+    base = Base("gcn", live.model.paper.base.recipe, {"in": eye[:2], "out": eye})
     live.state.model = dataclasses.replace(live.model, paper=dataclasses.replace(live.model.paper, base=base))
     live.save(tmp_path / "x")
     paper = dygcn.load(tmp_path / "x").model.paper
     assert (paper.options, paper.watch, paper.base.name) == (OPTIONS["ours"], watch, "gcn")
-    np.testing.assert_array_equal(paper.base.tensors["in"], np.eye(3))
+    np.testing.assert_array_equal(paper.base.tensors["in"], eye[:2])
 
 
 def test_string_ids_weights_direction_and_memory():

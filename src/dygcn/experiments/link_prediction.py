@@ -91,15 +91,15 @@ def judge_links(steps: Steps, seed: int = 0, **options: Any) -> dict[str, Any]:
         model, weights=starting_matrices(model.width, model.dim, model.orders, model.seed)
     )
     nodes = int(max(steps.src.max(), steps.dst.max())) + 1
-    frozen = _by_number(live, model, nodes)
+    frozen = _read(live, model, nodes)
     graph = Snapshots()
     known = steps.part(0, half)
     graph.apply(known.src, known.dst, known.op)
     scores: dict[str, list[float]] = {"learned": [], "fixed": [], "stale": []}
     for step in range(half, steps.last):
         rows = {
-            "learned": _by_number(live, model, nodes),
-            "fixed": _by_number(live, plain, nodes),
+            "learned": _read(live, model, nodes),
+            "fixed": _read(live, plain, nodes),
             "stale": frozen,
         }
         coming = steps.part(step + 1, step + 1)
@@ -114,9 +114,19 @@ def judge_links(steps: Steps, seed: int = 0, **options: Any) -> dict[str, Any]:
     }
 
 
-def _by_number(live: LiveEmbedding, model: Model, nodes: int) -> Float32:
-    out = np.zeros((nodes, model.dim), np.float32)
-    state = live.state
-    there = state.graph.nodes()
-    out[live.ids()] = read_vectors(model, state.rule, state.graph, there)
+def by_number(ids: Int64, vectors: Float32, nodes: int) -> Float32:
+    """Return a table with a row for every node number; zero for nodes without a vector.
+
+    Examples
+    --------
+    >>> by_number(np.array([2, 0]), np.array([[5.0], [7.0]], np.float32), 3).ravel().tolist()
+    [7.0, 0.0, 5.0]
+    """
+    out = np.zeros((nodes, vectors.shape[1]), np.float32)
+    out[ids] = vectors
     return out
+
+
+def _read(live: LiveEmbedding, model: Model, nodes: int) -> Float32:
+    state = live.state
+    return by_number(live.ids(), read_vectors(model, state.rule, state.graph, state.graph.nodes()), nodes)

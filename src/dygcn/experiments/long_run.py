@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dygcn.experiments.paper_rules import Series, Trained, empty_model, rolled
 from dygcn.models import Base
 from dygcn.training.bases import exact_tables
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from dygcn.experiments.paper_rules import Frames
     from dygcn.live import LiveEmbedding
     from dygcn.models import Model
-    from dygcn.records import Float32
     from dygcn.training import RollingRecipe
 
 
@@ -40,7 +37,8 @@ def kept(trained: Trained, first: int, steps: range, fresh: bool) -> Series:
     """Judge the base of step `first` at every later step (*do nothing*), or a fresh one (*recompute*)."""
     series, frames = Series(), trained.frames
     for step in steps:
-        series.judge(trained.by_number(step if fresh else first), frames.edges[step + 1], step, trained.seed)
+        base = step if fresh else first
+        series.judge(trained.ids[base].values, trained.tables[base], frames, step, trained.seed)
     return series
 
 
@@ -50,15 +48,9 @@ def exact_run(exact: LiveEmbedding, steps: Steps, frames: Frames, tested: range,
     for step in range(frames.fitted + 1, tested.stop):
         exact.update(steps.part(step, step).table())
         if step in tested:
-            series.judge(_by_number(exact, frames.nodes), frames.edges[step + 1], step, seed)
+            ids = exact.ids()
+            series.judge(ids, exact.vectors(ids), frames, step, seed)
     return series
-
-
-def _by_number(live: LiveEmbedding, nodes: int) -> Float32:
-    out = np.zeros((nodes, live.model.dim), np.float32)
-    ids = live.ids()
-    out[ids] = live.vectors(ids)
-    return out
 
 
 def long_run(trained: Trained, models: Mapping[str, Model], length: int = 30) -> dict[str, Series]:
@@ -68,7 +60,7 @@ def long_run(trained: Trained, models: Mapping[str, Model], length: int = 30) ->
     ----------
     length
         Steps on its own output; the last one is judged by the last graph. Where the second half is shorter,
-        the run is.
+        the run is. The first of the steps leads to the last graph that was fitted on.
     """
     first, tested = stretch(trained.frames, length)
     return {

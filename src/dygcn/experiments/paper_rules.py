@@ -16,6 +16,7 @@ import numpy as np
 
 from dygcn.evaluation import Snapshots, auc, f1_at_median, link_scores
 from dygcn.events import read_events
+from dygcn.experiments.link_prediction import by_number
 from dygcn.live.choices import Choices
 from dygcn.live.fitting_paper import new_model
 from dygcn.models import Paper, State, norms
@@ -71,14 +72,17 @@ class Series:
     seconds: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)  # rows of vectors computed
     length: list[float] = field(default_factory=list)  # mean length of the vectors
+    zero: list[float] = field(default_factory=list)  # share of the vectors that are zero
 
-    def judge(self, vectors: Float32, edges: Int64, step: int, seed: int) -> None:
-        """Note how well vectors by node number tell edges from strangers."""
-        scores = link_scores(vectors, edges, np.random.default_rng([seed, step]))
+    def judge(self, ids: Int64, vectors: Float32, frames: Frames, step: int, seed: int) -> None:
+        """Note how well the vectors of a step tell the edges of the next one from strangers."""
+        table = by_number(ids, vectors, frames.nodes)
+        scores = link_scores(table, frames.edges[step + 1], np.random.default_rng([seed, step]))
         self.auc.append(auc(*scores))
         self.f1.append(f1_at_median(*scores))
         lengths = norms(vectors)
-        self.length.append(float(lengths[lengths > 0].mean()) if (lengths > 0).any() else 0.0)
+        self.length.append(float(lengths.mean()))
+        self.zero.append(float((lengths == 0).mean()))
 
     def means(self) -> dict[str, float]:
         """Return the mean of each measure; of the seconds the median."""
@@ -100,13 +104,7 @@ class Trained:
     ids: list[IdColumn]
     tables: list[Float32]
     seconds: list[float]  # that each base took
-    base: Base
-
-    def by_number(self, step: int) -> Float32:
-        """Return a base as a table by node number."""
-        out = np.zeros((self.frames.nodes, self.tables[step].shape[1]), np.float32)
-        out[self.ids[step].values] = self.tables[step]
-        return out
+    base: Base  # of the last step that is fitted on
 
 
 def empty_model(frames: Frames, rule: str, recipe: RollingRecipe, seed: int) -> Model:
@@ -120,17 +118,18 @@ def train_bases(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify
     model = empty_model(frames, "rolling", recipe, seed)
     ids, snapshots, tables, seconds = [], [], [], []
     last: Base | None = None
+    bases = []
     for step, (graph, snapshot, _) in enumerate(play(model, frames.batches, recipe.base.aggregation)):
         begun = time.perf_counter()
         last = fit_base("gcn", [snapshot], DIM, recipe.base, seed, last)
+        bases.append(last)
         tables.append(base_vectors(last, snapshot))
         seconds.append(time.perf_counter() - begun)
         ids.append(graph.ids.names(snapshot.nodes))
         snapshots.append(snapshot)
         if notify is not None:
             notify(step + 1, len(frames.batches), "training bases")
-    assert last is not None
-    return Trained(frames, recipe, seed, ids, keep_last(snapshots, tables), seconds, last)
+    return Trained(frames, recipe, seed, ids, keep_last(snapshots, tables), seconds, bases[frames.fitted])
 
 
 def fit_rule(rule: str, trained: Trained, recipe: RollingRecipe, notify: Notify | None = None) -> Model:
@@ -147,13 +146,11 @@ def fit_rule(rule: str, trained: Trained, recipe: RollingRecipe, notify: Notify 
     )
 
 
-def vectors_by_number(state: State, nodes: int) -> Float32:
-    """Return the vectors that a rolled state has, by node number."""
+def ids_and_vectors(state: State) -> tuple[Int64, Float32]:
+    """Return what a rolled state holds."""
     assert isinstance(state.rule, RollingRule)
-    out = np.zeros((nodes, state.model.dim), np.float32)
     here = state.graph.nodes()
-    out[state.graph.ids.names(here).values] = state.rule.vectors(here)
-    return out
+    return state.graph.ids.names(here).values, state.rule.vectors(here)
 
 
 def one_step(model: Model, trained: Trained) -> Series:
@@ -166,7 +163,7 @@ def one_step(model: Model, trained: Trained) -> Series:
         moved = state.apply(frames.batches[step]).moved
         series.seconds.append(time.perf_counter() - begun)
         series.rows.append(moved.rows)
-        series.judge(vectors_by_number(state, frames.nodes), frames.edges[step + 1], step, trained.seed)
+        series.judge(*ids_and_vectors(state), frames, step, trained.seed)
     return series
 
 
@@ -175,7 +172,7 @@ def retrained(trained: Trained) -> Series:
     frames, series = trained.frames, Series()
     recipe = trained.recipe.base
     for step in frames.tested:
-        series.judge(trained.by_number(step), frames.edges[step + 1], step, trained.seed)
+        series.judge(trained.ids[step].values, trained.tables[step], frames, step, trained.seed)
         series.seconds.append(trained.seconds[step])
         series.rows.append((recipe.warm or recipe.epochs) * len(trained.tables[step]))
     return series
@@ -190,7 +187,7 @@ def rolled(model: Model, trained: Trained, first: int, steps: Sequence[int]) -> 
         begun = time.perf_counter()
         series.rows.append(state.apply(frames.batches[step]).moved.rows)
         series.seconds.append(time.perf_counter() - begun)
-        series.judge(vectors_by_number(state, frames.nodes), frames.edges[step + 1], step, trained.seed)
+        series.judge(*ids_and_vectors(state), frames, step, trained.seed)
     return series
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dygcn.errors import EventError, FeatureError, OptionError, UnknownNode
+from dygcn.errors import DriftWarning, DygcnError, EventError, FeatureError, OptionError, UnknownNode
 from dygcn.events import id_column, python_ids, read_events, removes_then_adds
 from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
@@ -85,9 +86,22 @@ class LiveEmbedding:
         batch = removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
         self._settle_latest()
         outcome = self._state.apply(batch, now)
-        if self.model.paper is not None and wants_restart(self._state, self._version + 1):
-            outcome = dataclasses.replace(outcome, moved=self._fresh_base(None).moved)
-        return self._changed(outcome)
+        change = self._changed(outcome)
+        # What follows may warn, and a warning may be an error: the update is whole before it.
+        if self.model.paper is not None and wants_restart(self._state, self._version):
+            return self._restarted(outcome, change)
+        return change
+
+    def _restarted(self, outcome: Outcome, change: Change) -> Change:
+        """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
+        try:
+            fresh = self._fresh_base(None)
+        except DygcnError as error:
+            warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
+            return change
+        moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
+        self._version -= 1
+        return self._changed(dataclasses.replace(outcome, moved=moved))
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
@@ -111,9 +125,10 @@ class LiveEmbedding:
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        paper = self.model.paper
-        if paper is None:
+        if self.model.paper is None:
             raise OptionError("the exact rule never drifts, so it has nothing to restart")
+        if base is not None and not isinstance(base, Embedding):
+            raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
         if base is not None and (base.ids.kind != self.model.kind or base.vectors.shape[1] != self.model.dim):
             raise FeatureError(
                 f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
@@ -123,11 +138,16 @@ class LiveEmbedding:
         return self._changed(self._fresh_base(base))
 
     def _fresh_base(self, base: Embedding | None) -> Outcome:
+        state = self._state
         if base is not None:
-            outcome = self._state.adopt(base.ids, base.vectors)
+            outcome = state.adopt(base.ids, base.vectors)
         else:
-            outcome = self._state.adopt(*fresh_vectors(self._state), keep=False)
-        take_anchor(self._state)
+            computed, ids, vectors = fresh_vectors(state)
+            outcome = state.adopt(ids, vectors, keep=False)
+            assert state.model.paper is not None
+            paper = dataclasses.replace(state.model.paper, base=computed)
+            state.model = dataclasses.replace(state.model, paper=paper)
+        take_anchor(state)
         return outcome
 
     def remove_nodes(self, ids: object) -> Change:

@@ -27,6 +27,7 @@ from dygcn.models import (
     write_folder,
 )
 from dygcn.models.model import FEATURES, RULES, weight_names
+from dygcn.models.paper import check_shapes
 from dygcn.propagation import RuleOptions
 from dygcn.records import IdColumn
 
@@ -207,7 +208,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         raise ValueError("scales that are not powers of two, one for each column")
     if settings.features in ("hashed", "none") and not (scales == 1).all():
         raise ValueError(f"{settings.features} features with a scale other than 1")
-    paper = None if settings.paper is None else _read_paper(settings.paper, tensors)
+    paper = None if settings.paper is None else _read_paper(settings.paper, tensors, dim)
     if paper is not None and (width != dim or (settings.rule == "spectral" and settings.orders != 1)):
         raise ValueError("matrices that do not fit the rule")
     baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
@@ -228,13 +229,15 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     )
 
 
-def _read_paper(settings: PaperSettings, tensors: Tensors) -> Paper:
+def _read_paper(settings: PaperSettings, tensors: Tensors, dim: int) -> Paper:
     names = [name for name in tensors if name.startswith(_BASE)]
-    found = {name.removeprefix(_BASE): tensors.pop(name) for name in names}
+    found = {name.removeprefix(_BASE): np.ascontiguousarray(tensors.pop(name)) for name in names}
     for name, tensor in found.items():
         if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
             raise ValueError(f"tensor {_BASE + name!r} of another type, or with NaN or infinite values")
-    return Paper(settings.options, Base(settings.base, settings.recipe, found), settings.watch)
+    base = Base(settings.base, settings.recipe, found)
+    check_shapes(base, dim)
+    return Paper(settings.options, base, settings.watch)
 
 
 def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -> Baseline:
@@ -286,6 +289,6 @@ def _read_vectors(tensors: Tensors, nodes: int, model: Model) -> Tensors:
     vectors, anchor = _take(tensors, "vectors", np.float32, 2), _take(tensors, "anchor", np.float64)
     if vectors.shape != (nodes, model.dim) or not np.isfinite(vectors).all():
         raise ValueError("vectors that do not fit the nodes, or hold NaN or infinite values")
-    if anchor.shape != (2,) or not (np.isfinite(anchor).all() and (anchor >= 0).all()):
-        raise ValueError("an anchor that is not a length and an AUC")
+    if anchor.shape != (3,) or not (np.isfinite(anchor).all() and anchor[0] >= 0 and -1 <= anchor[1] <= 1):
+        raise ValueError("an anchor that is not a length, an AUC and a count")
     return {"vectors": vectors, "anchor": anchor}

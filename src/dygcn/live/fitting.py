@@ -90,11 +90,12 @@ def fit(
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     parts = cut_steps(batch, steps)
-    if isinstance(recipe, RollingRecipe) or rule != "exact":
+    if rule != "exact":
         rolling = recipe if isinstance(recipe, RollingRecipe) else RollingRecipe()
         base = "gcn" if base is None else base
         return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
-    return LiveEmbedding(fit_exact(batch, parts, choices, features, recipe or Recipe(), progress))
+    numpy_recipe = recipe if isinstance(recipe, Recipe) else Recipe()
+    return LiveEmbedding(fit_exact(batch, parts, choices, features, numpy_recipe, progress))
 
 
 def _check_fit(rule: str, features: object, base: object, labels: object, recipe: object) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.events import id_column, rows_of
 from dygcn.features import Embedding, Hashed
 from dygcn.graph.ids import IdMap
@@ -17,7 +18,7 @@ from dygcn.live.choices import Choices, weight_grid
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.health import take_anchor
 from dygcn.models import Base, Model, Paper, State
-from dygcn.models.paper import BASES
+from dygcn.models.paper import BASES, NETWORKS
 from dygcn.propagation.rows import Rows
 from dygcn.training import Recipe
 from dygcn.training.bases import base_vectors, exact_tables, fit_base, keep_last
@@ -46,7 +47,8 @@ def fit_paper(
     rolled = importlib.import_module("dygcn.training.rolled")  # torch, or the line that installs it
     model = new_model(batch, choices, base, recipe)
     parts = _recent(batch, parts, model.dim)
-    history = play_history(model, parts, recipe.base.aggregation, _read_labels(labels, batch), progress)
+    layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"
+    history = play_history(model, parts, layers, _read_labels(labels, batch), progress)
     fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
     spectral = choices.rule == "spectral"
     start = rolled.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
@@ -67,12 +69,16 @@ def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequenc
     ids = IdMap(batch.src.kind)
     for column in (batch.src, batch.dst):
         ids.intern(column)
-    bytes_a_step = 4 * dim * ids.high + 96 * len(
-        batch
-    )  # a table of vectors; sums, and torch's copies of them
+    bytes_a_step = 8 * dim * ids.high + 96 * len(batch)  # vectors, twice; sums, and torch's
     kept = max(LARGEST_HISTORY // bytes_a_step, 2)
     if len(parts) <= kept:
         return parts
+    warnings.warn(
+        f"the first {len(parts) - kept} of {len(parts)} steps are joined into one: training keeps vectors "
+        f"and sums of every step, {bytes_a_step >> 20} MB each; pass fewer steps=, or a smaller dim=",
+        TrainingWarning,
+        stacklevel=4,
+    )
     early = len(batch) - sum(len(part) for part in parts[-kept:])
     return [rows_of(batch, np.arange(early)), *parts[-kept:]]
 
@@ -84,9 +90,10 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         if base.ids.kind != batch.src.kind:
             raise FeatureError(f"the embedding has {base.ids.kind} ids, the events {batch.src.kind} ones")
         dim = base.vectors.shape[1]
-    elif base not in BASES or base == "embedding":
+    elif not isinstance(base, str) or base not in BASES or base == "embedding":
         known = ", ".join(repr(name) for name in BASES if name != "embedding")
         raise OptionError(f"base is {base!r}; known: {known}, or a dygcn.Embedding")
+    name = base if isinstance(base, str) else "embedding"
     count = 3 if choices.rule == "spectral" else choices.orders + 1
     return Model(
         (np.eye(dim, dtype=np.float32),) * count,
@@ -98,7 +105,7 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         weight_grid(batch, Hashed.message_bits),
         choices.half_life,
         choices.rule,
-        paper=Paper(recipe.options),
+        paper=Paper(recipe.options, Base(name, recipe.base), recipe.watch),
     )
 
 
@@ -110,8 +117,12 @@ def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
     ids = id_column(list(labels))
     if ids.kind != batch.src.kind:
         raise OptionError(f"labels have {ids.kind} ids, the events {batch.src.kind} ones")
-    classes = np.unique(np.array(list(labels.values())), return_inverse=True)[1].astype(np.int64)
-    return Labels(ids, classes)
+    numbers: dict[object, int] = {}
+    try:
+        classes = [numbers.setdefault(label, len(numbers)) for label in labels.values()]
+    except TypeError:
+        raise OptionError("a class in labels is a number or a string") from None
+    return Labels(ids, np.array(classes, np.int64))
 
 
 def _fit_base(
@@ -126,7 +137,7 @@ def _fit_base(
 ) -> tuple[Base, list[Float32]]:
     """Return the base, and its vectors of every snapshot's nodes."""
     if isinstance(base, Embedding):
-        return Base("embedding", recipe.base), _given_tables(base, history)
+        return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
     if base == "hashed":
         return _hashed_base(batch, parts, choices, recipe, history, progress)
     name, seed = str(base), choices.seed
@@ -159,15 +170,17 @@ def _hashed_base(
     return base, exact_tables(model, parts, history)
 
 
-def _given_tables(base: Embedding, history: History) -> list[Float32]:
-    """Take the user's vectors for every snapshot; who has none stands where its neighbours do."""
-    known = history.graph.find(base.ids)
+def _given_tables(base: Embedding, history: History, aggregation: str) -> list[Float32]:
+    """Take the user's vectors for every snapshot; who has none starts as a newcomer does."""
+    nodes = history.graph.find(base.ids)
     by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
     has = np.zeros(history.high, np.bool_)
-    by_node[known[known >= 0]], has[known[known >= 0]] = base.vectors[known >= 0], True
+    by_node[nodes[nodes >= 0]], has[nodes[nodes >= 0]] = base.vectors[nodes >= 0], True
     tables = []
     for snapshot in history.snapshots:
-        table = by_node[snapshot.nodes]
-        around = Rows().combine(snapshot.mix, table).astype(np.float32)
-        tables.append(np.where(has[snapshot.nodes][:, None], table, around))
+        table, known = by_node[snapshot.nodes], has[snapshot.nodes]
+        around = Rows().combine(snapshot.mix, table)
+        if aggregation == "mean":
+            around /= np.maximum(Rows().combine(snapshot.mix, known[:, None].astype(np.float64)), 1e-300)
+        tables.append(np.where(known[:, None], table, around).astype(np.float32))
     return tables

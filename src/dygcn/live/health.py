@@ -23,36 +23,54 @@ if TYPE_CHECKING:
     from dygcn.records import Float64, Nodes
 
 _AT_LEAST = 30  # links; an AUC of fewer says nothing
+_STRANGERS = 5  # for each link
 
 
 def take_anchor(state: State) -> None:
     """Remember what vectors look like straight after a base: later checks compare with it."""
-    assert state.model.paper is not None
-    assert isinstance(state.rule, RollingRule)
-    state.rule.anchor = _measure(state, state.model.paper.watch, 0)
+    rule, watch = _rolled(state)
+    score, _ = _score(state, rule, watch, 0)
+    rule.anchor = np.array([_length(state, rule, watch, 0), score, 0.0])
 
 
 def wants_restart(state: State, version: int) -> bool:
-    """Check a sample, warn if it is out of bounds, and say whether a fresh base is due."""
+    """Count an update; if it is time, check a sample, warn, and say whether a fresh base is due."""
+    rule, watch = _rolled(state)
+    rule.anchor[2] += 1
+    if rule.anchor[2] % watch.every:
+        return False
+    due = watch.restart != "never" and _drifted(state, rule, watch, version)
+    if watch.band is not None and rule.anchor[0] > 0:
+        _check_band(_length(state, rule, watch, version) / rule.anchor[0], watch.band, version)
+    return due and watch.restart == "auto"
+
+
+def _rolled(state: State) -> tuple[RollingRule, Watch]:
     assert state.model.paper is not None
     assert isinstance(state.rule, RollingRule)
-    watch = state.model.paper.watch
-    if (watch.band is None and watch.restart == "never") or version % watch.every:
+    return state.rule, state.model.paper.watch
+
+
+def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> bool:
+    """Say whether links score worse than at the last base, by more than tolerance and chance explain."""
+    score, links = _score(state, rule, watch, version)
+    then = rule.anchor[1]
+    if score < 0:
         return False
-    length, score = _measure(state, watch, version)
-    length_then, score_then = state.rule.anchor
-    if watch.band is not None and length_then > 0:
-        _check_band(length / length_then, watch.band, version)
-    if watch.restart == "never" or score >= score_then - watch.tolerance:
+    if then < 0:  # the base had too few links to say: compare with now
+        rule.anchor[1] = score
+        return False
+    chance = 2 * np.sqrt((score * (1 - score) + then * (1 - then)) / links)
+    if score >= then - watch.tolerance - chance:
         return False
     if watch.restart == "warn":
         warnings.warn(
-            f"at version {version} sampled links have AUC {score:.3f}, at the last base {score_then:.3f}; "
+            f"at version {version} sampled links have AUC {score:.3f}, at the last base {then:.3f}; "
             "restart() takes a fresh base",
             DriftWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return watch.restart == "auto"
+    return True
 
 
 def _check_band(ratio: float, band: tuple[float, float], version: int) -> None:
@@ -68,22 +86,25 @@ def _check_band(ratio: float, band: tuple[float, float], version: int) -> None:
     )
 
 
-def _measure(state: State, watch: Watch, version: int) -> Float64:
-    """Return the mean length of sampled vectors, and the AUC of sampled links (1 if there are too few)."""
-    assert isinstance(state.rule, RollingRule)
-    nodes = state.graph.some_nodes(version, watch.sample)
-    if len(nodes) == 0:
-        return np.array([0.0, 1.0])
-    length = float(norms(state.rule.vectors(nodes)).mean())
-    left, right, strangers = _links(state, nodes, version)
+def _length(state: State, rule: RollingRule, watch: Watch, salt: int) -> float:
+    """Return the mean length of sampled vectors."""
+    nodes = state.graph.some_nodes(salt, watch.sample)
+    return float(norms(rule.vectors(nodes)).mean()) if len(nodes) else 0.0
+
+
+def _score(state: State, rule: RollingRule, watch: Watch, salt: int) -> tuple[float, int]:
+    """Return the AUC of sampled links against strangers (-1 if there are too few), and how many links."""
+    nodes = state.graph.some_nodes(salt, watch.sample)
+    left, right, strangers = _links(state, nodes, salt)
     if len(left) < _AT_LEAST:
-        return np.array([length, 1.0])
-    linked, others = _cosine(state.rule, left, right), _cosine(state.rule, left, strangers)
-    return np.array([length, auc(linked, others)])
+        return -1.0, len(left)
+    linked = _cosine(rule, left, right)
+    others = np.concatenate([_cosine(rule, left, column) for column in strangers])
+    return auc(linked, others), len(left)
 
 
-def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, Nodes]:
-    """Return nodes, a neighbour of each, and another node that is none; ids and salt decide which."""
+def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, list[Nodes]]:
+    """Return nodes, a neighbour of each, and other nodes that are none; ids and salt decide which."""
     graph = state.graph
     place = np.empty(graph.ids.high, np.int64)
     place[nodes] = np.arange(len(nodes))
@@ -92,9 +113,12 @@ def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, Nodes]:
     order = np.lexsort((salted(graph.ids.keys[other], salt), place[owner]))
     owner, first = np.unique(place[owner[order]], return_index=True)
     left, right = nodes[owner], other[order][first]
-    strangers = np.roll(left, 1)
-    apart = (strangers != left) & (graph.pull.look_up(left, strangers) == 0)
-    return left[apart], right[apart], strangers[apart]
+    strangers = [np.roll(left, shift) for shift in range(1, _STRANGERS + 1)]
+    for column in strangers:  # one that is no stranger is replaced by the first that is
+        near = (column == left) | (graph.pull.look_up(left, column) != 0)
+        column[near] = strangers[0][near]
+    apart = (strangers[0] != left) & (graph.pull.look_up(left, strangers[0]) == 0)
+    return left[apart], right[apart], [column[apart] for column in strangers]
 
 
 def _cosine(rule: RollingRule, a: Nodes, b: Nodes) -> Float64:

@@ -17,7 +17,8 @@ from dygcn.propagation.plans import AGGREGATIONS, ISOLATED
 if TYPE_CHECKING:
     from dygcn.records import Float32
 
-BASES = ("gcn", "hashed", "embedding", "graphsage", "gin")
+NETWORKS = ("gcn", "graphsage", "gin")
+BASES = (*NETWORKS, "hashed", "embedding")
 LOSSES = ("dot", "cosine")
 RESTARTS = ("never", "warn", "auto")
 
@@ -112,11 +113,19 @@ class Watch:
 
     def __post_init__(self) -> None:
         one_of("restart", self.restart, RESTARTS)
-        if self.band is not None and not 0 <= self.band[0] < 1 < self.band[1]:
-            raise OptionError(f"band is {self.band!r}; allowed is (low, high) with 0 <= low < 1 < high")
+        if self.band is not None:
+            _check_band(self.band)
         whole("every", self.every, 1)
         whole("sample", self.sample, 1)
-        number("tolerance", self.tolerance, 0, 1)
+        if self.tolerance != 0:
+            number("tolerance", self.tolerance, 0, 1)
+
+
+def _check_band(band: object) -> None:
+    pair = band if isinstance(band, tuple | list) else ()
+    numbers = len(pair) == 2 and all(isinstance(edge, int | float | np.number) for edge in pair)
+    if not numbers or not 0 <= pair[0] < 1 < pair[1]:
+        raise OptionError(f"band is {band!r}; allowed is (low, high) with 0 <= low < 1 < high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +135,43 @@ class Base:
     name: str = "embedding"  # one of BASES
     recipe: BaseRecipe = field(default_factory=BaseRecipe)
     tensors: Mapping[str, Float32] = field(default_factory=dict, repr=False)
+
+
+def check_shapes(base: Base, dim: int) -> None:
+    """Raise a ValueError unless a base has the tensors of its kind, in shapes that fit each other.
+
+    The loops that use them do not look.
+    """
+    shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
+    square, line = (dim, dim), (dim,)
+    expected: dict[str, tuple[int, ...]] = {}
+    if base.name == "gcn":
+        expected = {"in": (*shapes.get("in", ())[:1], dim), "out": square}
+    elif base.name == "hashed":
+        width = shapes.get("W0", ())[:1]
+        expected = {f"W{k}": (*width, dim) for k in range(len(shapes))}
+    elif base.name in NETWORKS:
+        expected = {"table.weight": (*shapes.get("table.weight", ())[:1], dim)}
+        for layer in ("first", "second"):
+            expected |= _layer_shapes(base.name, layer, square, line)
+    if (
+        shapes != expected
+        or any(0 in shape for shape in shapes.values())
+        or (base.name != "embedding") > len(shapes)
+    ):
+        raise ValueError(f"a base {base.name!r} with tensors {shapes}, expected {expected}")
+
+
+def _layer_shapes(
+    name: str, layer: str, square: tuple[int, ...], line: tuple[int, ...]
+) -> dict[str, tuple[int, ...]]:
+    if name == "graphsage":
+        parts = {"lin_l.weight": square, "lin_l.bias": line, "lin_r.weight": square}
+    else:
+        parts = {
+            f"nn.{i}.{part}": shape for i in (0, 2) for part, shape in (("weight", square), ("bias", line))
+        }
+    return {f"{layer}.{part}": shape for part, shape in parts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +184,13 @@ class Paper:
 
     def __post_init__(self) -> None:
         one_of("base", self.base.name, BASES)
-        one_of("aggregation", self.options.aggregation, AGGREGATIONS)
-        one_of("isolated", self.options.isolated, ISOLATED)
-        one_of("activation", self.options.activation, ACTIVATIONS)
+        check_options(self.options)
+        if self.watch.restart == "auto" and self.base.name == "embedding":
+            raise OptionError("restart='auto' needs a base that can be computed again; yours is an Embedding")
+
+
+def check_options(options: RuleOptions) -> None:
+    """Raise an OptionError unless every option is a known one."""
+    one_of("aggregation", options.aggregation, AGGREGATIONS)
+    one_of("isolated", options.isolated, ISOLATED)
+    one_of("activation", options.activation, ACTIVATIONS)

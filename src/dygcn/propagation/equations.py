@@ -40,6 +40,9 @@ class Arrays(Protocol[T]):
     def activate(self, rows: T, activation: str) -> T:
         """Return sigma of every number; one of `ACTIVATIONS`."""
 
+    def bounded(self, rows: T) -> T:
+        """Keep numbers from overflowing, where vectors are stored."""
+
 
 def convolve(arrays: Arrays[T], mix: Mix, table: T, matrix: T, activation: str) -> T:
     """One layer of the static GCN: ``sigma(A^ Z W)``, eqs. gconv, aggr and update."""
@@ -71,7 +74,8 @@ def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activati
     source = table  # order 1 aggregates z^t itself over the changed arcs: eq. change_aggr1
     for nodes, mix, matrix in zip(plan.influence.orders, plan.changes, weights[1:], strict=True):
         own = arrays.take(table, nodes)
-        moved.append(update_rows(arrays, own, arrays.combine(mix, source), weights[0], matrix, activation))
+        change = arrays.combine(mix, source)
+        moved.append(arrays.bounded(update_rows(arrays, own, change, weights[0], matrix, activation)))
         source = arrays.add(moved[-1], own, -1)  # z^(t+1) - z^t of this ring, for eq. change_aggr2
     return moved
 
@@ -84,8 +88,7 @@ def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
 def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activation: str) -> T:
     """Return the whole of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
     table = welcome(arrays, plan, table)
-    first = weights if plan.whole is None else weights[:-1]
-    moved = roll(arrays, plan, table, first, activation)
+    moved = roll(arrays, plan, table, weights[: len(plan.changes) + 1], activation)
     for nodes, rows in zip(plan.influence.orders, moved, strict=True):
         table = arrays.put(table, nodes, rows)
     if plan.whole is not None:

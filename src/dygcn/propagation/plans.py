@@ -70,7 +70,7 @@ def make_plan(
     changes = [_first_change(graph, delta, rings.orders[0], aggregation)]
     changes += [_later_change(graph, rings, k, aggregation) for k in range(1, orders)]
     whole = None
-    if spectral:
+    if spectral and len(delta.receiver) + len(delta.arrived) + len(delta.left):  # else nothing happened
         nodes = graph.nodes()
         whole = nodes, spectral_mix(graph, nodes, options.isolated)
     arrived = np.sort(delta.arrived)
@@ -101,12 +101,16 @@ def layer_mix(graph: Graph, nodes: Nodes, aggregation: str) -> Mix:
 
 
 def spectral_mix(graph: Graph, nodes: Nodes, isolated: str) -> Mix:
-    """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is I alone, or I + I."""
+    """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is I alone, or I + I.
+
+    In a directed graph the D on the left counts what a node aggregates, that on the right who aggregates it.
+    """
     receiver, sender, weight = graph.pull.arcs(nodes)
-    degree = graph.strength * graph.grid
-    with np.errstate(divide="ignore"):
-        root = np.where(degree > 0, degree, np.inf) ** -0.5
-    factor = np.abs(weight) * graph.grid * root[receiver] * root[sender]
+    degree: Float = graph.strength * graph.grid
+    pushed = degree
+    if graph.directed:
+        pushed = np.bincount(sender, np.abs(weight) * graph.grid, len(degree)).astype(np.float64)
+    factor = np.abs(weight) * graph.grid / np.sqrt(degree[receiver] * pushed[sender])
     receivers, senders = np.concatenate((nodes, receiver)), np.concatenate((nodes, sender))
     own = np.where((isolated == "rest") & (degree[nodes] == 0), 2.0, 1.0)
     factor = np.concatenate((own, factor))

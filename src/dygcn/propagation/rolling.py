@@ -50,7 +50,8 @@ class RollingRule:
     def __init__(self, weights: Sequence[Float32], options: RuleOptions | None = None) -> None:
         self.weights = tuple(weights)
         self.options = options or RuleOptions()
-        self.anchor = np.zeros(2)  # mean length of the vectors and AUC of their links, at the last base
+        # At the last base: mean length of the vectors, AUC of their links (-1: not known); updates since.
+        self.anchor = np.array([0.0, -1.0, 0.0])
         self._table = np.zeros((0, weights[0].shape[0]), np.float32)
 
     @property
@@ -80,15 +81,22 @@ class RollingRule:
 
     def replace(self, nodes: Nodes, vectors: Float32) -> None:
         """Put vectors in place of those of nodes."""
-        self._table[nodes] = vectors
+        Rows().put(self._table, nodes, vectors)
 
     def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
-        """Put vectors in place of those of nodes; others start as newcomers do, or keep theirs if alone."""
+        """Put vectors in place of those of nodes; others start as newcomers do, those next to them first.
+
+        Who is linked to nobody that has a vector keeps its own.
+        """
         self._make_room(graph)
         self.replace(nodes, vectors)
-        mix = first_look(graph, others, self.options.aggregation)
-        linked = np.diff(mix.first) > 0
-        self.replace(others[linked], Rows().combine(mix, self._table)[linked].astype(np.float32))
+        while len(others):
+            mix = first_look(graph, others, self.options.aggregation)
+            linked = np.diff(mix.first) > 0
+            if not linked.any():
+                break
+            self.replace(others[linked], Rows().combine(mix, self._table)[linked])
+            others = others[~linked]
 
     def removal(self, graph: Graph, owners: Nodes) -> None:
         """Nothing is kept beside the vectors."""
@@ -131,7 +139,8 @@ class SpectralRule(RollingRule):
 
     def _moved(self, plan: Plan) -> Moved:
         """Say that all moved: V_1 at order 1, everybody else, by the pass, at order 2."""
-        assert plan.whole is not None
+        if plan.whole is None:
+            return super()._moved(plan)
         (first,), everyone = plan.influence.orders, plan.whole[0]
         rest = np.setdiff1d(everyone, first)
         orders = np.repeat(np.array([1, 2], np.int8), [len(first), len(rest)])

@@ -56,8 +56,12 @@ class Rows:
 
     def put(self, table: Float, nodes: Nodes, rows: Float) -> Float:
         """Write rows into the table itself."""
-        table[nodes] = np.clip(rows, -LARGEST, LARGEST)
+        table[nodes] = self.bounded(rows)
         return table
+
+    def bounded(self, rows: Float) -> Float:
+        """Cut numbers off at `LARGEST`."""
+        return np.clip(np.nan_to_num(rows, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
 
     def combine(self, mix: Mix, table: Float) -> Float:
         """Return one weighted sum of rows for each entry of the mix."""
@@ -67,6 +71,8 @@ class Rows:
 
     def product(self, rows: Float, matrix: Float) -> Float:
         """Return rows times matrix."""
+        if rows.shape[1] != matrix.shape[0]:
+            raise ValueError(f"rows of width {rows.shape[1]} times a matrix of {matrix.shape[0]} rows")
         out = np.zeros((len(rows), matrix.shape[1]))
         _product(rows, matrix, out)
         return out

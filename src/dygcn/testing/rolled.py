@@ -98,13 +98,20 @@ def dense_spectral(
     weights: Sequence[Float64],
     options: RuleOptions | None = None,
 ) -> Float64:
-    """Return Z^(t+1) of Algorithm 2: the first order, then ``(I + D^-1/2 A D^-1/2) Z Ws``."""
+    """Return Z^(t+1) of Algorithm 2: the first order, then ``(I + D^-1/2 A D^-1/2) Z Ws``.
+
+    A graph that did not change leaves Z as it is.
+    """
     options = options or RuleOptions()
+    if (before == after).all() and (here == was_here).all():
+        return Z
     Z = dense_rolling(before, after, was_here, here, Z, weights[:2], options)
     degree = after.sum(axis=1)
-    root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+    left, right = (
+        np.divide(1.0, np.sqrt(d), out=np.zeros_like(d), where=d > 0) for d in (degree, after.sum(axis=0))
+    )
     own = np.diag(np.where((degree == 0) & (options.isolated == "rest"), 2.0, 1.0))
-    passed: Float64 = (own + root[:, None] * after * root[None, :]) @ Z @ weights[2]
+    passed: Float64 = (own + left[:, None] * after * right[None, :]) @ Z @ weights[2]
     return passed
 
 
@@ -142,16 +149,20 @@ class DenseTwin:
             self.Z[self._place[node]] = vector
             self.here[self._place[node]] = True
 
-    def move_to(self, edges: Mapping[tuple[Hashable, Hashable], float]) -> list[int]:
-        """Take the graph after a batch; return the sizes of V_1..V_K. Nodes that were there stay."""
+    def move_to(
+        self, edges: Mapping[tuple[Hashable, Hashable], float], gone: Sequence[Hashable] = ()
+    ) -> list[int]:
+        """Take the graph after a batch; return how many rows each order, and the pass, computes."""
         after, linked = self._matrix(edges)
         here = linked | self.here
+        here[[self._place[node] for node in gone]] = False
         rule = dense_spectral if self.spectral else dense_rolling
         orders = 1 if self.spectral else len(self.weights) - 1
         rings = dense_rings(self.A, after, here, here & ~self.here, orders, self.options.isolated)
         self.Z = rule(self.A, after, self.here, here, self.Z, self.weights, self.options)
+        passed = self.spectral and not ((after == self.A).all() and (self.here == here).all())
         self.A, self.here = after, here
-        return [int(ring.sum()) for ring in rings]
+        return [int(ring.sum()) for ring in rings] + [int(here.sum())] * passed
 
     def _matrix(self, edges: Mapping[tuple[Hashable, Hashable], float]) -> tuple[Float64, Bool]:
         A, here = np.zeros_like(self.A), np.zeros_like(self.here)

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.errors import OptionError
-from dygcn.models import Base, Model, State, read_vectors
-from dygcn.records import EventBatch
+from dygcn.graph.image import take_image
+from dygcn.models import Base, Model, State, StateImage, read_vectors
+from dygcn.propagation import equations
+from dygcn.propagation.rows import Rows
 from dygcn.training.history import snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dygcn.graph import Graph
     from dygcn.models import BaseRecipe
-    from dygcn.records import Float32, IdColumn
+    from dygcn.records import EventBatch, Float32, IdColumn, Nodes
     from dygcn.training.history import History, Snapshot
     from dygcn.training.samples import Progress
 
@@ -51,12 +53,25 @@ def base_vectors(base: Base, snapshot: Snapshot) -> Float32:
     """Return what a trained network says of a snapshot's nodes."""
     vectors: Float32
     if base.name == "gcn":
-        vectors = _room("gcn").gcn_vectors(base.tensors, base.recipe, snapshot)
+        vectors = gcn_vectors(base.tensors, base.recipe, snapshot)
     else:
         vectors = _room("geometric").geometric_vectors(base.name, base.tensors, base.recipe, snapshot)
     if base.recipe.unit:
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
     return vectors
+
+
+def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot) -> Float32:
+    """Return what the paper's GCN says of a snapshot's nodes. No torch: the same equation on numpy."""
+    weights = tensors["in"], tensors["out"]
+    degree = degree_features(snapshot, len(weights[0]))
+    z = equations.gcn(Rows(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
+    return Rows().bounded(z).astype(np.float32)
+
+
+def degree_features(snapshot: Snapshot, degrees: int) -> Nodes:
+    """Return which of the known degrees each node has; greater ones count as the greatest."""
+    return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
 
 
 def hashed_model(model: Model, base: Base) -> Model:
@@ -80,19 +95,18 @@ def exact_tables(model: Model, parts: Sequence[EventBatch], history: History) ->
     return keep_last(history.snapshots, tables)
 
 
-def keep_last(snapshots: Sequence[Snapshot], tables: Sequence[Float32]) -> list[Float32]:
+def keep_last(snapshots: Sequence[Snapshot], tables: list[Float32]) -> list[Float32]:
     """Let a node without an edge keep the vector that it last had with one: a base says nothing of it."""
     high = 1 + max((int(snapshot.nodes.max(initial=-1)) for snapshot in snapshots), default=0)
     by_node = np.zeros((high, tables[0].shape[1]), np.float32)
-    kept = []
-    for snapshot, table in zip(snapshots, tables, strict=True):
+    for i, snapshot in enumerate(snapshots):
         linked = snapshot.linked
-        by_node[snapshot.nodes[linked]] = table[linked]
-        kept.append(by_node[snapshot.nodes])
-    return kept
+        by_node[snapshot.nodes[linked]] = tables[i][linked]
+        tables[i] = by_node[snapshot.nodes]
+    return tables
 
 
-def fresh_vectors(state: State) -> tuple[IdColumn, Float32]:
+def fresh_vectors(state: State) -> tuple[Base, IdColumn, Float32]:
     """Return a fresh base of a graph as it is now: ids of the nodes that have an edge, and their vectors."""
     model, graph = state.model, state.graph
     assert model.paper is not None
@@ -100,23 +114,25 @@ def fresh_vectors(state: State) -> tuple[IdColumn, Float32]:
     if base.name == "embedding":
         raise OptionError("this model was given its vectors: bring fresh ones, restart(dygcn.Embedding(...))")
     if base.name == "hashed":
-        return _exact_vectors(hashed_model(model, base), graph)
+        return base, *_exact_vectors(hashed_model(model, base), graph)
     snapshot = snapshot_of(graph, base.recipe.aggregation)
     if not base.recipe.once:
         base = fit_base(base.name, [snapshot], model.dim, base.recipe, model.seed, base)
     linked = snapshot.linked
-    return graph.ids.names(snapshot.nodes[linked]), base_vectors(base, snapshot)[linked]
+    return base, graph.ids.names(snapshot.nodes[linked]), base_vectors(base, snapshot)[linked]
 
 
 def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
-    a, b, weight = graph.edges()
-    edge = weight > 0
-    weights = (weight[edge] * graph.grid).astype(np.float64)
-    src, dst = (graph.ids.names(end[edge]) for end in (a, b))
-    state = State(dataclasses.replace(model, half_life=None))
-    state.apply(EventBatch(src, dst, np.ones(int(edge.sum()), np.int8), weights))
-    nodes = state.graph.nodes()
-    return state.graph.ids.names(nodes), read_vectors(model, state.rule, state.graph, nodes)
+    """Build the exact rule's state over the same graph, ghosts and all, but without isolated nodes."""
+    image, nodes = take_image(graph)
+    linked = (graph.pull.count[nodes] + graph.push.count[nodes]) > 0
+    place = np.cumsum(linked, dtype=np.int32) - 1
+    ids = graph.ids.names(nodes[linked])
+    own = np.zeros(int(linked.sum()), np.bool_)
+    plain = dataclasses.replace(image, ids=ids, own=own, a=place[image.a], b=place[image.b])
+    state = State.from_image(model, StateImage(plain, {"features": np.zeros((0, model.width), np.int32)}))
+    nodes = state.graph.find(ids)
+    return ids, read_vectors(model, state.rule, state.graph, nodes)
 
 
 def _room(name: str) -> Any:

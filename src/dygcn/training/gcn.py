@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.propagation import equations
-from dygcn.propagation.rows import Rows
+from dygcn.training.bases import degree_features
 from dygcn.training.tensors import LinkLoss, Tensors, descend, draw, glorot
 
 with extra("torch"):
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dygcn.models import BaseRecipe
-    from dygcn.records import Float32, Nodes
+    from dygcn.records import Float32
     from dygcn.training.history import Snapshot
     from dygcn.training.samples import Progress
 
@@ -44,23 +44,15 @@ def fit_gcn(
     def loss_of(i: int) -> torch.Tensor:
         snapshot = snapshots[int(random.integers(len(snapshots)))]
         z = equations.gcn(
-            arrays, snapshot.mix, _features(snapshot, degrees), weights, recipe.activation, recipe.output
+            arrays,
+            snapshot.mix,
+            degree_features(snapshot, degrees),
+            weights,
+            recipe.activation,
+            recipe.output,
         )
         return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
 
     rounds = recipe.epochs if snapshots else 0
     descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
     return {name: w.detach().numpy() for name, w in zip(("in", "out"), weights, strict=True)}
-
-
-def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot) -> Float32:
-    """Return the vectors of a snapshot's nodes. No torch: the same equation on numpy."""
-    weights = tensors["in"], tensors["out"]
-    degree = _features(snapshot, len(weights[0]))
-    z = equations.gcn(Rows(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
-    return z.astype(np.float32)
-
-
-def _features(snapshot: Snapshot, degrees: int) -> Nodes:
-    """Return which of the known degrees each node has; greater ones count as the greatest."""
-    return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)

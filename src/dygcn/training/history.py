@@ -27,7 +27,7 @@ class Snapshot:
 
     nodes: Nodes  # (n,) internal ids, in the order of the user's ids
     mix: Mix  # (n) A^ = A + I, or its mean, as sums over positions
-    degree: Int64  # (n,) neighbours
+    degree: Int64  # (n,) neighbours, in either direction
     pairs: Int64  # (e, 2) positions of the ends of every edge
     classes: Int64 | None = None  # (n,) label of each node, -1 where it has none
 
@@ -65,7 +65,7 @@ def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) ->
     >>> graph = Graph("int64")
     >>> _ = graph.apply(read_events([(7, 5), (5, 6)]))
     >>> snapshot_of(graph, "sum").pairs.tolist()
-    [[2, 0], [0, 1]]
+    [[0, 1], [0, 2]]
     """
     nodes = graph.nodes()
     place = np.full(graph.ids.high, -1, np.int64)
@@ -73,7 +73,12 @@ def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) ->
     a, b, weight = graph.edges()
     real = weight > 0
     pairs = np.stack((place[a[real]], place[b[real]]), axis=1)
+    if not graph.directed:
+        pairs.sort(axis=1)
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]  # places of storage must not decide what is drawn
     degree = graph.pull.count[nodes].astype(np.int64)
+    if graph.directed:
+        degree += graph.push.count[nodes]
     classes = None
     if labels is not None:
         classes = np.full(len(nodes), -1, np.int64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dygcn.models.paper import LOSSES, BaseRecipe, Watch, number, one_of, whole
+from dygcn.errors import OptionError
+from dygcn.models.paper import LOSSES, BaseRecipe, Watch, check_options, number, one_of, whole
 from dygcn.propagation import RuleOptions
 
 STARTS = ("glorot", "identity")
@@ -64,6 +65,10 @@ class RollingRecipe:
     watch: Watch = field(default_factory=Watch)
 
     def __post_init__(self) -> None:
+        for name, kind in (("options", RuleOptions), ("base", BaseRecipe), ("watch", Watch)):
+            if not isinstance(getattr(self, name), kind):
+                raise OptionError(f"{name} is {getattr(self, name)!r}; allowed is a {kind.__name__}")
+        check_options(self.options)
         one_of("loss", self.loss, LOSSES)
         one_of("start", self.start, STARTS)
         whole("rollout", self.rollout, 1)

@@ -56,7 +56,7 @@ def fit_rolled(
     steps = [
         i for i in range(len(history.plans)) if len(history.snapshots[_target(history, i, recipe)].pairs)
     ]
-    if sum(len(history.snapshots[i + 1].pairs) for i in steps) < FEWEST_PAIRS:
+    if sum(len(history.snapshots[_target(history, i, recipe)].pairs) for i in steps) < FEWEST_PAIRS:
         return tuple(start)
     random = np.random.default_rng([seed, 8])
     weights = [torch.tensor(matrix, requires_grad=True) for matrix in start]
@@ -139,7 +139,7 @@ class _Run:
         now = self._history.snapshots[step + 1]
         total = torch.zeros(())
         pairs = self._pairs(step, target.nodes[target.pairs])
-        if len(pairs) and recipe.link_weight:
+        if len(pairs) and len(now.linked) and recipe.link_weight:
             total = recipe.link_weight * self._links(
                 z, *draw(pairs, now.nodes[now.linked], recipe.pairs, self._random)
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.errors import TrainingWarning
 
 with extra("torch"):
     import torch
@@ -82,6 +83,10 @@ class Tensors:
         if activation == "relu":
             return torch.relu(rows)
         return torch.tanh(rows) if activation == "tanh" else rows
+
+    def bounded(self, rows: Tensor) -> Tensor:
+        """Return them as they are: a loss that is not finite is passed over."""
+        return rows
 
 
 def _index(nodes: Nodes | Int64) -> Tensor:
@@ -158,28 +163,49 @@ def descend(
 ) -> None:
     """Minimise with Adam; the rate rises, then falls to zero along half a cosine.
 
-    A loss that is not finite (plain sums explode) is passed over. Temperatures take ten times the rate.
+    A loss or a gradient that is not finite (plain sums explode) is passed over, and a warning says how often.
+    Temperatures take ten times the rate.
     """
-    groups = [{"params": list(parameters), "lr": rate}]
+    passed_over = 0
+    groups = [{"params": list(parameters), "lr": 0.0}]
     if extra_parameters:
-        groups.append({"params": list(extra_parameters), "lr": 10 * rate})
+        groups.append({"params": list(extra_parameters), "lr": 0.0})
     optimiser = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda i: min((i + 1) / _WARM_UP, 1.0) * 0.5 * (1 + np.cos(np.pi * i / max(rounds, 1)))
-    )
     for i in range(rounds):
+        now = rate * min((i + 1) / _WARM_UP, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
+        for group, times in zip(optimiser.param_groups, (1, 10), strict=False):
+            group["lr"] = times * now
         optimiser.zero_grad()
         loss = loss_of(i)
-        if loss is not None and bool(torch.isfinite(loss)):
+        if loss is not None:
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(list(parameters), _STEEPEST)
-        optimiser.step()
-        schedule.step()
+            if _shorten(parameters):
+                optimiser.step()
+            else:
+                passed_over += 1
         if after is not None:
             with torch.no_grad():
                 after()
         if progress is not None:
             progress(i + 1, rounds, what)
+    if passed_over:
+        warnings.warn(
+            f"{what}: {passed_over} of {rounds} rounds gave no finite gradient and were passed over; "
+            "RollingRecipe.steady() has options that keep sums from exploding",
+            TrainingWarning,
+            stacklevel=2,
+        )
+
+
+def _shorten(parameters: Sequence[Tensor]) -> bool:
+    """Make the gradient no longer than `_STEEPEST`; say whether it is finite. Squares need float64."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    length = float(sum(float(gradient.double().square().sum()) for gradient in gradients)) ** 0.5
+    if not np.isfinite(length):
+        return False
+    for gradient in gradients:
+        gradient *= min(1.0, _STEEPEST / max(length, 1e-300))
+    return True
 
 
 def glorot(rows: int, columns: int, random: np.random.Generator) -> Float32:
