@@ -124,8 +124,9 @@ def show_one_step(runs: list[dict], name: str, recipe: str) -> None:
         paper, paper_f1 = PAPER.get(name, {}).get(key, ""), PAPER_F1.get(name, {}).get(key, "")
         print(
             f"| {name} | {recipe} | {key} | {auc.mean():.4f} ({np.ptp(auc):.4f}) | {paper} "
-            f"| {f1.mean():.3f} | {paper_f1} | {1e3 * seconds[key]:.1f} | {seconds['gcn'] / seconds[key]:.0f} "
-            f"| {rows[key]:.0f} | {rows['gcn'] / epochs:.0f} x {epochs} | {100 * zero:.0f} % |"
+            f"| {f1.mean():.3f} | {paper_f1} | {1e3 * seconds[key]:.1f} "
+            f"| {seconds['gcn'] / seconds[key]:.0f} | {rows[key]:.0f} "
+            f"| {rows['gcn'] / epochs:.0f} x {epochs} | {100 * zero:.0f} % |"
         )
 
 
@@ -141,8 +142,9 @@ def show_long_run(runs: list[dict], name: str, recipe: str) -> None:
             start = _over_seeds(runs, "long_run", f"do nothing, {key.split(', ')[1]}", "length")[:, :1]
         ratio = length / start
         print(
-            f"| {name} | {recipe} | {key} | {auc.mean():.4f} | {auc[:, -1].mean():.4f} ({auc[:, -1].min():.4f}) "
-            f"| {auc.min():.4f} | {ratio.min():.2g} to {ratio.max():.2g} | {100 * zero.max():.0f} % |"
+            f"| {name} | {recipe} | {key} | {auc.mean():.4f} "
+            f"| {auc[:, -1].mean():.4f} ({auc[:, -1].min():.4f}) | {auc.min():.4f} "
+            f"| {ratio.min():.2g} to {ratio.max():.2g} | {100 * zero.max():.0f} % |"
         )
 
 

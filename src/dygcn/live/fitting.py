@@ -49,7 +49,8 @@ def fit(
         K: how far a change is propagated.
     rule
         ``"exact"``: the state is a function of the graph and never drifts. ``"rolling"`` and
-        ``"spectral"``: the paper's two algorithms; fitting them needs the extra ``torch``.
+        ``"spectral"``: the paper's two algorithms; fitting them needs the extra ``torch``. The spectral rule
+        does not use `orders`: it updates the first one, then passes over the whole graph.
     features
         ``"hashed"``; or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
     memory
