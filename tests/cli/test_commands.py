@@ -155,7 +155,7 @@ def test_the_rules_of_the_paper(home, tmp_path, rule):
     wrong = run("fit", home / "events.csv", "--out", folder, "--base", "gcn", code=2).stderr
     assert "base= is for the rules 'rolling' and 'spectral'" in wrong
     wrong = run("fit", home / "events.csv", "--out", folder, "--steady", code=2).stderr
-    assert "recipe is a RollingRecipe" in wrong
+    assert "--steady is for --rule rolling and --rule spectral" in wrong
 
 
 def test_bench_update_on_a_random_graph():

@@ -20,7 +20,7 @@ from dygcn.testing import DenseTwin, GraphOracle, random_events
 
 DIM = 4
 IDS = range(9)
-OPTIONS = {"published": RuleOptions(), "ours": RuleOptions("mean", "tanh", "rest")}
+OPTIONS = {"published": RuleOptions(), "ours": RuleOptions("mean", "tanh", "rest", level=True)}
 
 
 def model_of(rule_name, options=None, watch=None, scale=0.4, dim=DIM, seed=0):

@@ -10,7 +10,7 @@ from dygcn.propagation.orders import influence
 from dygcn.testing import GRAPHS, DenseTwin, GraphOracle, random_events
 
 DIM, ROLLING_SEEDS, SPECTRAL_SEEDS = 5, 4, 13
-PUBLISHED, OURS = RuleOptions(), RuleOptions("mean", "tanh", "rest")
+PUBLISHED, OURS = RuleOptions(), RuleOptions("mean", "tanh", "rest", level=True)
 
 
 def matrices(count: int, seed: int) -> list:

@@ -38,6 +38,8 @@ def command(events: str, out: str, features: str | None, steady: bool, as_json: 
     """Fit an embedding on EVENTS (Parquet, CSV or NDJSON with src, dst and optionally t, op, weight)."""
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
+    if steady and options["rule"] == "exact":
+        raise click.UsageError("--steady is for --rule rolling and --rule spectral")
     options["recipe"] = RollingRecipe.steady() if steady else None
     with progress_bar() as notify:
         live = fit(events, features=features or "hashed", progress=notify, **options)

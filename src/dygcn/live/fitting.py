@@ -69,8 +69,8 @@ def fit(
         If so, the source of an edge aggregates its target. The score stays symmetric.
     steps
         How training time is cut: so many equal parts, or the values of `t` at which a step ends. By
-        default every value of `t` is a step (40 equal parts where there are more than 200, and 12 for
-        more than a million events).
+        default every value of `t` is a step (40 equal parts where there are more than 200 values or only
+        one, or no `t`; 12 for more than a million events).
     recipe
         Settings of the training: `dygcn.training.Recipe`, or `dygcn.RollingRecipe` for the paper's rules.
     progress

@@ -122,6 +122,11 @@ def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
         classes = [numbers.setdefault(label, len(numbers)) for label in labels.values()]
     except TypeError:
         raise OptionError("a class in labels is a number or a string") from None
+    known = IdMap(ids.kind)
+    for column in (batch.src, batch.dst):
+        known.intern(column)
+    if (known.find(ids) < 0).all():
+        raise OptionError("none of the ids in labels is in the events")
     return Labels(ids, np.array(classes, np.int64))
 
 

@@ -149,5 +149,5 @@ def cosines(rows: Float32, lengths: Float64, query: Float32) -> Float64:
     size = np.sqrt(_dot(query, query))
     for i in range(len(rows)):
         if lengths[i] > 0 and size > 0:
-            out[i] = _dot(rows[i], query) / (lengths[i] * size)
+            out[i] = min(1.0, max(-1.0, _dot(rows[i], query) / (lengths[i] * size)))
     return out

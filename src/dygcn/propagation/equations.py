@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.propagation.plans import RuleOptions
     from dygcn.records import Mix, Nodes, Plan
 
 T = TypeVar("T")
@@ -39,6 +40,9 @@ class Arrays(Protocol[T]):
 
     def activate(self, rows: T, activation: str) -> T:
         """Return sigma of every number; one of `ACTIVATIONS`."""
+
+    def level(self, rows: T, like: T) -> T:
+        """Return rows, scaled by one number so that their mean length is that of `like`."""
 
     def bounded(self, rows: T) -> T:
         """Keep numbers from overflowing, where vectors are stored."""
@@ -81,19 +85,22 @@ def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activati
 
 
 def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
-    """The pass over the whole graph: ``(I + D^-1/2 A D^-1/2) Z Ws``, eq. spectural_dygcn."""
+    """Pass once over the whole graph: ``(I + D^-1/2 A D^-1/2) Z Ws``, eq. spectural_dygcn."""
     return arrays.product(arrays.combine(mix, table), Ws)
 
 
-def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activation: str) -> T:
+def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], options: RuleOptions) -> T:
     """Return the whole of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
     table = welcome(arrays, plan, table)
-    moved = roll(arrays, plan, table, weights[: len(plan.changes) + 1], activation)
+    moved = roll(arrays, plan, table, weights[: len(plan.changes) + 1], options.activation)
     for nodes, rows in zip(plan.influence.orders, moved, strict=True):
         table = arrays.put(table, nodes, rows)
     if plan.whole is not None:
         nodes, mix = plan.whole
-        table = arrays.put(table, nodes, spread(arrays, mix, table, weights[-1]))
+        passed = spread(arrays, mix, table, weights[-1])
+        if options.level:
+            passed = arrays.level(passed, arrays.take(table, nodes))
+        table = arrays.put(table, nodes, passed)
     return table
 
 

@@ -37,11 +37,15 @@ class RuleOptions:
         A node that lost its last edge: ``"alone"`` updates it like any other end of a changed edge, and in
         the spectral pass it gets ``z Ws`` (half of what a node among its like gets, so that it fades);
         ``"rest"`` leaves it as it is until it has an edge again, its own neighbour in the pass.
+    level
+        Scale all vectors by one number after the spectral pass, so that their mean length stays what it was
+        before the pass. No cosine changes by it.
     """
 
     aggregation: str = "sum"
     activation: str = "relu"
     isolated: str = "alone"
+    level: bool = False
 
 
 def make_plan(

@@ -63,7 +63,7 @@ class RollingRule:
         """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
         self._make_room(graph)
         plan = self._plan(graph, delta)
-        equations.advance(Rows(), plan, self._table, self.weights, self.options.activation)
+        equations.advance(Rows(), plan, self._table, self.weights, self.options)
         return self._moved(plan)
 
     def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:

@@ -59,6 +59,11 @@ class Rows:
         table[nodes] = self.bounded(rows)
         return table
 
+    def level(self, rows: Float, like: Float) -> Float:
+        """Return rows, scaled by one number so that their mean length is that of `like`."""
+        now, before = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=1)).mean() for x in (rows, like))
+        return rows * (before / now) if now > 0 and before > 0 else rows
+
     def bounded(self, rows: Float) -> Float:
         """Cut numbers off at `LARGEST`."""
         return np.clip(np.nan_to_num(rows, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)

@@ -112,7 +112,8 @@ def dense_spectral(
     )
     own = np.diag(np.where((degree == 0) & (options.isolated == "rest"), 2.0, 1.0))
     passed: Float64 = (own + left[:, None] * after * right[None, :]) @ Z @ weights[2]
-    return passed
+    now, before_pass = (np.linalg.norm(x[here], axis=1).mean() for x in (passed, Z))
+    return passed * (before_pass / now) if options.level and now > 0 and before_pass > 0 else passed
 
 
 @dataclass

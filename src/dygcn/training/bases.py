@@ -74,6 +74,11 @@ def degree_features(snapshot: Snapshot, degrees: int) -> Nodes:
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
 
 
+def grown_table(table: Float32, degrees: int) -> Float32:
+    """Give degrees that were never seen the row of the greatest one that was, to be trained on from there."""
+    return np.concatenate((table, np.repeat(table[-1:], max(degrees - len(table), 0), axis=0)))
+
+
 def hashed_model(model: Model, base: Base) -> Model:
     """Return the exact model whose vectors are the base ``"hashed"``."""
     weights = tuple(base.tensors[f"W{k}"] for k in range(len(base.tensors)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.propagation import equations
-from dygcn.training.bases import degree_features
+from dygcn.training.bases import degree_features, grown_table
 from dygcn.training.tensors import LinkLoss, Tensors, descend, draw, glorot
 
 with extra("torch"):
@@ -37,7 +37,8 @@ def fit_gcn(
     degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
     if start is None:
         start = {"in": glorot(degrees, dim, random), "out": glorot(dim, dim, random)}
-    degrees = len(start["in"])
+    degrees = max(degrees, len(start["in"]))
+    start = {**start, "in": grown_table(start["in"], degrees)}
     weights = [torch.tensor(start[name], requires_grad=True) for name in ("in", "out")]
     arrays, loss = Tensors(), LinkLoss(recipe.loss)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.training.bases import grown_table
 from dygcn.training.tensors import LinkLoss, descend, draw
 
 with extra("geometric"):
@@ -61,7 +62,10 @@ def fit_geometric(
     random = np.random.default_rng([seed, 5])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = TwoLayers(name, degrees, dim) if start is None else _restored(name, start)
+        if start is None:
+            network = TwoLayers(name, degrees, dim)
+        else:
+            network = _restored(name, {**start, "table.weight": grown_table(start["table.weight"], degrees)})
     loss = LinkLoss(recipe.loss)
 
     def loss_of(i: int) -> torch.Tensor:

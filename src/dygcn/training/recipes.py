@@ -29,9 +29,6 @@ class RollingRecipe:
         Greatest spectral norm of a matrix (of W_s half of it, since the pass has norm 2); None: no bound.
     start
         First matrices: ``"glorot"`` (uniform), or ``"identity"`` (W_0 keeps, W_k adds little, W_s halves).
-    calibrate
-        Scale W_s after training so that a run through the training steps keeps its mean length; only where
-        nothing acts on the result, since then no cosine changes.
     ahead
         0: the vectors after step t reconstruct the graph at t, as in the paper; 1: the next one.
     link_weight, task_weight
@@ -54,7 +51,6 @@ class RollingRecipe:
     rollout: int = 1
     bound: float | None = None
     start: str = "glorot"
-    calibrate: bool = False
     ahead: int = 0
     link_weight: float = 1.0
     task_weight: float = 1.0
@@ -86,12 +82,11 @@ class RollingRecipe:
     def steady(cls, rollout: int = 5) -> RollingRecipe:
         """Return the options that make a long run hold; every one of them is ours, not the paper's."""
         return cls(
-            options=RuleOptions("mean", "none", "rest"),
+            options=RuleOptions("mean", "none", "rest", level=True),
             loss="cosine",
             rollout=rollout,
             bound=1.0,
             start="identity",
-            calibrate=True,
             rounds=100,
             rate=3e-3,
             base=BaseRecipe("sum", "relu", "none", "cosine", once=False, rate=1e-2, warm=30, unit=True),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.errors import TrainingWarning
 from dygcn.propagation import equations
 from dygcn.training.tensors import LinkLoss, Tensors, descend, draw, glorot
 
@@ -56,7 +58,15 @@ def fit_rolled(
     steps = [
         i for i in range(len(history.plans)) if len(history.snapshots[_target(history, i, recipe)].pairs)
     ]
-    if sum(len(history.snapshots[_target(history, i, recipe)].pairs) for i in steps) < FEWEST_PAIRS:
+    pairs = sum(len(history.snapshots[_target(history, i, recipe)].pairs) for i in steps)
+    if pairs < FEWEST_PAIRS:
+        _say_untrained(
+            f"{pairs} linked pairs in {len(history.plans)} steps are too few (least: {FEWEST_PAIRS})"
+        )
+        return tuple(start)
+    labelled = history.snapshots[0].classes is not None and recipe.task_weight
+    if not recipe.link_weight and not labelled:
+        _say_untrained("link_weight is 0 and there are no labels, so there is no loss")
         return tuple(start)
     random = np.random.default_rng([seed, 8])
     weights = [torch.tensor(matrix, requires_grad=True) for matrix in start]
@@ -76,9 +86,6 @@ def fit_rolled(
     with torch.no_grad():
         after()
     descend(weights, run.beside, recipe.rounds, recipe.rate, loss_of, after, progress, "training the rule")
-    if recipe.calibrate and spectral and recipe.options.activation == "none":
-        with torch.no_grad():
-            weights[-1] *= float(np.exp(-run.growth(weights)))
     return tuple(matrix.detach().numpy() for matrix in weights)
 
 
@@ -106,16 +113,6 @@ class _Run:
             self._head = torch.zeros((dim + 1, classes), requires_grad=True)
             self.beside = [*self.beside, self._head]
 
-    def growth(self, weights: Sequence[torch.Tensor]) -> float:
-        """Return by how much the logarithm of the mean length grows a step, over one run."""
-        z, lengths = self._base(0, weights), []
-        for step, plan in enumerate(self._history.plans):
-            z = equations.advance(self._arrays, plan, z, weights, self._recipe.options.activation)
-            nodes = torch.from_numpy(self._history.snapshots[step + 1].nodes.astype(np.int64))
-            lengths.append(float(z[nodes].norm(dim=1).mean()))
-        start = float(np.linalg.norm(self._tables[0], axis=1).mean())
-        return float(np.log(lengths[-1] / start) / len(lengths)) if lengths[-1] > 0 and start > 0 else 0.0
-
     def _base(self, step: int, weights: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return Z of a snapshot, by node."""
         z = torch.zeros((self._history.high, weights[0].shape[0]))
@@ -128,7 +125,7 @@ class _Run:
         history, recipe = self._history, self._recipe
         z, losses = self._base(first, weights), []
         for step in range(first, min(first + recipe.rollout, len(history.plans))):
-            z = equations.advance(self._arrays, history.plans[step], z, weights, recipe.options.activation)
+            z = equations.advance(self._arrays, history.plans[step], z, weights, recipe.options)
             found = self._step_loss(step, z)
             if found is not None:
                 losses.append(found)
@@ -161,3 +158,7 @@ class _Run:
 def _classes(snapshot: Snapshot) -> Int64:
     assert snapshot.classes is not None
     return snapshot.classes
+
+
+def _say_untrained(reason: str) -> None:
+    warnings.warn(f"the matrices stay as they started: {reason}", TrainingWarning, stacklevel=5)

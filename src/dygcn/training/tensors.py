@@ -84,6 +84,11 @@ class Tensors:
             return torch.relu(rows)
         return torch.tanh(rows) if activation == "tanh" else rows
 
+    def level(self, rows: Tensor, like: Tensor) -> Tensor:
+        """Return rows, scaled by one number so that their mean length is that of `like`."""
+        now, before = (float(x.detach().norm(dim=1).mean()) for x in (rows, like))
+        return rows * (before / now) if now > 0 and before > 0 else rows
+
     def bounded(self, rows: Tensor) -> Tensor:
         """Return them as they are: a loss that is not finite is passed over."""
         return rows
