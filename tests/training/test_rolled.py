@@ -243,18 +243,21 @@ def test_too_little_to_learn_from_leaves_the_starting_matrices():
 
 
 def test_labels_can_replace_the_paper_s_loss(blocks):
-    classes = {node: f"group {node // 12}" for node in range(72)}
-    recipe = dataclasses.replace(QUICK_STEADY, rounds=150, link_weight=0.0, rollout=1, bound=None, rate=1e-2)
+    """The class hides in one short coordinate of the base: only a task loss makes it longer."""
+    random = np.random.default_rng(3)
+    vectors = random.standard_normal((72, 5))
+    vectors[:, 4] = np.where(np.arange(72) % 2, 0.5, -0.5)
+    mine = dygcn.Embedding(np.arange(72), vectors)
+    classes = {node: "odd" if node % 2 else "even" for node in range(72)}
+    recipe = dataclasses.replace(QUICK_STEADY, rounds=200, link_weight=0.0, rollout=1, bound=None, rate=1e-2)
     scores = []
     for labels in (None, classes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if labels is None else "error", TrainingWarning)
-            live = dygcn.fit(blocks, dim=16, rule="rolling", base="gcn", labels=labels, recipe=recipe, seed=1)
-        for at in range(0, 60, 6):
-            live.update(add=[row[:2] for row in growing_blocks(1, seed=9)[at : at + 6]])
+            live = dygcn.fit(blocks, rule="rolling", base=mine, labels=labels, recipe=recipe)
+        live.update(add=[row[:2] for row in growing_blocks(3, seed=9)])
         scores.append(same_class_auc(live, classes))
-        assert set(live.weights) == {"W0", "W1", "W2"}
-    assert scores[1] > scores[0] + 0.2  # without labels there is no loss, and the matrices stay
+    assert scores[1] > scores[0] + 0.1, scores
 
 
 def same_class_auc(live, classes):
