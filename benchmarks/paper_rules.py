@@ -116,16 +116,19 @@ def show_orders(found: dict) -> None:
 def show_one_step(runs: list[dict], name: str, recipe: str) -> None:
     """Print one data set's rows of the paper's table."""
     epochs = runs[0]["epochs"]
-    for key in ("gcn", *RULES):
+    for key in ("gcn", *RULES, "unchanged"):
+        if key not in runs[0]["one_step"]:
+            continue
         auc, f1 = (_over_seeds(runs, "one_step", key, measure).mean(axis=1) for measure in ("auc", "f1"))
         seconds = {k: np.median(_over_seeds(runs, "one_step", k, "seconds")) for k in ("gcn", key)}
         rows = {k: _over_seeds(runs, "one_step", k, "rows").mean() for k in ("gcn", key)}
         zero = _over_seeds(runs, "one_step", key, "zero").mean()
+        faster = f"{seconds['gcn'] / seconds[key]:.0f}" if seconds[key] else ""
         paper, paper_f1 = PAPER.get(name, {}).get(key, ""), PAPER_F1.get(name, {}).get(key, "")
         print(
             f"| {name} | {recipe} | {key} | {auc.mean():.4f} ({np.ptp(auc):.4f}) | {paper} "
             f"| {f1.mean():.3f} | {paper_f1} | {1e3 * seconds[key]:.1f} "
-            f"| {seconds['gcn'] / seconds[key]:.0f} | {rows[key]:.0f} "
+            f"| {faster} | {rows[key]:.0f} "
             f"| {rows['gcn'] / epochs:.0f} x {epochs} | {100 * zero:.0f} % |"
         )
 

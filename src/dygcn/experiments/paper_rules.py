@@ -178,6 +178,16 @@ def retrained(trained: Trained) -> Series:
     return series
 
 
+def unchanged(trained: Trained) -> Series:
+    """Judge the base of the step before, left as it is: what a rule must beat to be worth its update."""
+    frames, series = trained.frames, Series()
+    for step in frames.tested:
+        series.judge(trained.ids[step - 1].values, trained.tables[step - 1], frames, step, trained.seed)
+        series.seconds.append(0.0)
+        series.rows.append(0)
+    return series
+
+
 def rolled(model: Model, trained: Trained, first: int, steps: Sequence[int]) -> Series:
     """Judge a rule on its own output, from the base at step `first` on."""
     frames, series = trained.frames, Series()
@@ -203,8 +213,8 @@ def _at(model: Model, frames: Frames, step: int) -> State:
 def judge_paper_rules(
     frames: Frames, recipe: RollingRecipe, seed: int = 0, notify: Notify | None = None
 ) -> tuple[Trained, dict[str, Model], dict[str, Series]]:
-    """Return bases, fitted rules, and what GCN retrained, rolling and spectral reach one step from a base."""
+    """Return bases, fitted rules, and what GCN retrained, each rule, and no update reach in one step."""
     trained = train_bases(frames, recipe, seed, notify)
     models = {rule: fit_rule(rule, trained, recipe, notify) for rule in RULES}
-    found = {"gcn": retrained(trained)}
+    found = {"gcn": retrained(trained), "unchanged": unchanged(trained)}
     return trained, models, found | {rule: one_step(model, trained) for rule, model in models.items()}
