@@ -438,6 +438,18 @@ def test_a_folder_that_lies_with_right_checksums_is_refused(tmp_path, lie):
         dygcn.load(tmp_path / "x")
 
 
+def test_without_the_shape_check_a_hostile_base_would_be_loaded(tmp_path, monkeypatch):
+    """The seeded bug behind the lies above: the loops that use a base do not look at its shapes."""
+    live = begun("rolling")
+    live.save(tmp_path / "x")
+    raw, files = read_folder(tmp_path / "x", FILES)
+    model, graph = ({k: np.array(v) for k, v in files[name].items()} for name in FILES)
+    LIES["a base too tall"](raw, model, graph)
+    write_folder(tmp_path / "x", raw, {FILES[0]: model, FILES[1]: graph})
+    monkeypatch.setattr("dygcn.live.files.check_shapes", lambda base, dim: None)
+    assert dygcn.load(tmp_path / "x").model.paper.base.tensors["out"].shape == (5000, DIM)
+
+
 def test_settings_survive_a_folder(tmp_path):
     watch = Watch(band=(0.2, 5.0), restart="warn", tolerance=0.2, every=3, sample=50)
     live = begun("spectral", OPTIONS["ours"], watch)

@@ -10,6 +10,7 @@ import numpy as np
 from dygcn.errors import OptionError
 from dygcn.events import take
 from dygcn.graph.ids import IdMap
+from dygcn.models.checks import one_of, whole
 from dygcn.models.model import RULES
 
 if TYPE_CHECKING:
@@ -31,19 +32,11 @@ class Choices:
     directed: bool
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise OptionError(f"rule is {self.rule!r}; known: {', '.join(RULES)}")
-        bounds = {
-            "dim": (1, 1 << 14),
-            "orders": (1, GREATEST_ORDERS),
-            "width": (1, 1 << 14),
-            "seed": (0, 2**63 - 1),
-        }
-        for name, (least, most) in bounds.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or not least <= value <= most:
-                raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+        one_of("rule", self.rule, RULES)
+        whole("dim", self.dim, 1, 1 << 14)
+        whole("orders", self.orders, 1, GREATEST_ORDERS)
+        whole("width", self.width, 1, 1 << 14)
+        whole("seed", self.seed, 0, 2**63 - 1)
         memory = self.memory
         if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
             raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
@@ -52,6 +45,14 @@ class Choices:
     def half_life(self) -> float | None:
         """The half-life of a removed edge's weight."""
         return None if self.memory is None else float(self.memory)
+
+
+def ids_of(batch: EventBatch) -> IdMap:
+    """Return every id that the events name."""
+    ids = IdMap(batch.src.kind)
+    for column in (batch.src, batch.dst):
+        ids.intern(column)
+    return ids
 
 
 def weight_grid(batch: EventBatch, message_bits: int) -> float:

@@ -100,8 +100,7 @@ class LiveEmbedding:
             warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
             return change
         moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
-        self._version -= 1
-        return self._changed(dataclasses.replace(outcome, moved=moved))
+        return self._note(dataclasses.replace(outcome, moved=moved))
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
@@ -172,6 +171,10 @@ class LiveEmbedding:
 
     def _changed(self, outcome: Outcome) -> Change:
         self._version += 1
+        return self._note(outcome)
+
+    def _note(self, outcome: Outcome) -> Change:
+        """Tell the cache who moved; return the change that belongs to this version."""
         if self._cache is not None:
             self._cache.mark(outcome.moved.nodes)
         change = Change(self, outcome, self._version)

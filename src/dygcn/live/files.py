@@ -14,6 +14,7 @@ import numpy as np
 from dygcn.errors import DamagedFolder
 from dygcn.features import Given
 from dygcn.graph.image import GraphImage
+from dygcn.live.choices import GREATEST_ORDERS
 from dygcn.models import (
     Base,
     Baseline,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
-_LARGEST_ORDERS = 16
 _BASE = "base."
 
 
@@ -179,7 +179,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         f"rule {settings.rule!r}, known: {RULES}": settings.rule not in RULES,
         f"features {settings.features!r}, known: {FEATURES}": settings.features not in FEATURES,
         f"ids {settings.ids!r}": settings.ids not in ("int64", "string"),
-        f"orders {settings.orders}": not 1 <= settings.orders <= _LARGEST_ORDERS,
+        f"orders {settings.orders}": not 1 <= settings.orders <= GREATEST_ORDERS,
         f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 1000),
         f"half-life {settings.half_life}": settings.half_life is not None
         and not (settings.half_life > 0 and math.isfinite(settings.half_life)),

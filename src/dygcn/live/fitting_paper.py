@@ -13,8 +13,7 @@ import numpy as np
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.events import id_column, rows_of
 from dygcn.features import Embedding, Hashed
-from dygcn.graph.ids import IdMap
-from dygcn.live.choices import Choices, weight_grid
+from dygcn.live.choices import Choices, ids_of, weight_grid
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.health import take_anchor
 from dygcn.models import Base, Model, Paper, State
@@ -66,10 +65,7 @@ def fit_paper(
 
 def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequence[EventBatch]:
     """Make one first step of so many early ones that what is kept of the others fits into memory."""
-    ids = IdMap(batch.src.kind)
-    for column in (batch.src, batch.dst):
-        ids.intern(column)
-    bytes_a_step = 8 * dim * ids.high + 96 * len(batch)  # vectors, twice; sums, and torch's
+    bytes_a_step = 8 * dim * ids_of(batch).high + 96 * len(batch)  # vectors, twice; sums, and torch's
     kept = max(LARGEST_HISTORY // bytes_a_step, 2)
     if len(parts) <= kept:
         return parts
@@ -122,10 +118,7 @@ def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
         classes = [numbers.setdefault(label, len(numbers)) for label in labels.values()]
     except TypeError:
         raise OptionError("a class in labels is a number or a string") from None
-    known = IdMap(ids.kind)
-    for column in (batch.src, batch.dst):
-        known.intern(column)
-    if (known.find(ids) < 0).all():
+    if (ids_of(batch).find(ids) < 0).all():
         raise OptionError("none of the ids in labels is in the events")
     return Labels(ids, np.array(classes, np.int64))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import OptionError
+from dygcn.models.checks import number, one_of, whole
 from dygcn.propagation import RuleOptions
 from dygcn.propagation.equations import ACTIVATIONS
 from dygcn.propagation.plans import AGGREGATIONS, ISOLATED
@@ -21,25 +21,6 @@ NETWORKS = ("gcn", "graphsage", "gin")
 BASES = (*NETWORKS, "hashed", "embedding")
 LOSSES = ("dot", "cosine")
 RESTARTS = ("never", "warn", "auto")
-
-
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise an OptionError unless the value is one of the allowed ones."""
-    if value not in allowed:
-        raise OptionError(f"{name} is {value!r}; known: {', '.join(allowed)}")
-
-
-def whole(name: str, value: object, least: int, most: int = 1_000_000_000) -> None:
-    """Raise an OptionError unless the value is a whole number in this range."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
-
-
-def number(name: str, value: object, low: float, high: float = math.inf) -> None:
-    """Raise an OptionError unless the value is a finite number, above `low` and at most `high`."""
-    if not isinstance(value, int | float | np.number) or not (low < value <= high and math.isfinite(value)):
-        limit = "" if math.isinf(high) else f" and at most {high:g}"
-        raise OptionError(f"{name} is {value!r}; allowed is a number above {low:g}{limit}")
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ def degree_features(snapshot: Snapshot, degrees: int) -> Nodes:
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
 
 
+def degrees_in(snapshots: Sequence[Snapshot]) -> int:
+    """Return how many rows a table of degrees needs: one for each up to the greatest."""
+    return 1 + max((int(snapshot.degree.max(initial=1)) for snapshot in snapshots), default=1)
+
+
 def grown_table(table: Float32, degrees: int) -> Float32:
     """Give degrees that were never seen the row of the greatest one that was, to be trained on from there."""
     return np.concatenate((table, np.repeat(table[-1:], max(degrees - len(table), 0), axis=0)))

@@ -8,8 +8,8 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.propagation import equations
-from dygcn.training.bases import degree_features, grown_table
-from dygcn.training.tensors import LinkLoss, Tensors, descend, draw, glorot
+from dygcn.training.bases import degree_features, degrees_in, grown_table
+from dygcn.training.tensors import Tensors, glorot, train_on_snapshots
 
 with extra("torch"):
     import torch
@@ -33,27 +33,17 @@ def fit_gcn(
 ) -> dict[str, Float32]:
     """Return the matrices ``in`` (degrees, dim) and ``out`` (dim, dim), trained on snapshots in turn."""
     random = np.random.default_rng([seed, 4])
-    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
-    degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
+    degrees = degrees_in(snapshots)
     if start is None:
         start = {"in": glorot(degrees, dim, random), "out": glorot(dim, dim, random)}
     degrees = max(degrees, len(start["in"]))
     start = {**start, "in": grown_table(start["in"], degrees)}
     weights = [torch.tensor(start[name], requires_grad=True) for name in ("in", "out")]
-    arrays, loss = Tensors(), LinkLoss(recipe.loss)
+    arrays = Tensors()
 
-    def loss_of(i: int) -> torch.Tensor:
-        snapshot = snapshots[int(random.integers(len(snapshots)))]
-        z = equations.gcn(
-            arrays,
-            snapshot.mix,
-            degree_features(snapshot, degrees),
-            weights,
-            recipe.activation,
-            recipe.output,
-        )
-        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
+    def vectors_of(snapshot: Snapshot) -> torch.Tensor:
+        degree = degree_features(snapshot, degrees)
+        return equations.gcn(arrays, snapshot.mix, degree, weights, recipe.activation, recipe.output)
 
-    rounds = recipe.epochs if snapshots else 0
-    descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
+    train_on_snapshots(vectors_of, weights, snapshots, recipe, random, progress)
     return {name: w.detach().numpy() for name, w in zip(("in", "out"), weights, strict=True)}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.training.bases import grown_table
-from dygcn.training.tensors import LinkLoss, descend, draw
+from dygcn.training.bases import degrees_in, grown_table
+from dygcn.training.tensors import train_on_snapshots
 
 with extra("geometric"):
     import torch
@@ -57,33 +57,19 @@ def fit_geometric(
     progress: Progress | None = None,
 ) -> dict[str, Float32]:
     """Return the trained parameters by name."""
-    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
-    degrees = 1 + max((int(snapshot.degree.max()) for snapshot in snapshots), default=1)
-    random = np.random.default_rng([seed, 5])
+    degrees, random = degrees_in(snapshots), np.random.default_rng([seed, 5])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if start is None:
             network = TwoLayers(name, degrees, dim)
         else:
             network = _restored(name, {**start, "table.weight": grown_table(start["table.weight"], degrees)})
-    loss = LinkLoss(recipe.loss)
 
-    def loss_of(i: int) -> torch.Tensor:
-        snapshot = snapshots[int(random.integers(len(snapshots)))]
-        z = network(snapshot, recipe)
-        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
+    def vectors_of(snapshot: Snapshot) -> torch.Tensor:
+        z: torch.Tensor = network(snapshot, recipe)
+        return z
 
-    rounds = recipe.epochs if snapshots else 0
-    descend(
-        list(network.parameters()),
-        loss.parameters,
-        rounds,
-        recipe.rate,
-        loss_of,
-        None,
-        progress,
-        "training the base",
-    )
+    train_on_snapshots(vectors_of, list(network.parameters()), snapshots, recipe, random, progress)
     return {key: value.detach().numpy() for key, value in network.state_dict().items()}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dygcn.errors import OptionError
-from dygcn.models.paper import LOSSES, BaseRecipe, Watch, check_options, number, one_of, whole
+from dygcn.models.checks import number, one_of, whole
+from dygcn.models.paper import LOSSES, BaseRecipe, Watch, check_options
 from dygcn.propagation import RuleOptions
 
 STARTS = ("glorot", "identity")

@@ -16,7 +16,9 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dygcn.models import BaseRecipe
     from dygcn.records import Float32, Float64, Int64, Mix, Nodes
+    from dygcn.training.history import Snapshot
     from dygcn.training.samples import Progress
 
 Tensor = torch.Tensor
@@ -200,6 +202,27 @@ def descend(
             TrainingWarning,
             stacklevel=2,
         )
+
+
+def train_on_snapshots(
+    vectors_of: Callable[[Snapshot], Tensor],
+    parameters: Sequence[Tensor],
+    snapshots: Sequence[Snapshot],
+    recipe: BaseRecipe,
+    random: np.random.Generator,
+    progress: Progress | None = None,
+) -> None:
+    """Train a static network without labels: each round one of the snapshots that have an edge, eq. neg."""
+    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
+    loss = LinkLoss(recipe.loss)
+
+    def loss_of(i: int) -> Tensor:
+        snapshot = snapshots[int(random.integers(len(snapshots)))]
+        z = vectors_of(snapshot)
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
+
+    rounds = recipe.epochs if snapshots else 0
+    descend(parameters, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
 
 
 def _shorten(parameters: Sequence[Tensor]) -> bool:
