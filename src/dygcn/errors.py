@@ -12,6 +12,8 @@
     ├── FolderError      (OSError)       a saved folder that cannot be used
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
     │   └── UnsupportedFolder            whole, but from another format version
+    ├── DatasetError     (LookupError)   a data set that is not known, not found, or not what its publisher
+    │                                    gave
     └── MissingExtra     (ImportError)   an optional package is not installed
 
 and every warning::
@@ -84,6 +86,10 @@ class DamagedFolder(FolderError):
 
 class UnsupportedFolder(FolderError):
     """A saved folder that is whole but was written in another format version."""
+
+
+class DatasetError(DygcnError, LookupError):
+    """A data set that is not known, not found, or not what its publisher gave."""
 
 
 class DygcnWarning(UserWarning):

@@ -11,6 +11,7 @@ record                    made by                                  taken by
 `Influence`               `propagation.orders` (V_1..V_K)          every rule
 `Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
 `Moved`                   `propagation` (what moved, which order)  `live`
+`Moment`                  `datasets` (a step of a graph's past)     `evaluation`
 ========================  =======================================  =======================
 
 `live` turns a `Moved` into the `Change` that users see. Users speak in their own ids; everything
@@ -135,3 +136,13 @@ class Moved:
     nodes: Nodes  # (n,) no node twice
     orders: Int8  # (n,) 0 features, 1..K messages
     rows: int = 0  # rows of state that were added to (the cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One step of a graph's history, kept without our engine. Nodes are numbered over the whole history."""
+
+    src: Int64  # (n,) the events of the step, in order
+    dst: Int64  # (n,)
+    op: Int64  # (n,) +1 or -1
+    edges: Int64  # (m, 2) undirected edges after them, each once, the lower end first

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dygcn.experiments.growing_sample import EDGES, NODES
+from dygcn.datasets.growing_sample import EDGES, NODES
 from dygcn.experiments.influence import influenced_by_one_edge, influenced_nodes
 from dygcn.experiments.long_run import exact_bases, exact_run, long_run, stretch
 from dygcn.experiments.paper_rules import RULES, Frames, fit_rule, judge_paper_rules

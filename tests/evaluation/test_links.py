@@ -1,32 +1,76 @@
 import numpy as np
+import pytest
 
-from dygcn.evaluation import Snapshots, auc, link_auc, strangers_for
+from dygcn.datasets.snapshots import Snapshots
+from dygcn.evaluation import auc, link_auc
+from dygcn.evaluation.links import ask_links, best_bar, f1_above, median_bar
+from dygcn.evaluation.strangers import PairSet, draw_strangers
+
+
+def random_edges(random, nodes, count):
+    edges = np.unique(np.sort(random.integers(0, nodes, (count, 2)), axis=1), axis=0)
+    return edges[edges[:, 0] != edges[:, 1]]
 
 
 def test_auc_counts_pairs():
     random = np.random.default_rng(0)
     linked, others = random.integers(0, 6, 40).astype(float), random.integers(0, 6, 30).astype(float)
     slow = np.mean([(a > b) + 0.5 * (a == b) for a in linked for b in others])
-    assert auc(linked, others) == np.float64(slow) or abs(auc(linked, others) - slow) < 1e-12
+    assert abs(auc(linked, others) - slow) < 1e-12
 
 
-def test_strangers_are_active_and_not_linked():
+def test_best_bar_is_the_best_of_all():
     random = np.random.default_rng(1)
-    edges = np.unique(np.sort(random.integers(0, 30, (200, 2)), axis=1), axis=0)
-    edges = edges[edges[:, 0] != edges[:, 1]]
-    kept, strangers = strangers_for(edges, random)
-    linked = set(map(tuple, edges.tolist()))
-    assert len(kept) > 0.9 * len(edges)
-    for a, b in zip(kept.tolist(), strangers.tolist(), strict=True):
-        assert a != b
-        assert (min(a, b), max(a, b)) not in linked
-        assert b in set(edges.reshape(-1).tolist())
+    for _ in range(50):
+        linked, others = random.integers(0, 8, 20).astype(float), random.integers(-3, 6, 25).astype(float)
+        bars = np.concatenate((linked, others, [linked.min() - 10, others.min() - 10]))
+        best = max(f1_above(bar, linked, others) for bar in bars)
+        assert f1_above(best_bar(linked, others), linked, others) == pytest.approx(best)
+        assert f1_above(median_bar(linked, others), linked, others) <= best + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_questions_are_what_they_say(seed):
+    random = np.random.default_rng(seed)
+    now, coming = random_edges(random, 40, 120), random_edges(random, 44, 140)
+    old, new = set(map(tuple, now.tolist())), set(map(tuple, coming.tolist()))
+    warm, active = set(now.ravel().tolist()), set(coming.ravel().tolist())
+    questions = ask_links(now, coming, 44, random)
+    everything, fresh = questions["all"], questions["new-warm"]
+    assert set(map(tuple, everything.linked.tolist())) == new
+    expected = {(a, b) for a, b in new - old if a in warm and b in warm}
+    assert set(map(tuple, fresh.linked.tolist())) == expected
+    for kind in ("uniform", "degree"):
+        for a, b in np.sort(everything.strangers[kind], axis=1).tolist():
+            assert a != b
+            assert (a, b) not in new
+            assert {a, b} <= active
+        for a, b in np.sort(fresh.strangers[kind], axis=1).tolist():
+            assert a != b
+            assert (a, b) not in new | old
+            assert {a, b} <= warm
+        assert len(fresh.strangers[kind]) >= 0.9 * len(fresh.linked)
+    ends = set(fresh.linked.ravel().tolist())
+    assert set(fresh.strangers["degree"].ravel().tolist()) <= ends
+
+
+def test_degree_matched_strangers_are_as_popular_as_links():
+    random = np.random.default_rng(3)
+    weights = 1.0 / np.arange(1, 2001)
+    edges = np.sort(random.choice(2000, (8000, 2), p=weights / weights.sum()), axis=1)
+    edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0)
+    degree = np.log(np.bincount(edges.ravel(), minlength=2000) + 1.0)
+    question = ask_links(edges, edges, 2000, random)["all"]
+    linked = degree[question.linked].mean()
+    assert abs(degree[question.strangers["degree"]].mean() - linked) < 0.15 * linked
+    assert degree[question.strangers["uniform"]].mean() < 0.85 * linked
 
 
 def test_an_end_linked_to_everybody_is_left_out():
     edges = np.array([(0, i) for i in range(1, 6)])
-    kept, _ = strangers_for(edges, np.random.default_rng(0))
-    assert 0 not in kept.tolist()
+    linked = PairSet(edges, 6)
+    kept, _ = draw_strangers(np.array([0, 1, 0, 2]), np.arange(6), (linked,), np.random.default_rng(0))
+    assert kept.tolist() == [1, 2]
 
 
 def test_perfect_and_random_vectors():

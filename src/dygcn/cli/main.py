@@ -12,7 +12,7 @@ import dygcn
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
-COMMANDS = ("bench", "fit", "info", "nearest", "score", "update", "vector")
+COMMANDS = ("bench", "evaluate", "fit", "info", "nearest", "reproduce", "score", "update", "vector")
 
 
 class _Lazy(click.Group):

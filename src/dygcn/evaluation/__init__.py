@@ -1,6 +1,7 @@
-"""How an embedding is judged."""
+"""How an embedding is judged. `judge` asks the questions, every other module is one of them."""
 
-from dygcn.evaluation.links import auc, f1_at_median, link_auc, link_scores, strangers_for
-from dygcn.evaluation.snapshots import Snapshots
+from dygcn.evaluation.judge import Figures, Judge, judge_method
+from dygcn.evaluation.links import auc, link_auc
+from dygcn.evaluation.method import Method, VectorMethod
 
-__all__ = ["Snapshots", "auc", "f1_at_median", "link_auc", "link_scores", "strangers_for"]
+__all__ = ["Figures", "Judge", "Method", "VectorMethod", "auc", "judge_method", "link_auc"]

@@ -1,13 +1,64 @@
-"""Link prediction: whether vectors at t tell the edges at t + 1 from pairs that are not linked."""
+"""Link prediction: whether a state at t tells the edges at t + 1 from pairs that are not linked."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.evaluation.strangers import PairSet, draw_strangers, one_end
+
 if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, Int64
+
+TASKS = ("all", "new-warm")
+NEGATIVES = ("uniform", "degree")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQuestion:
+    """Pairs that are linked at the next step, and pairs that are not."""
+
+    linked: Int64  # (m, 2)
+    strangers: dict[str, Int64]  # by kind of negatives, (at most m, 2)
+
+
+def ask_links(now: Int64, coming: Int64, nodes: int, random: np.random.Generator) -> dict[str, LinkQuestion]:
+    """Return the questions that the next graph asks of the present state.
+
+    ``all``: every edge of the next graph; strangers have an edge there and none between them. ``new-warm``:
+    edges that are new and whose two ends had an edge before; strangers had one, too, and are linked
+    neither before nor after. One stranger stands against each edge, with one of its ends: ``uniform`` over
+    all such nodes, or ``degree``: an end of another edge of the question, so that popular nodes are as
+    frequent among strangers as among the linked.
+
+    Parameters
+    ----------
+    now, coming
+        (m, 2) edges at t and at t + 1.
+    """
+    before, after = PairSet(now, nodes), PairSet(coming, nodes)
+    warm = np.zeros(nodes, np.bool_)
+    warm[now.ravel()] = True
+    fresh = coming[~before.has(coming[:, 0], coming[:, 1]) & warm[coming].all(axis=1)]
+    return {
+        "all": _ask(coming, np.unique(coming), (after,), random),
+        "new-warm": _ask(fresh, np.flatnonzero(warm), (before, after), random),
+    }
+
+
+def _ask(
+    linked: Int64, active: Int64, known: tuple[PairSet, ...], random: np.random.Generator
+) -> LinkQuestion:
+    pools = {"uniform": active, "degree": linked.ravel()}
+    if len(linked) == 0:
+        return LinkQuestion(linked, dict.fromkeys(pools, linked))
+    strangers = {
+        name: np.stack(draw_strangers(one_end(linked, random), pool, known, random), axis=1)
+        for name, pool in pools.items()
+    }
+    return LinkQuestion(linked, strangers)
 
 
 def auc(linked: Float64, others: Float64) -> float:
@@ -25,63 +76,59 @@ def auc(linked: Float64, others: Float64) -> float:
     return float((below + not_above).sum() / (2 * len(linked) * len(others)))
 
 
-def strangers_for(edges: Int64, random: np.random.Generator) -> tuple[Int64, Int64]:
-    """Return, for one random end of each edge, a uniform node that has an edge but none to that end.
-
-    Parameters
-    ----------
-    edges
-        (m, 2) undirected edges, each once.
-    """
-    active = np.unique(edges)
-    size = int(active[-1]) + 1
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    linked = np.sort(low * size + high)
-    kept = edges[np.arange(len(edges)), random.integers(0, 2, len(edges))]
-    strangers = random.choice(active, len(kept))
-    for _ in range(1000):
-        keys = np.minimum(kept, strangers) * size + np.maximum(kept, strangers)
-        at = np.searchsorted(linked, keys).clip(max=len(linked) - 1)
-        again = (linked[at] == keys) | (kept == strangers)
-        if not again.any():
-            break
-        strangers[again] = random.choice(active, int(again.sum()))
-    apart = ~again  # an end that is linked to everybody has no stranger
-    return kept[apart], strangers[apart]
-
-
-def link_scores(vectors: Float32, edges: Int64, random: np.random.Generator) -> tuple[Float64, Float64]:
-    """Return the cosines of all edges and of as many uniform strangers.
-
-    Parameters
-    ----------
-    vectors
-        (n, dim) by node number; a row of zeros for a node without a vector scores 0.
-    edges
-        (m, 2) edges at the next step.
-    """
-    rows = vectors.astype(np.float64)  # vectors that are nearly parallel differ in the last bits only
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    units = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    kept, strangers = strangers_for(edges, random)
-    linked = np.einsum("ij,ij->i", units[edges[:, 0]], units[edges[:, 1]])
-    return linked, np.einsum("ij,ij->i", units[kept], units[strangers])
-
-
-def f1_at_median(linked: Float64, others: Float64) -> float:
-    """Return the F1 score of "linked" above the median of all scores, as the authors of the paper did.
+def f1_above(bar: float, linked: Float64, others: Float64) -> float:
+    """Return the F1 score of "linked" above a threshold.
 
     Examples
     --------
     >>> import numpy as np
-    >>> f1_at_median(np.array([3.0, 2.0, 0.5]), np.array([1.0, 0.0, -1.0]))
+    >>> f1_above(0.75, np.array([3.0, 2.0, 0.5]), np.array([1.0, 0.0, -1.0]))
     0.6666666666666666
     """
-    bar = np.median(np.concatenate((linked, others)))
     right, wrong = float((linked > bar).sum()), float((others > bar).sum())
     return 2 * right / (right + wrong + len(linked))
 
 
+def median_bar(linked: Float64, others: Float64) -> float:
+    """Return the median of all scores: the threshold of the paper's authors."""
+    return float(np.median(np.concatenate((linked, others))))
+
+
+def best_bar(linked: Float64, others: Float64) -> float:
+    """Return the threshold with the greatest F1 score: chosen in training, used in the test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> best_bar(np.array([3.0, 2.0, 0.5]), np.array([1.0, 0.0, -1.0]))
+    0.0
+    """
+    scores = np.concatenate((linked, others))
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    right = np.cumsum(order < len(linked))
+    f1 = 2 * right / (np.arange(1, len(ranked) + 1) + len(linked))
+    f1[:-1][ranked[:-1] == ranked[1:]] = 0  # equal scores fall on one side
+    at = int(np.argmax(f1))
+    return float(ranked[at + 1]) if at + 1 < len(ranked) else float(np.nextafter(ranked[at], -np.inf))
+
+
+def unit_rows(vectors: Float32) -> Float64:
+    """Return the rows at length one, in float64: nearly parallel vectors differ in the last bits only."""
+    rows = vectors.astype(np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units: Float64 = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return units
+
+
+def pair_cosines(units: Float64, pairs: Int64) -> Float64:
+    """Return the cosine of each pair of rows; a row of zeros scores 0."""
+    found: Float64 = np.einsum("ij,ij->i", units[pairs[:, 0]], units[pairs[:, 1]])
+    return found
+
+
 def link_auc(vectors: Float32, edges: Int64, random: np.random.Generator) -> float:
-    """Return the AUC of the cosine on all edges against as many uniform strangers; see `link_scores`."""
-    return auc(*link_scores(vectors, edges, random))
+    """Return the AUC of the cosine on all edges against as many uniform strangers."""
+    question = _ask(edges, np.unique(edges), (PairSet(edges, len(vectors)),), random)
+    units = unit_rows(vectors)
+    return auc(pair_cosines(units, question.linked), pair_cosines(units, question.strangers["uniform"]))

@@ -16,7 +16,6 @@ from dygcn.training.history import play_history
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dygcn.experiments.link_prediction import Steps
     from dygcn.experiments.paper_rules import Frames
     from dygcn.live import LiveEmbedding
     from dygcn.models import Model
@@ -35,21 +34,9 @@ def exact_bases(frames: Frames, exact: LiveEmbedding, recipe: RollingRecipe, see
 
 def kept(trained: Trained, first: int, steps: range, fresh: bool) -> Series:
     """Judge the base of step `first` at every later step (*do nothing*), or a fresh one (*recompute*)."""
-    series, frames = Series(), trained.frames
+    series = trained.series(first)
     for step in steps:
-        base = step if fresh else first
-        series.judge(trained.ids[base].values, trained.tables[base], frames, step, trained.seed)
-    return series
-
-
-def exact_run(exact: LiveEmbedding, steps: Steps, frames: Frames, tested: range, seed: int) -> Series:
-    """Judge the exact rule. It is fitted on the first half, so its lines begin after it."""
-    series = Series()
-    for step in range(frames.fitted + 1, tested.stop):
-        exact.update(steps.part(step, step).table())
-        if step in tested:
-            ids = exact.ids()
-            series.judge(ids, exact.vectors(ids), frames, step, seed)
+        series.look(step, trained.at(step if fresh else first))
     return series
 
 
@@ -72,6 +59,6 @@ def long_run(trained: Trained, models: Mapping[str, Model], length: int = 30) ->
 
 def stretch(frames: Frames, length: int) -> tuple[int, range]:
     """Return the step of the base and the steps after it."""
-    last = len(frames.edges) - 2
+    last = len(frames.moments) - 2
     first = max(last - length, frames.fitted - 1)
     return first, range(first + 1, last + 1)

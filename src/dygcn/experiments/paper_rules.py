@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.evaluation import Snapshots, auc, f1_at_median, link_scores
+from dygcn.evaluation import Judge
 from dygcn.events import read_events
-from dygcn.experiments.link_prediction import by_number
+from dygcn.experiments.tables import by_number
 from dygcn.live.choices import Choices
 from dygcn.live.fitting_paper import new_model
 from dygcn.models import Paper, State, norms
@@ -28,70 +28,78 @@ from dygcn.training.rolled import first_matrices, fit_rolled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.experiments.link_prediction import Steps
+    from dygcn.datasets.steps import Steps
     from dygcn.models import Base, Model
-    from dygcn.records import EventBatch, Float32, IdColumn, Int64
+    from dygcn.records import EventBatch, Float32, IdColumn, Int64, Moment
     from dygcn.training import RollingRecipe
 
 Notify = Callable[[int, int, str], None]
-DIM, ORDERS = 100, 2  # the paper's
+DIM, ORDERS = 100, 2  # the paper's defaults
 RULES = ("rolling", "spectral")
 
 
 @dataclass(frozen=True)
 class Frames:
-    """A graph that changes, step by step: events, and the edges after them."""
+    """A graph that changes, step by step: as our engine takes it, and as it is judged."""
 
     batches: list[EventBatch]
-    edges: list[Int64]  # (e, 2) at each step
+    moments: list[Moment]
     nodes: int
     fitted: int  # the last step that is fitted on
+    labels: Int64 | None = None
 
     @classmethod
-    def of(cls, steps: Steps) -> Frames:
+    def of(cls, steps: Steps, labels: Int64 | None = None) -> Frames:
         """Cut numbered events into batches."""
-        graph, batches, edges = Snapshots(), [], []
-        for step in range(steps.last + 1):
-            part = steps.part(step, step)
-            edges.append(graph.apply(part.src, part.dst, part.op))
-            batches.append(read_events(part.table()))
-        return cls(batches, edges, int(max(steps.src.max(), steps.dst.max())) + 1, steps.fitted)
+        batches = [read_events(steps.part(step, step).table()) for step in range(steps.last + 1)]
+        return cls(batches, steps.moments, steps.nodes, steps.fitted, labels)
 
     @property
     def tested(self) -> range:
         """Steps whose vectors are judged by the edges of the next."""
-        return range(self.fitted + 1, len(self.edges) - 1)
+        return range(self.fitted + 1, len(self.moments) - 1)
 
 
-@dataclass
 class Series:
-    """What was measured at each step."""
+    """What was measured at each step: the judge's figures, rows computed, and lengths of the vectors.
 
-    auc: list[float] = field(default_factory=list)
-    f1: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)  # rows of vectors computed
-    length: list[float] = field(default_factory=list)  # mean length of the vectors
-    zero: list[float] = field(default_factory=list)  # share of the vectors that are zero
+    Parameters
+    ----------
+    first
+        Ids and vectors that a classifier is fitted on before the first step.
+    """
 
-    def judge(self, ids: Int64, vectors: Float32, frames: Frames, step: int, seed: int) -> None:
-        """Note how well the vectors of a step tell the edges of the next one from strangers."""
-        table = by_number(ids, vectors, frames.nodes)
-        scores = link_scores(table, frames.edges[step + 1], np.random.default_rng([seed, step]))
-        self.auc.append(auc(*scores))
-        self.f1.append(f1_at_median(*scores))
-        lengths = norms(vectors)
-        self.length.append(float(lengths.mean()))
-        self.zero.append(float((lengths == 0).mean()))
+    def __init__(self, frames: Frames, seed: int, first: tuple[Int64, Float32]) -> None:
+        self._judge = Judge(frames.moments, frames.nodes, frames.fitted, seed, frames.labels)
+        self._judge.train(by_number(*first, frames.nodes), no_score)
+        self.figures = self._judge.figures
 
-    def means(self) -> dict[str, float]:
-        """Return the mean of each measure; of the seconds the median."""
-        values = dataclasses.asdict(self)
-        return {
-            name: float(np.median(series) if name == "seconds" else np.mean(series))
-            for name, series in values.items()
-            if series
-        }
+    def look(
+        self, step: int, found: tuple[Int64, Float32], seconds: float | None = None, rows: int | None = None
+    ) -> None:
+        """Judge the vectors of a step."""
+        lengths = norms(found[1])
+        self._judge.look(step, by_number(*found, self._judge.nodes), no_score, seconds)
+        self._note("length", float(lengths.mean()))
+        self._note("zero", float((lengths == 0).mean()))
+        if rows is not None:
+            self._note("rows", float(rows))
+
+    def _note(self, name: str, value: float) -> None:
+        self.figures.setdefault(name, []).append(value)
+
+    @property
+    def auc(self) -> list[float]:
+        """AUC of the cosine for all edges of the next graph."""
+        return self.figures["cosine.auc.all.uniform"]
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a figure over the steps."""
+        return float(np.mean(self.figures[name]))
+
+
+def no_score(pairs: Int64, task: str) -> None:
+    """Return None: the cosine decides."""
 
 
 @dataclass(frozen=True)
@@ -106,22 +114,34 @@ class Trained:
     seconds: list[float]  # that each base took
     base: Base  # of the last step that is fitted on
 
+    def at(self, step: int) -> tuple[Int64, Float32]:
+        """Return ids and vectors of a step's base."""
+        return self.ids[step].values, self.tables[step]
 
-def empty_model(frames: Frames, rule: str, recipe: RollingRecipe, seed: int) -> Model:
-    """Return a model of the paper's size before anything is learned."""
-    choices = Choices(DIM, ORDERS, rule, None, seed, 256, False)
+    def series(self, first: int) -> Series:
+        """Return an empty series; classifiers are fitted on the base of step `first`."""
+        return Series(self.frames, self.seed, self.at(first))
+
+
+def empty_model(
+    frames: Frames, rule: str, recipe: RollingRecipe, seed: int, dim: int = DIM, orders: int = ORDERS
+) -> Model:
+    """Return a model before anything is learned."""
+    choices = Choices(dim, orders, rule, None, seed, 256, False)
     return new_model(frames.batches[0], choices, "gcn", recipe)
 
 
-def train_bases(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify | None = None) -> Trained:
+def train_bases(
+    frames: Frames, recipe: RollingRecipe, seed: int, dim: int = DIM, notify: Notify | None = None
+) -> Trained:
     """Train the base on every snapshot, from the first to the last."""
-    model = empty_model(frames, "rolling", recipe, seed)
+    model = empty_model(frames, "rolling", recipe, seed, dim)
     ids, snapshots, tables, seconds = [], [], [], []
     last: Base | None = None
     bases = []
     for step, (graph, snapshot, _) in enumerate(play(model, frames.batches, recipe.base.aggregation)):
         begun = time.perf_counter()
-        last = fit_base("gcn", [snapshot], DIM, recipe.base, seed, last)
+        last = fit_base("gcn", [snapshot], dim, recipe.base, seed, last)
         bases.append(last)
         tables.append(base_vectors(last, snapshot))
         seconds.append(time.perf_counter() - begun)
@@ -132,13 +152,14 @@ def train_bases(frames: Frames, recipe: RollingRecipe, seed: int, notify: Notify
     return Trained(frames, recipe, seed, ids, keep_last(snapshots, tables), seconds, bases[frames.fitted])
 
 
-def fit_rule(rule: str, trained: Trained, recipe: RollingRecipe, notify: Notify | None = None) -> Model:
+def fit_rule(rule: str, trained: Trained, orders: int = ORDERS, notify: Notify | None = None) -> Model:
     """Fit the matrices of a rule on the first half of the steps."""
-    frames, fitted = trained.frames, trained.frames.fitted
-    model = empty_model(frames, rule, recipe, trained.seed)
+    frames, fitted, recipe = trained.frames, trained.frames.fitted, trained.recipe
+    dim = trained.tables[0].shape[1]
+    model = empty_model(frames, rule, recipe, trained.seed, dim, orders)
     history = play_history(model, frames.batches[: fitted + 1], recipe.base.aggregation)
     spectral = rule == "spectral"
-    start = first_matrices(DIM, model.orders, spectral, recipe.start, trained.seed)
+    start = first_matrices(dim, model.orders, spectral, recipe.start, trained.seed)
     tables = trained.tables[: fitted + 1]
     weights = fit_rolled(history, tables, start, recipe, spectral, trained.seed, notify)
     return dataclasses.replace(
@@ -155,53 +176,47 @@ def ids_and_vectors(state: State) -> tuple[Int64, Float32]:
 
 def one_step(model: Model, trained: Trained) -> Series:
     """Judge a rule one step from a fresh base, at every tested step."""
-    frames, series = trained.frames, Series()
-    state = _at(model, frames, frames.fitted)
+    frames, series = trained.frames, trained.series(trained.frames.fitted)
+    state = graph_at(model, frames, frames.fitted)
     for step in frames.tested:
         state.adopt(trained.ids[step - 1], trained.tables[step - 1], keep=False)
         begun = time.perf_counter()
         moved = state.apply(frames.batches[step]).moved
-        series.seconds.append(time.perf_counter() - begun)
-        series.rows.append(moved.rows)
-        series.judge(*ids_and_vectors(state), frames, step, trained.seed)
+        series.look(step, ids_and_vectors(state), time.perf_counter() - begun, moved.rows)
     return series
 
 
 def retrained(trained: Trained) -> Series:
     """Judge the base itself, trained on every snapshot; its rows are those of every epoch."""
-    frames, series = trained.frames, Series()
+    frames, series = trained.frames, trained.series(trained.frames.fitted)
     recipe = trained.recipe.base
     for step in frames.tested:
-        series.judge(trained.ids[step].values, trained.tables[step], frames, step, trained.seed)
-        series.seconds.append(trained.seconds[step])
-        series.rows.append((recipe.warm or recipe.epochs) * len(trained.tables[step]))
+        rows = (recipe.warm or recipe.epochs) * len(trained.tables[step])
+        series.look(step, trained.at(step), trained.seconds[step], rows)
     return series
 
 
 def unchanged(trained: Trained) -> Series:
     """Judge the base of the step before, left as it is: what a rule must beat to be worth its update."""
-    frames, series = trained.frames, Series()
+    frames, series = trained.frames, trained.series(trained.frames.fitted)
     for step in frames.tested:
-        series.judge(trained.ids[step - 1].values, trained.tables[step - 1], frames, step, trained.seed)
-        series.seconds.append(0.0)
-        series.rows.append(0)
+        series.look(step, trained.at(step - 1), 0.0, 0)
     return series
 
 
 def rolled(model: Model, trained: Trained, first: int, steps: Sequence[int]) -> Series:
     """Judge a rule on its own output, from the base at step `first` on."""
-    frames, series = trained.frames, Series()
-    state = _at(model, frames, first)
+    frames, series = trained.frames, trained.series(first)
+    state = graph_at(model, frames, first)
     state.adopt(trained.ids[first], trained.tables[first], keep=False)
     for step in steps:
         begun = time.perf_counter()
-        series.rows.append(state.apply(frames.batches[step]).moved.rows)
-        series.seconds.append(time.perf_counter() - begun)
-        series.judge(*ids_and_vectors(state), frames, step, trained.seed)
+        rows = state.apply(frames.batches[step]).moved.rows
+        series.look(step, ids_and_vectors(state), time.perf_counter() - begun, rows)
     return series
 
 
-def _at(model: Model, frames: Frames, step: int) -> State:
+def graph_at(model: Model, frames: Frames, step: int) -> State:
     """Return a state whose graph is that of a step; its vectors are worth nothing yet."""
     state = State(model)
     for batch in frames.batches[: step + 1]:
@@ -214,7 +229,7 @@ def judge_paper_rules(
     frames: Frames, recipe: RollingRecipe, seed: int = 0, notify: Notify | None = None
 ) -> tuple[Trained, dict[str, Model], dict[str, Series]]:
     """Return bases, fitted rules, and what GCN retrained, each rule, and no update reach in one step."""
-    trained = train_bases(frames, recipe, seed, notify)
-    models = {rule: fit_rule(rule, trained, recipe, notify) for rule in RULES}
+    trained = train_bases(frames, recipe, seed, notify=notify)
+    models = {rule: fit_rule(rule, trained, notify=notify) for rule in RULES}
     found = {"gcn": retrained(trained), "unchanged": unchanged(trained)}
     return trained, models, found | {rule: one_step(model, trained) for rule, model in models.items()}

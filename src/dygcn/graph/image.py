@@ -27,6 +27,7 @@ class GraphImage:
     ghost_weight: Int64  # (g,) full weight, for the rows whose weight is below 0, in their order
     ghost_t: Float64  # (g,) time of removal
     clock: float | None
+    contact: Float64  # (n,) time of the last contact, minus infinity without one; (0,) if times are not kept
 
 
 def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
@@ -53,6 +54,7 @@ def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
         full,
         t,
         graph.clock,
+        np.empty(0) if graph.contacts is None else graph.contacts.last(nodes),
     )
     return image, nodes
 
@@ -77,6 +79,7 @@ def build_graph(image: GraphImage, graph: Graph) -> Nodes:
         image.ghost_weight,
         image.ghost_t,
         image.clock,
+        (nodes[: len(image.contact)], image.contact),
     )
     if len(graph) != len(nodes):
         raise DamagedFolder("the saved graph has a node with neither an edge nor features")
@@ -104,10 +107,20 @@ def _check(image: GraphImage, graph: Graph) -> None:
         ),
         "a clock that is not a number": image.clock is not None and not np.isfinite(image.clock),
         "ghosts that do not fit": not _ghosts_fit(image, graph),
+        "contacts that do not fit": not _contacts_fit(image, graph),
     }
     for fault, found in faults.items():
         if found:
             raise DamagedFolder(f"the saved graph has {fault}")
+
+
+def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
+    """Say whether there is a time for every node where times are kept, none of them after the clock."""
+    if graph.contacts is None:
+        return len(image.contact) == 0
+    if len(image.contact) != len(image.ids) or np.isnan(image.contact).any():
+        return False
+    return bool((image.contact <= (-np.inf if image.clock is None else image.clock)).all())
 
 
 def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:

@@ -8,6 +8,7 @@ from dygcn.errors import CapacityError, EventError
 from dygcn.events import seconds, take
 from dygcn.events.keys import salted
 from dygcn.graph.adjacency import Adjacency
+from dygcn.graph.contacts import Contacts
 from dygcn.graph.delta import (
     AGE,
     NetEffect,
@@ -42,6 +43,8 @@ class Graph:
         Of the weight that a removed edge leaves; None: it leaves nothing.
     stay
         A node that loses its last edge stays in the graph, until it is removed itself.
+    timed
+        Times of nodes' last contacts are kept.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Graph:
         limit: int = 1 << 38,
         half_life: float | None = None,
         stay: bool = False,
+        timed: bool = False,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
@@ -70,6 +74,7 @@ class Graph:
         self.limit = limit
         self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
+        self.contacts = Contacts() if timed else None
         self.pull = Adjacency()  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.edge_count = 0
@@ -86,8 +91,9 @@ class Graph:
 
     @property
     def clock(self) -> float | None:
-        """The greatest time seen, where the graph remembers; None before the first."""
-        return None if self.memory is None or np.isinf(self.memory.clock) else float(self.memory.clock)
+        """The greatest time seen, where the graph looks at times; None before the first."""
+        watch = self.memory if self.memory is not None else self.contacts
+        return None if watch is None or np.isinf(watch.clock) else float(watch.clock)
 
     def nodes(self) -> Nodes:
         """Return the nodes that have an edge or features of their own, in the order of the user's ids."""
@@ -125,9 +131,28 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        return self._commit(*self._stage(batch, now))
+        effect, named, clock, missing, loops, touched = self._stage(batch, now)
+        if self.contacts is not None:
+            self.contacts.note(*touched, self._clock_of_contacts(batch, now))
+        return self._commit(effect, named, clock, missing, loops)
 
-    def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
+    def _clock_of_contacts(self, batch: EventBatch, now: float | None) -> float:
+        assert self.contacts is not None
+        latest = float(batch.t.max()) if batch.t is not None and len(batch) else -np.inf
+        return max(latest, self.contacts.clock if now is None else float(seconds(now) or 0.0))
+
+    def _dates(self, batch: EventBatch, now: float | None) -> Float64:
+        """Return when events happened; those without a time happen now, or when the last one did."""
+        if batch.t is not None:
+            # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
+            return batch.t.astype(np.float64) + 0.0
+        if now is None and self.contacts is not None and not np.isinf(self.contacts.clock):
+            return np.full(len(batch), self.contacts.clock)
+        return np.full(len(batch), now or 0.0)
+
+    def _stage(
+        self, batch: EventBatch, now: float | None
+    ) -> tuple[NetEffect, Nodes, float, int, int, tuple[Nodes, Float64]]:
         now = seconds(now)
         weight = self._on_grid(batch)
         clock = self._clock_after(batch, now)
@@ -135,8 +160,7 @@ class Graph:
         known = (src >= 0) & (dst >= 0)
         loops = (src == dst) & known
         kept = known & ~loops
-        # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
-        times = np.full(len(src), now or 0.0) if batch.t is None else batch.t.astype(np.float64) + 0.0
+        times = self._dates(batch, now)
         events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
         effect = self._net_effect(self._with_ageing(events, clock), clock)
         named = np.concatenate((src[known], dst[known]))
@@ -147,7 +171,8 @@ class Graph:
                 f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
                 "integer sums hold no more: scale the weights down and fit again"
             )
-        return effect, named, clock, int((~known).sum()), int(loops.sum())
+        touched = np.concatenate((events.a, events.b)), np.concatenate((events.t, events.t))
+        return effect, named, clock, int((~known).sum()), int(loops.sum()), touched
 
     def _unstage(self, effect: NetEffect, named: Nodes) -> None:
         self._census(named)
@@ -236,6 +261,8 @@ class Graph:
             return
         self.pull.make_room(high)
         self.push.make_room(high)
+        if self.contacts is not None:
+            self.contacts.make_room(high)
         for name in ("strength", "_own", "_active", "_seen", "_change"):
             setattr(self, name, grown(getattr(self, name), high))
 
@@ -321,6 +348,8 @@ class Graph:
         if self.stay:
             self._own[came] = 1
         self._node_count += len(came) - len(went)
+        if self.contacts is not None:
+            self.contacts.forget(np.concatenate((went, idle)))
         self.ids.release(idle)
         return came, went
 
@@ -337,8 +366,9 @@ class Graph:
         ghost_weight: Int64,
         ghost_t: Float64,
         clock: float | None,
+        contact: tuple[Nodes, Float64],
     ) -> None:
-        """Fill an empty graph with pairs as `edges` returns them, each once, and their ghosts."""
+        """Fill an empty graph with pairs as `edges` returns them, their ghosts and last contacts."""
         self._own[own] = 1
         zeros = np.zeros(len(a), np.int64)
         ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
@@ -346,3 +376,5 @@ class Graph:
         ghosts[faded], times[faded] = ghost_weight, ghost_t
         effect = NetEffect(*self._canonical(a, b), zeros, weight, ghosts, times, 0, 0)
         self._commit(effect, own, clock, 0, 0)
+        if self.contacts is not None:
+            self.contacts.note(*contact, -np.inf if clock is None else clock)

@@ -20,8 +20,19 @@ from dygcn.live.digest import digest_of
 from dygcn.live.files import load_state, save_state
 from dygcn.live.health import take_anchor, wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
-from dygcn.models import Model, Outcome, State, cosines, norms, read_vectors
-from dygcn.records import Float32, IdColumn, Nodes
+from dygcn.models import (
+    KINDS,
+    LinkHead,
+    Model,
+    Outcome,
+    State,
+    link_vectors,
+    node_traits,
+    pair_cosines,
+    read_vectors,
+)
+from dygcn.models.checks import one_of
+from dygcn.records import Float32, Float64, IdColumn, Int64, Nodes
 from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
@@ -68,7 +79,8 @@ class LiveEmbedding:
         add, remove
             Edges instead of events; removes come first. An added edge that exists gets the new weight.
         now
-            The time, for models with memory: it moves the clock, and dates events without `t`.
+            The time: it moves the clock, and dates events without `t` (without it they happen when the last
+            one did).
 
         Returns
         -------
@@ -234,10 +246,46 @@ class LiveEmbedding:
         vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
         return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
 
-    def score(self, a: int | str, b: int | str) -> float:
-        """Return the cosine of two nodes' vectors: how likely a link is, from -1 to 1."""
-        pair = self.vectors([a, b])
-        return float(cosines(pair[1:], norms(pair[1:]), pair[0])[0])
+    def score(self, a: int | str, b: int | str, links: str = "new") -> float:
+        """Return how likely two nodes are linked next; see `scores`."""
+        return float(self.scores([a], [b], links)[0])
+
+    def scores(self, a: object, b: object, links: str = "new") -> Float64:
+        """Return how likely pairs of nodes are linked next, (n,): the higher, the likelier.
+
+        Log-odds against a random pair, learned in `fit`: the cosine of the two vectors, what each node's
+        edges weigh, and how long ago its last contact was. A model that learned no such score (too few
+        steps, an embedding of your own, one of the paper's rules) answers with the cosine, from -1 to 1.
+
+        Parameters
+        ----------
+        a, b
+            Ids, as many of one as of the other.
+        links
+            ``"new"``: links that are not there yet; ``"all"``: every link of the next graph.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> live.scores(["ann", "bob"], ["cat", "bob"]).round(3).tolist()[1]
+        1.0
+        """
+        first, second = self._find(a), self._find(b)
+        if len(first) != len(second):
+            raise OptionError(f"there are {len(first)} ids on one side and {len(second)} on the other")
+        return self.scores_of(first, second, links)
+
+    def link_vectors(self, ids: object, *, query: bool = False, links: str = "new") -> Float32:
+        """Return (n, dim + 2) vectors whose dot products are scores, for a vector database.
+
+        Put those of all nodes into the index, and ask it with ``query=True`` of one: inner product, not
+        cosine. Contacts grow old, so refresh the index now and then.
+        """
+        nodes = self._find(ids)
+        head = self._head(links) or LinkHead(1.0, (0.0, 0.0, 0.0), 0.0)
+        popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
+        return link_vectors(self.vectors_of(nodes), popularity, head, query)
 
     def nearest(
         self, node: int | str, k: int = 5, among: Iterable[int | str] | None = None
@@ -259,9 +307,7 @@ class LiveEmbedding:
         graph = self._state.graph
         candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
         candidates = candidates[candidates != me[0]]
-        if self._cache is None:
-            self._cache = VectorCache(self._state)
-        vectors, lengths = self._cache.refresh(candidates)
+        vectors, lengths = self._cached().refresh(candidates)
         found = nearest_rows(vectors, lengths, self.vectors_of(me)[0], k)
         ids = python_ids(self.names(candidates[[row for row, _ in found]]))
         return [(name, score) for name, (_, score) in zip(ids.tolist(), found, strict=True)]
@@ -290,7 +336,7 @@ class LiveEmbedding:
 
     @property
     def clock(self) -> float | None:
-        """The greatest time seen, for a model with memory."""
+        """The greatest time seen, for a model that was fitted with times."""
         return self._state.graph.clock
 
     def digest(self) -> str:
@@ -336,6 +382,27 @@ class LiveEmbedding:
         """Return the vectors of nodes."""
         return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
 
+    def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:
+        """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
+        head, here = self._head(links), np.unique(np.concatenate((first, second)))
+        here = here[here >= 0]
+        vectors, _ = self._cached().refresh(here)
+        cosine = pair_cosines(vectors, _places(here, first), _places(here, second))
+        if head is None:
+            return cosine
+        traits = (node_traits(self._state.graph, nodes, self.model.unit) for nodes in (first, second))
+        return head.score(cosine, *traits)
+
+    def _cached(self) -> VectorCache:
+        if self._cache is None:
+            self._cache = VectorCache(self._state)
+        return self._cache
+
+    def _head(self, links: str) -> LinkHead | None:
+        one_of("links", links, KINDS)
+        heads = self.model.links
+        return heads.get(links, heads.get("all"))
+
     def _find(self, ids: object) -> Nodes:
         if isinstance(ids, Iterable) and not isinstance(ids, Sized):
             ids = list(ids)
@@ -350,6 +417,14 @@ class LiveEmbedding:
         if len(nodes) and nodes.min() < 0:
             raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
         return nodes
+
+
+def _places(nodes: Nodes, wanted: Nodes) -> Int64:
+    """Return where wanted nodes stand among sorted ones, -1 where they do not."""
+    if len(nodes) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    at = np.searchsorted(nodes, wanted).clip(max=len(nodes) - 1)
+    return np.where(nodes[at] == wanted, at, -1).astype(np.int64)
 
 
 def _many(ids: object) -> IdColumn:

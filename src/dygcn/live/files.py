@@ -16,9 +16,11 @@ from dygcn.features import Given
 from dygcn.graph.image import GraphImage
 from dygcn.live.choices import GREATEST_ORDERS
 from dygcn.models import (
+    KINDS,
     Base,
     Baseline,
     BaseRecipe,
+    LinkHead,
     Model,
     Paper,
     State,
@@ -69,6 +71,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     nodes: int
     edges: int
     paper: PaperSettings | None = None
+    unit: float | None = None
+    links: dict[str, LinkHead] = {}
 
 
 def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None:
@@ -89,8 +93,10 @@ def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None
         len(state.graph),
         state.graph.edge_count,
         _paper_settings(model.paper),
+        model.unit,
+        dict(model.links),
     )
-    files = {MODEL_FILE: _model_tensors(model), GRAPH_FILE: _graph_tensors(image)}
+    files = {MODEL_FILE: _model_tensors(model), GRAPH_FILE: _graph_tensors(image, model.unit)}
     write_folder(path, msgspec.to_builtins(settings), files)
 
 
@@ -128,7 +134,7 @@ def _model_tensors(model: Model) -> Tensors:
     return tensors
 
 
-def _graph_tensors(image: StateImage) -> Tensors:
+def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
     graph = image.graph
     return {
         **_id_tensors("ids", graph.ids),
@@ -138,6 +144,7 @@ def _graph_tensors(image: StateImage) -> Tensors:
         "weight": graph.weight,
         "ghost_weight": graph.ghost_weight,
         "ghost_t": graph.ghost_t,
+        **({} if unit is None else {"contact": graph.contact}),
         **image.tensors,
     }
 
@@ -184,7 +191,10 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         f"half-life {settings.half_life}": settings.half_life is not None
         and not (settings.half_life > 0 and math.isfinite(settings.half_life)),
         f"clock {settings.clock}": settings.clock is not None
-        and (settings.half_life is None or not math.isfinite(settings.clock)),
+        and ((settings.half_life is None and settings.unit is None) or not math.isfinite(settings.clock)),
+        f"unit {settings.unit}": settings.unit is not None
+        and not (settings.unit > 0 and math.isfinite(settings.unit)),
+        f"links {settings.links}": not _links_fit(settings.links),
         f"version {settings.version}": settings.version < 0,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
     }
@@ -226,7 +236,14 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.rule,
         baseline,
         paper,
+        settings.unit,
+        settings.links,
     )
+
+
+def _links_fit(links: dict[str, LinkHead]) -> bool:
+    numbers = [number for head in links.values() for number in (head.cosine, *head.terms, head.bias)]
+    return set(links) <= set(KINDS) and all(map(math.isfinite, numbers))
 
 
 def _read_paper(settings: PaperSettings, tensors: Tensors, dim: int) -> Paper:
@@ -270,6 +287,7 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
         _take(tensors, "ghost_weight", np.int64),
         _take(tensors, "ghost_t", np.float64),
         settings.clock,
+        np.empty(0) if settings.unit is None else _take(tensors, "contact", np.float64),
     )
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")

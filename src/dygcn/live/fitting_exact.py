@@ -11,7 +11,7 @@ from dygcn.errors import FeatureError
 from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
 from dygcn.live.choices import Choices, weight_grid
 from dygcn.models import Baseline, Model, State, read_inputs
-from dygcn.training import Recipe, collect_samples, fit_matrices, starting_matrices
+from dygcn.training import HeldOut, Recipe, collect_samples, fit_matrices, starting_matrices, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,31 +29,35 @@ def fit_exact(
     progress: Progress | None = None,
 ) -> State:
     """Return the fitted state, all events played."""
-    model, given = _new_model(batch, choices, features)
+    model, given = new_model(batch, parts, choices, features)
     if isinstance(features, Embedding):
         model = _with_baseline(model, features, batch)
     state = State(model)
     if given is not None:
         state.set_features(*given)
-    samples = collect_samples(state, parts, choices.seed, progress)
+    held_out = HeldOut(state, len(parts), recipe)
+    samples = collect_samples(state, parts, choices.seed, progress, held_out.visit)
     start = np.concatenate(model.weights)
+    heads = held_out.fit_heads(samples, start, progress)
     trained = fit_matrices(samples, start, recipe, choices.seed, progress)
     weights = tuple(np.split(trained, choices.orders + 1))
     if model.baseline is not None:
         weights = (model.weights[0], *weights[1:])
-    state.model = dataclasses.replace(model, weights=weights)
+    state.model = dataclasses.replace(model, weights=weights, links=heads)
     return state
 
 
-def _new_model(
-    batch: EventBatch, choices: Choices, features: object
+def new_model(
+    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, features: object
 ) -> tuple[Model, tuple[IdColumn, Float32] | None]:
+    """Return the model before anything is learned, and the features that were given."""
     width, dim, orders, seed = choices.width, choices.dim, choices.orders, choices.seed
     settings: dict[str, Any] = {
         "kind": batch.src.kind,
         "seed": int(seed),
         "directed": bool(choices.directed),
         "half_life": choices.half_life,
+        "unit": time_unit(parts),
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)

@@ -1,15 +1,18 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
 from dygcn.models.folder import read_folder, write_folder
+from dygcn.models.links import KINDS, LinkHead, link_vectors, node_traits
 from dygcn.models.model import Baseline, Model
 from dygcn.models.paper import Base, BaseRecipe, Paper, Watch
-from dygcn.models.readout import cosines, drift, norms, read_inputs, read_vectors
+from dygcn.models.readout import cosines, drift, norms, pair_cosines, read_inputs, read_vectors
 from dygcn.models.state import Outcome, State, StateImage
 
 __all__ = [
+    "KINDS",
     "Base",
     "BaseRecipe",
     "Baseline",
+    "LinkHead",
     "Model",
     "Outcome",
     "Paper",
@@ -18,7 +21,10 @@ __all__ = [
     "Watch",
     "cosines",
     "drift",
+    "link_vectors",
+    "node_traits",
     "norms",
+    "pair_cosines",
     "read_folder",
     "read_inputs",
     "read_vectors",

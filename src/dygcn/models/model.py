@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 from dygcn.features import Features, Given, Hashed
 from dygcn.graph import Graph
 from dygcn.graph.ids import IdMap
+from dygcn.models.links import LinkHead
 from dygcn.models.paper import Paper
 from dygcn.propagation import ExactRule, RollingRule, Rule, SpectralRule
 
@@ -60,6 +62,10 @@ class Model:
         Of the ghost of a removed edge, or None.
     paper
         What only the paper's rules have: options, base, and what is watched.
+    unit
+        Time that counts as one when contacts grow old; None: times are not looked at.
+    links
+        How links are scored, by kind; empty: by the cosine.
     """
 
     weights: tuple[Float32, ...]
@@ -73,6 +79,8 @@ class Model:
     rule: str = "exact"
     baseline: Baseline | None = field(default=None, repr=False)
     paper: Paper | None = None
+    unit: float | None = None
+    links: Mapping[str, LinkHead] = field(default_factory=dict)
 
     @property
     def orders(self) -> int:
@@ -115,6 +123,7 @@ class Model:
             limit=limit,
             half_life=self.half_life,
             stay=self.paper is not None,
+            timed=self.unit is not None,
         )
 
     def new_rule(self) -> Rule:

@@ -151,3 +151,17 @@ def cosines(rows: Float32, lengths: Float64, query: Float32) -> Float64:
         if lengths[i] > 0 and size > 0:
             out[i] = min(1.0, max(-1.0, _dot(rows[i], query) / (lengths[i] * size)))
     return out
+
+
+@kernel
+def pair_cosines(rows: Float32, first: Int64, second: Int64) -> Float64:
+    """Return the cosine of each pair of rows, 0 where either is zero or below 0: not there."""
+    out = np.zeros(len(first), np.float64)
+    for i in range(len(first)):
+        if first[i] < 0 or second[i] < 0:
+            continue
+        a, b = rows[first[i]], rows[second[i]]
+        size = np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b))
+        if size > 0:
+            out[i] = min(1.0, max(-1.0, _dot(a, b) / size))
+    return out

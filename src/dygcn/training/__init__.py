@@ -3,19 +3,23 @@
 from dygcn.models.paper import BaseRecipe, Watch
 from dygcn.propagation import RuleOptions
 from dygcn.training.bases import fresh_vectors
+from dygcn.training.heads import HeldOut, fit_heads, time_unit
 from dygcn.training.matrices import Recipe, fit_matrices, starting_matrices
 from dygcn.training.recipes import RollingRecipe
 from dygcn.training.samples import StepSample, collect_samples
 
 __all__ = [
     "BaseRecipe",
+    "HeldOut",
     "Recipe",
     "RollingRecipe",
     "RuleOptions",
     "StepSample",
     "Watch",
     "collect_samples",
+    "fit_heads",
     "fit_matrices",
     "fresh_vectors",
     "starting_matrices",
+    "time_unit",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dygcn.errors import OptionError
 from dygcn.training.loss import link_loss
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class Recipe:
         Greatest step of Adam; it falls to zero along half a cosine. Temperature and bias take ten times it.
     temperature
         First factor of the cosine inside the sigmoid.
+    held_out
+        Share of the training steps, the last ones, on which the score of links is learned with matrices that
+        were fitted without them; then the matrices are fitted on all. 0: links are scored by the cosine, and
+        fitting takes half the time.
     """
 
     rounds: int = 900
@@ -48,6 +53,11 @@ class Recipe:
     rate: float = 3e-3
     temperature: float = 6.0
     warm_up: int = 10
+    held_out: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.held_out, int | float) and 0 <= self.held_out < 1):
+            raise OptionError(f"held_out is {self.held_out!r}; allowed is a share from 0 to below 1")
 
 
 def starting_matrices(width: int, dim: int, orders: int, seed: int) -> tuple[Float32, ...]:

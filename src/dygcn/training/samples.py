@@ -5,6 +5,7 @@ Messages do not depend on the matrices, so they are taken once while the events 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,14 +31,33 @@ class StepSample:
     offset: Float32 | None  # (n, dim) added to the vectors, where the model keeps an embedding fresh
     pairs: Int32  # (p, 2) rows that are linked at the next step
     pool: Int32  # rows from which strangers are drawn
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NextEdges:
+    """The graph at the next step, by the user's ids."""
+
+    first: IdColumn  # (e,) the two ends of every edge
+    second: IdColumn
+    active: IdColumn  # every node that has one
 
 
 def collect_samples(
-    state: State, steps: Sequence[EventBatch], seed: int, progress: Progress | None = None
+    state: State,
+    steps: Sequence[EventBatch],
+    seed: int,
+    progress: Progress | None = None,
+    visit: Callable[[int, NextEdges], None] | None = None,
 ) -> list[StepSample]:
     """Play the events through the state, to the end, and keep what training needs on the way.
 
     Step i gives the messages, step i + 1 the edges. A single step is its own next one.
+
+    Parameters
+    ----------
+    visit
+        Called with the number of each step that has a next one, and with what stands there.
     """
     random = np.random.default_rng([seed, 1])
     rows = _rows_for_each(state.model, len(steps))
@@ -48,9 +68,12 @@ def collect_samples(
         if progress is not None:
             progress(i + 1, len(steps), "playing events")
         if i + 1 < len(steps) or len(steps) == 1:
-            sample = _sample(state, ahead.move_to(min(i + 1, len(steps) - 1)), rows, random)
+            coming = ahead.move_to(min(i + 1, len(steps) - 1))
+            sample = _sample(state, coming, rows, random)
             if sample is not None:
-                samples.append(sample)
+                samples.append(dataclasses.replace(sample, step=i))
+            if visit is not None:
+                visit(i, coming)
     return samples
 
 
@@ -67,22 +90,22 @@ class _Ahead:
         self._steps: Iterator[EventBatch] = iter(steps)
         self._at = -1
 
-    def move_to(self, step: int) -> tuple[IdColumn, IdColumn]:
-        """Apply events up to and with a step; return the two ends of every edge."""
+    def move_to(self, step: int) -> NextEdges:
+        """Apply events up to and with a step; return its edges."""
         while self._at < step:
             delta = self._graph.apply(next(self._steps))
             self._graph.release(delta.left)
             self._at += 1
         a, b, weight = self._graph.edges()
         real = weight > 0
-        return self._graph.ids.names(a[real]), self._graph.ids.names(b[real])
+        a, b = a[real], b[real]
+        names = self._graph.ids.names
+        return NextEdges(names(a), names(b), names(np.unique(np.concatenate((a, b)))))
 
 
-def _sample(
-    state: State, edges: tuple[IdColumn, IdColumn], rows: int, random: np.random.Generator
-) -> StepSample | None:
+def _sample(state: State, edges: NextEdges, rows: int, random: np.random.Generator) -> StepSample | None:
     graph = state.graph
-    a, b = (graph.find(column) for column in edges)
+    a, b = graph.find(edges.first), graph.find(edges.second)
     active = np.unique(np.concatenate((a, b)))
     active = active[active >= 0]
     both = (a >= 0) & (b >= 0)
@@ -94,7 +117,7 @@ def _sample(
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
     first, second = place[a], place[b]
     inside = (first >= 0) & (second >= 0)
-    inputs, offset = _inputs(state, nodes)
+    inputs, offset = read_sample_inputs(state, nodes)
     return StepSample(inputs, offset, np.stack((first, second), axis=1)[inside], place[pool])
 
 
@@ -109,7 +132,8 @@ def _choose_nodes(
     return np.unique(np.concatenate((a[some], b[some], strangers))), strangers
 
 
-def _inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
+def read_sample_inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
+    """Return what the matrices act on, all orders side by side, and what is added to the vectors."""
     model, rule, graph = state.model, state.exact, state.graph
     orders = range(model.orders + 1)
     if model.baseline is None:

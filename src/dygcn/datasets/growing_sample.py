@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.experiments.link_prediction import Steps
+from dygcn.datasets.steps import Steps
 
 if TYPE_CHECKING:
     from dygcn.records import Int64

@@ -1,0 +1,136 @@
+"""A data set in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.datasets.facebook100 import read_mat
+from dygcn.datasets.finding import EDGES, find, read_shipped
+from dygcn.datasets.growing_sample import grow
+from dygcn.datasets.reading import Columns, event_columns, read_folder
+from dygcn.datasets.registry import DatasetInfo, info
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from dygcn.datasets.steps import Steps
+    from dygcn.records import Int64
+
+MISSING = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Events of a real graph in the order of their time, and the classes of its nodes where they are known.
+
+    Examples
+    --------
+    >>> data = load("hepth-collab")
+    >>> data.events()["src"].dtype, len(data.src), data.labels is None
+    (dtype('int64'), 39535, True)
+    >>> steps = data.steps()
+    >>> steps.last, steps.tested
+    (59, range(30, 59))
+    """
+
+    info: DatasetInfo
+    src: Int64
+    dst: Int64
+    t: Int64
+    op: Int64  # +1 adds, -1 removes
+    labels: Int64 | None = None  # of node 0, 1, 2 ...; -1 where it is missing
+    classes: tuple[str, ...] = ()  # what labels 0, 1, 2 ... are called, where the publisher named them
+
+    def steps(self) -> Steps:
+        """Return the events numbered by step, cut as this set is judged."""
+        return self.info.cut.steps(self.src, self.dst, self.t, self.op)
+
+    def events(self) -> dict[str, Any]:
+        """Return the events as `dygcn.fit` takes them."""
+        return {"src": self.src, "dst": self.dst, "t": self.t, "op": self.op}
+
+
+def load(
+    name: str, folder: str | PathLike[str] | None = None, seed: int = 0, label: str | None = None
+) -> Dataset:
+    """Read a data set and check that it is what its publisher gave.
+
+    Parameters
+    ----------
+    name
+        One of `names()`.
+    folder
+        The folder of the set, with ``edges.parquet``, or the parent of such folders. A school of Facebook100
+        may also be the publisher's ``.mat`` file. Without it the folder that ``DYGCN_DATA`` names is looked
+        at, then the copies that come with dygcn.
+    seed
+        Of the sample, for ``facebook``; other sets are what they are.
+    label
+        The column that becomes `Dataset.labels`, one of `DatasetInfo.labels`; the first one by default.
+
+    Raises
+    ------
+    DatasetError
+        The set is not known, not found, or not what its publisher gave.
+
+    Examples
+    --------
+    >>> data = load("as-733")
+    >>> len(data.src), int((data.op < 0).sum()), int(data.t.max())
+    (232638, 110033, 732)
+    >>> load("as-734")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.DatasetError: 'as-734' is not a data set that dygcn knows; known are as-733, ...
+    """
+    about = info(name)
+    label = _label_name(about, label)
+    if about.grown_from:
+        whole = load(about.grown_from, folder, label=label)
+        steps = grow(whole.src, whole.dst, seed=seed)
+        return Dataset(about, steps.src, steps.dst, steps.step, steps.op, whole.labels, whole.classes)
+    columns = _columns(about, folder, label)
+    labels, classes = _codes(columns.labels, about.missing)
+    return Dataset(about, columns.src, columns.dst, columns.t, columns.op, labels, classes)
+
+
+def _label_name(about: DatasetInfo, label: str | None) -> str | None:
+    if label is None:
+        return about.labels[0] if about.labels else None
+    if label not in about.labels:
+        allowed = ", ".join(about.labels) or "none, it has no labels"
+        raise OptionError(f"label is {label!r}; allowed for {about.name}: {allowed}")
+    return label
+
+
+def _columns(about: DatasetInfo, folder: str | PathLike[str] | None, label: str | None) -> Columns:
+    place = find(about, folder)
+    if place is None:
+        return Columns(*event_columns(read_shipped(about)))
+    if about.original and place.name != EDGES:
+        return read_mat(place, about, about.original, label)
+    return read_folder(place, about, label)
+
+
+def _codes(labels: NDArray[Any] | None, missing: int | None) -> tuple[Int64 | None, tuple[str, ...]]:
+    """Number named classes in alphabetical order; numbers stay as they are.
+
+    Examples
+    --------
+    >>> _codes(np.array(["MP", "2BIO1", "MP"]), None)
+    (array([1, 0, 1]), ('2BIO1', 'MP'))
+    >>> _codes(np.array([2005, 0, 2006]), 0)
+    (array([2005,   -1, 2006]), ())
+    """
+    if labels is None:
+        return None, ()
+    if labels.dtype.kind == "U":
+        classes, codes = np.unique(labels, return_inverse=True)
+        return codes.astype(np.int64), tuple(classes.tolist())
+    return (labels if missing is None else np.where(labels == missing, MISSING, labels)), ()

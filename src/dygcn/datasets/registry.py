@@ -1,0 +1,131 @@
+"""What is known of every data set. The facts are in ``registry.toml``; this module only reads them."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dygcn.datasets.steps import Steps, equal_steps, window_steps
+from dygcn.errors import DatasetError
+
+if TYPE_CHECKING:
+    from dygcn.records import Int64
+
+
+class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="window"):
+    """Snapshots first..last, each a step; the first one is the start."""
+
+    first: int
+    last: int
+
+    def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
+        """Number the events of a set by step."""
+        return window_steps(src, dst, t, op, self.first, self.last)
+
+
+class Equal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"):
+    """The first part of the events is the start, the rest is cut into parts with equally many events."""
+
+    parts: int
+    start: float
+
+    def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
+        """Number the events of a set by step; sets that are cut like this only add."""
+        return equal_steps(src, dst, t, self.parts, self.start)
+
+
+class Original(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The publisher's own file, where dygcn can read it."""
+
+    file: str
+    content: str  # sha256 of the edges and attributes in it
+
+
+class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is known of one data set.
+
+    Examples
+    --------
+    >>> about = info("as-733")
+    >>> about.title, about.nodes, about.events, about.deletions, about.shipped
+    ('Autonomous systems, daily', 7716, 232638, 110033, True)
+    >>> about.cut
+    Window(first=673, last=732)
+    """
+
+    name: str
+    title: str
+    what: str
+    nodes: int
+    events: int
+    deletions: int
+    time: str  # what t counts
+    publisher: str
+    address: str
+    source: str  # where the converted copy was taken from
+    citation: str
+    terms: str
+    cut: Window | Equal  # how it is cut into steps when something is judged on it
+    labels: tuple[str, ...] = ()  # columns of nodes.parquet; the first one is read unless another is named
+    missing: int | None = None  # the number that means "no label"
+    sha256: dict[str, str] = {}
+    original: Original | None = None
+    grown_from: str = ""  # the set that this one is a growing sample of
+
+    @property
+    def shipped(self) -> bool:
+        """Whether a copy comes with dygcn."""
+        return self.shipped_file in self.sha256
+
+    @property
+    def shipped_file(self) -> str:
+        """The name of that copy."""
+        return f"{self.name}.parquet"
+
+
+@cache
+def registry() -> dict[str, DatasetInfo]:
+    """Return what is known of every set, by name."""
+    content = tomllib.loads(files("dygcn.datasets").joinpath("registry.toml").read_text("utf-8"))
+    return {name: msgspec.convert({"name": name, **facts}, DatasetInfo) for name, facts in content.items()}
+
+
+def names() -> list[str]:
+    """Return the names that `load` takes.
+
+    Examples
+    --------
+    >>> len(names()), names()[:3]
+    (22, ['as-733', 'hepth-collab', 'cit-hepth'])
+    """
+    return list(registry())
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the sets that come with dygcn.
+
+    Examples
+    --------
+    >>> shipped_names()
+    ['as-733', 'hepth-collab']
+    """
+    return [name for name, about in registry().items() if about.shipped]
+
+
+def info(name: str) -> DatasetInfo:
+    """Return what is known of a set.
+
+    Examples
+    --------
+    >>> info("fb100-amherst41").labels
+    ('year', 'status', 'gender', 'major', 'second_major', 'dorm', 'high_school')
+    """
+    try:
+        return registry()[name]
+    except (KeyError, TypeError):
+        known = ", ".join(names())
+        raise DatasetError(f"{name!r} is not a data set that dygcn knows; known are {known}") from None

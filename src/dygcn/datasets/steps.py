@@ -1,0 +1,91 @@
+"""Events numbered by step, and the graph after each: how a data set is cut before anything is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.datasets.snapshots import Snapshots
+from dygcn.records import Moment
+
+if TYPE_CHECKING:
+    from dygcn.records import Int64
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Events numbered by step: step 0 is the graph at the start."""
+
+    src: Int64
+    dst: Int64
+    op: Int64
+    step: Int64
+    fitted: int  # the last step that is fitted on
+
+    def part(self, first: int, last: int) -> Steps:
+        """Return the events of steps first..last."""
+        keep = (self.step >= first) & (self.step <= last)
+        return Steps(self.src[keep], self.dst[keep], self.op[keep], self.step[keep], self.fitted)
+
+    def table(self) -> dict[str, Any]:
+        """Return the events as `dygcn.fit` takes them."""
+        return {"src": self.src, "dst": self.dst, "op": self.op, "t": self.step}
+
+    @property
+    def last(self) -> int:
+        """Number of the last step."""
+        return int(self.step.max())
+
+    @property
+    def nodes(self) -> int:
+        """Nodes are numbered from 0 to one less than this."""
+        return int(max(self.src.max(), self.dst.max())) + 1
+
+    @property
+    def tested(self) -> range:
+        """Steps that nobody was fitted on and whose vectors are judged by the edges of the next one."""
+        return range(self.fitted + 1, self.last)
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """Events and edges of every step.
+
+        Examples
+        --------
+        >>> one = np.ones(3, np.int64)
+        >>> steps = Steps(np.array([0, 1, 0]), np.array([1, 2, 2]), one, np.array([0, 0, 1]), 0)
+        >>> [len(moment.edges) for moment in steps.moments]
+        [2, 3]
+        """
+        graph, moments = Snapshots(), []
+        for step in range(self.last + 1):
+            part = self.part(step, step)
+            moments.append(Moment(part.src, part.dst, part.op, graph.apply(part.src, part.dst, part.op)))
+        return moments
+
+
+def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: int) -> Steps:
+    """Number snapshot data: snapshot `first` is step 0, whatever came before it is forgotten."""
+    kept = t <= last
+    src, dst, t, op = src[kept], dst[kept], t[kept], op[kept]
+    begun = t <= first
+    edges = Snapshots().apply(src[begun], dst[begun], op[begun])
+    return Steps(
+        np.concatenate((edges[:, 0], src[~begun])),
+        np.concatenate((edges[:, 1], dst[~begun])),
+        np.concatenate((np.ones(len(edges), np.int64), op[~begun])),
+        np.concatenate((np.zeros(len(edges), np.int64), t[~begun] - first)),
+        (last - first + 1) // 2 - 1,
+    )
+
+
+def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4) -> Steps:
+    """Number a stream: the first 40 % of the events, then so many parts with equally many events."""
+    order = np.argsort(t, kind="stable")
+    begun = int(len(order) * start)
+    parts = np.linspace(begun, len(order), count + 1).round().astype(np.int64)
+    step = np.searchsorted(parts, np.arange(len(order)), side="right")
+    return Steps(src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2)

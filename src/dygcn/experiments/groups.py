@@ -1,0 +1,186 @@
+"""What a cell runs: groups of methods that share work, each giving one record for every method in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dygcn.baselines import BASELINES
+from dygcn.datasets import load
+from dygcn.errors import OptionError
+from dygcn.evaluation import judge_method
+from dygcn.experiments.ablation import ablated
+from dygcn.experiments.cells import Record, rounded
+from dygcn.experiments.closeups import closeup_records, influence_records
+from dygcn.experiments.long_run import long_run
+from dygcn.experiments.ours import DoNothing, Exact, FixedWeights, Retrained, SharedFit, choose_memory
+from dygcn.experiments.paper_rules import RULES, Frames, fit_rule, one_step, retrained, train_bases, unchanged
+from dygcn.training import BaseRecipe, Recipe, RollingRecipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.datasets import Steps
+    from dygcn.evaluation import Method
+    from dygcn.experiments.cells import Cell, Notify
+    from dygcn.experiments.paper_rules import Series
+    from dygcn.records import Int64
+
+DIM = 100  # the paper's
+ORDERS = (1, 2, 3, 4)  # of the paper's figure
+# The paper trains the GCN on every snapshot.
+PUBLISHED, STEADY = RollingRecipe(base=BaseRecipe(once=False)), RollingRecipe.steady()
+# What a user may ask for: group and record.
+METHODS = {
+    **{name: ("ours", name) for name in ("exact", "do-nothing", "fixed-weights")},
+    "retrained": ("retrained", "retrained"),
+    "rolling": ("paper-steady", "rolling"),
+    "spectral": ("paper-steady", "spectral"),
+    "rolling-as-published": ("paper-published", "rolling"),
+    "spectral-as-published": ("paper-published", "spectral"),
+    **{name: (name, name) for name in BASELINES},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A cell with its data at hand."""
+
+    steps: Steps
+    labels: Int64 | None
+    seed: int
+    quick: bool
+    settings: dict[str, Any]
+    notify: Notify
+
+    def judge(self, method: Method) -> Record:
+        """Judge a method on the data."""
+        steps = self.steps
+        figures, seconds = judge_method(
+            method,
+            steps.moments,
+            steps.nodes,
+            steps.fitted,
+            seed=self.seed,
+            labels=self.labels,
+            progress=self.notify,
+        )
+        return Record(rounded(figures), seconds)
+
+    @property
+    def frames(self) -> Frames:
+        """The data as the paper's rules take it."""
+        return Frames.of(self.steps, self.labels)
+
+    def recipe(self, whole: RollingRecipe) -> RollingRecipe:
+        """Return a recipe of the paper's rules, cut down for a quick run."""
+        if not self.quick:
+            return whole
+        base = dataclasses.replace(whole.base, epochs=20, warm=whole.base.warm and 5)
+        return dataclasses.replace(whole, rounds=20, base=base)
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
+        rounds = 60 if self.quick else Recipe().rounds
+        options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **more, **self.settings}
+        if "memory" not in options:
+            fitted = self.steps.moments[: self.steps.fitted + 1]
+            options["memory"] = choose_memory(fitted, self.steps.nodes, rounds, dim=options["dim"])
+        return options
+
+
+def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
+    """Run a cell. Quick: the first twelve steps, half of them fitted on, and little training."""
+    groups: dict[str, Callable[[Task], dict[str, Record]]] = {
+        "ours": _ours,
+        "ablation": _ablation,
+        "retrained": _retrained,
+        "paper-published": lambda task: _paper(task, PUBLISHED),
+        "paper-steady": lambda task: _paper(task, STEADY),
+        "paper-orders": _orders,
+        "paper-rolling": _rolling,
+        "influence": lambda task: influence_records(task.frames),
+        "close-ups": lambda task: closeup_records(task.frames, task.recipe(STEADY), task.seed, task.notify),
+        **{name: _baseline(name) for name in BASELINES},
+    }
+    if cell.group not in groups:
+        raise OptionError(f"{cell.group!r} is no group of methods; there are: {', '.join(groups)}")
+    dataset = load(cell.dataset)
+    steps = dataset.steps()
+    settings = dict(cell.settings)
+    quick = bool(settings.pop("quick", False))
+    if quick:
+        steps = dataclasses.replace(steps.part(0, 11), fitted=5)
+    labels = None if dataset.labels is None else dataset.labels[: steps.nodes]
+    return groups[cell.group](Task(steps, labels, cell.seed, quick, settings, notify))
+
+
+def _baseline(name: str) -> Callable[[Task], dict[str, Record]]:
+    def run(task: Task) -> dict[str, Record]:
+        return {name: task.judge(BASELINES[name].factory(task.seed, **task.settings))}
+
+    return run
+
+
+def _ours(task: Task) -> dict[str, Record]:
+    options = task.options()
+    fitting = SharedFit(task.seed, **options)
+    methods: dict[str, Method] = {
+        "exact": Exact(fitting),
+        "do-nothing": DoNothing(fitting),
+        "fixed-weights": FixedWeights(fitting),
+    }
+    found = {name: task.judge(method) for name, method in methods.items()}
+    notes = {"memory": options["memory"]}
+    return {name: msgspec.structs.replace(record, notes=notes) for name, record in found.items()}
+
+
+def _retrained(task: Task) -> dict[str, Record]:
+    """Its cosine is what is compared, so no score is learned, which would take twice the time."""
+    options = task.options()
+    recipe = dataclasses.replace(options.pop("recipe"), held_out=0.0)
+    return {"retrained": task.judge(Retrained(task.seed, recipe=recipe, **options))}
+
+
+def _ablation(task: Task) -> dict[str, Record]:
+    """One row for each part of the score, with the chosen half-life; and everything without any memory."""
+    options = task.options()
+    methods: dict[str, Method] = dict(
+        ablated(task.steps.moments[: task.steps.fitted + 1], task.seed, **options)
+    )
+    if options["memory"] is not None:
+        methods["no memory"] = Exact(SharedFit(task.seed, **{**options, "memory": None}))
+    return {name: task.judge(method) for name, method in methods.items()}
+
+
+def _paper(task: Task, recipe: RollingRecipe) -> dict[str, Record]:
+    """GCN retrained, both rules one step from it, and both on their own output, beside doing nothing."""
+    trained = train_bases(task.frames, task.recipe(recipe), task.seed, notify=task.notify)
+    models = {rule: fit_rule(rule, trained, notify=task.notify) for rule in RULES}
+    found: dict[str, Series] = {"gcn": retrained(trained), "unchanged": unchanged(trained)}
+    found |= {rule: one_step(model, trained) for rule, model in models.items()}
+    found |= {f"{name}, long run": series for name, series in long_run(trained, models).items()}
+    return {name: Record(rounded(series.figures)) for name, series in found.items()}
+
+
+def _orders(task: Task) -> dict[str, Record]:
+    """The rolling rule with every K, from the same bases."""
+    trained = train_bases(task.frames, task.recipe(STEADY), task.seed, notify=task.notify)
+    found = {}
+    for orders in ORDERS:
+        series = one_step(fit_rule("rolling", trained, orders, task.notify), trained)
+        found[str(orders)] = Record(rounded(series.figures))
+    return found
+
+
+def _rolling(task: Task) -> dict[str, Record]:
+    """The rolling rule alone, at another size of the vectors."""
+    dim = task.settings.get("dim", DIM)
+    trained = train_bases(task.frames, task.recipe(STEADY), task.seed, dim, task.notify)
+    return {
+        "rolling": Record(
+            rounded(one_step(fit_rule("rolling", trained, notify=task.notify), trained).figures)
+        )
+    }

@@ -1,0 +1,141 @@
+"""The exact rule as a method that is judged, beside the two rows that a user should always see.
+
+*Do nothing* keeps the vectors (and the score) of the moment at which fitting ended. *Fixed weights*
+recomputes with the starting matrices, never trained. *Retrained* fits everything anew at every step.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.evaluation import judge_method
+from dygcn.experiments.tables import by_number
+from dygcn.live import LiveEmbedding, fit
+from dygcn.records import IdColumn
+from dygcn.training import Recipe, starting_matrices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dygcn.records import Float32, Float64, Int64, Moment, Nodes
+
+
+HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
+LINKS = {"all": "all", "new-warm": "new"}
+
+
+def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:
+    """Return the events of moments as `dygcn.fit` and `update` take them; t is the number of the moment."""
+    parts = {name: [getattr(moment, name) for moment in moments] for name in ("src", "dst", "op")}
+    table = {name: np.concatenate(columns) for name, columns in parts.items()}
+    table["t"] = np.repeat(np.arange(first, first + len(moments)), [len(m.src) for m in moments])
+    return table
+
+
+def choose_memory(moments: Sequence[Moment], nodes: int, rounds: int, **options: Any) -> float | None:
+    """Return the half-life that does best on the last quarter of the moments, fitted on those before.
+
+    Nothing but the moments that may be fitted on is looked at. A graph that never loses an edge needs none.
+    """
+    if all((moment.op > 0).all() for moment in moments):
+        return None
+    fitted = int(np.ceil(0.75 * (len(moments) - 1)))
+    recipe = Recipe(rounds=rounds, held_out=0.0)
+    found = {}
+    for half_life in HALF_LIVES:
+        method = Exact(SharedFit(0, recipe=recipe, memory=half_life, **options))
+        figures, _ = judge_method(method, moments, nodes, fitted)
+        found[half_life] = float(np.mean(figures["cosine.auc.all.uniform"]))
+    return max(found, key=lambda half_life: found[half_life])
+
+
+class SharedFit:
+    """Fits once, and hands out copies: the rows of one table start from the same embedding."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        self._seed, self._options = seed, options
+        self._live: LiveEmbedding | None = None
+
+    def __call__(self, moments: Sequence[Moment]) -> LiveEmbedding:
+        """Return a copy of the embedding fitted on the moments of the first call."""
+        if self._live is None:
+            self._live = fit(event_table(moments), seed=self._seed, **self._options)
+        return copy.deepcopy(self._live)
+
+
+class Exact:
+    """The exact rule: fitted on the first half, updated through the second."""
+
+    def __init__(self, fitting: Callable[[Sequence[Moment]], LiveEmbedding]) -> None:
+        self._fitting = fitting
+
+    def begin(self, moments: Sequence[Moment], nodes: int) -> None:
+        """Fit."""
+        self.live = self._fitting(moments)
+        self._step = len(moments)
+        self._nodes = nodes
+        self._table = by_number(*self._read(), nodes)
+
+    def follow(self, moment: Moment) -> None:
+        """Update, and read the vectors that moved."""
+        change = self.live.update(event_table([moment], self._step))
+        self._step += 1
+        self._table[change.left] = 0
+        self._table[change.ids] = change.vectors
+
+    def _read(self) -> tuple[Int64, Float32]:
+        ids = self.live.ids()
+        return ids, self.live.vectors(ids)
+
+    def vectors(self) -> Float32:
+        """Return the vectors."""
+        return self._table
+
+    def score(self, pairs: Int64, task: str) -> Float64 | None:
+        """Return the score of links for pairs; a node that is not there yet has neither vector nor traits."""
+        return self.live.scores_of(self._find(pairs[:, 0]), self._find(pairs[:, 1]), LINKS[task])
+
+    def _find(self, numbers: Int64) -> Nodes:
+        return self.live.state.graph.find(IdColumn(np.ascontiguousarray(numbers)))
+
+
+class DoNothing(Exact):
+    """The embedding as it was when fitting ended, for ever."""
+
+    def follow(self, moment: Moment) -> None:
+        """Do nothing."""
+
+
+class FixedWeights(Exact):
+    """The exact rule with the matrices that training starts from."""
+
+    def begin(self, moments: Sequence[Moment], nodes: int) -> None:
+        """Fit, and put the starting matrices in place of the trained ones."""
+        super().begin(moments, nodes)
+        model = self.live.model
+        start = starting_matrices(model.width, model.dim, model.orders, model.seed)
+        self.live.state.model = dataclasses.replace(model, weights=start)
+        self._table = by_number(*self._read(), nodes)
+
+
+class Retrained(Exact):
+    """Everything fitted anew at every step, on all that has happened."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        self._seed, self._options = seed, options
+        super().__init__(SharedFit(seed, **options))
+
+    def begin(self, moments: Sequence[Moment], nodes: int) -> None:
+        """Fit."""
+        self._past = list(moments)
+        super().begin(moments, nodes)
+
+    def follow(self, moment: Moment) -> None:
+        """Fit again."""
+        self._past.append(moment)
+        self.live = fit(event_table(self._past), seed=self._seed, **self._options)
+        self._table = by_number(*self._read(), self._nodes)

@@ -1,0 +1,66 @@
+"""A reproduction as files: CSV, PNG, one HTML page, and Markdown for the docs."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import importlib.resources
+from typing import TYPE_CHECKING
+
+from dygcn._extras import extra
+from dygcn.experiments.sections import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dygcn.experiments.sections import Section, Table
+
+INTRO = "Every claim beside the baselines that a sceptic would ask for, and beside the paper's own number."
+
+
+def write_csv(section: Section, file: Path) -> None:
+    """Write the numbers of a section."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out, lineterminator="\n").writerows(section.lines)
+
+
+def write_html(sections: Sequence[Section], pictures: dict[str, Path], file: Path, title: str) -> None:
+    """Write one page with everything in it, pictures too."""
+    with extra("evidence"):
+        import jinja2  # noqa: PLC0415
+    text = (importlib.resources.files("dygcn.experiments") / "page.html").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=True, trim_blocks=False).from_string(text)
+    inside = {name: base64.b64encode(picture.read_bytes()).decode() for name, picture in pictures.items()}
+    page = template.render(title=title, intro=INTRO, sections=list(sections), pictures=inside)
+    file.write_text(page, encoding="utf-8")
+
+
+def markdown_section(section: Section, level: str = "##") -> str:
+    """Return a section as Markdown."""
+    parts = [f"{level} {section.experiment.title}", section.experiment.says.strip()]
+    if section.left_out:
+        parts.append(f"Left out, since the data was not there: {', '.join(section.left_out)}.")
+    parts += [markdown_table(table) for table in section.tables]
+    if section.experiment.reading:
+        parts.append(section.experiment.reading.strip())
+    if section.reasons:
+        parts.append("Where the AUC is further than 0.03 from the paper's:")
+        parts.append("\n".join(f"- {reason}" for reason in section.reasons))
+    return "\n\n".join([*parts, f"*{section.footer}*"])
+
+
+def markdown_table(table: Table) -> str:
+    """Return a table as Markdown; the best of a column is bold, the paper's number in brackets."""
+    lines = [f"**{table.caption}**", ""] if table.caption else []
+    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
+    lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]
+    return "\n".join(lines)
+
+
+def _cell(cell: str | Value) -> str:
+    if isinstance(cell, str):
+        return cell
+    text = f"**{cell.text}**" if cell.best else cell.text
+    spread = f" ± {cell.spread}" if cell.spread and float(cell.spread) > 0 else ""
+    return text + spread + (f" ({cell.paper})" if cell.paper else "")

@@ -1,0 +1,100 @@
+"""What is to be reproduced: a TOML file for each table and figure, with settings and the paper's numbers."""
+
+from __future__ import annotations
+
+import importlib.resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dygcn.errors import OptionError
+from dygcn.experiments.cells import Cell
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+KINDS = ("table", "lines", "bars", "sweep", "orders", "hops", "kernels")
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One method of a table, or one line of a figure."""
+
+    label: str
+    group: str  # of methods, see `groups`
+    record: str  # of the group
+    by: str = "cosine"  # or "score": the method's own
+    settings: dict[str, Any] = {}
+    seeds: int = 1
+    style: str = ""  # of a line, as matplotlib has them
+    x: float | None = None  # in a sweep
+    only: list[str] | None = None  # data sets; None: all
+    paper: dict[str, dict[str, float]] = {}  # data set -> measure -> the paper's number
+    why: dict[str, str] = {}  # data set -> why ours differs
+
+
+class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table or figure."""
+
+    title: str
+    kind: str
+    says: str  # what the original says, or what is asked
+    datasets: list[str]
+    rows: list[Row] = []
+    measures: list[str] = []  # of a table, bars or sweep
+    series: dict[str, str] = {}  # data set -> the figure that lines show
+    axis: str = ""
+    reading: str = ""  # how to read what came out
+    settings: dict[str, Any] = {}
+    paper: dict[str, dict[str, float]] = {}
+    name: str = ""
+
+    def rows_of(self, dataset: str) -> list[Row]:
+        """Return the rows that a data set has."""
+        return [row for row in self.rows if row.only is None or dataset in row.only]
+
+    def cells(self, quick: bool = False) -> list[Cell]:
+        """Return every cell that is needed, each once."""
+        found: dict[Any, Cell] = {}
+        for dataset in self.datasets:
+            for row in self.rows_of(dataset):
+                for seed in range(1 if quick else row.seeds):
+                    cell = cell_of(row, dataset, seed, quick)
+                    found[cell.file] = cell
+        return list(found.values())
+
+
+def cell_of(row: Row, dataset: str, seed: int, quick: bool = False) -> Cell:
+    """Return the cell that holds a row's figures."""
+    settings = {**row.settings, **({"quick": True} if quick else {})}
+    return Cell(dataset, row.group, seed, settings)
+
+
+def _folder() -> Traversable:
+    return importlib.resources.files("dygcn") / "reproduction"
+
+
+def experiment_names() -> list[str]:
+    """Return the names of all experiments.
+
+    Examples
+    --------
+    >>> "table2" in experiment_names()
+    True
+    """
+    return sorted(
+        file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml")
+    )
+
+
+def read_experiment(name: str) -> Experiment:
+    """Read one of the experiments."""
+    if name not in experiment_names():
+        raise OptionError(f"{name!r} is no experiment; there are: {', '.join(experiment_names())}")
+    text = (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+    try:
+        experiment = msgspec.toml.decode(text, type=Experiment)
+    except msgspec.MsgspecError as error:
+        raise OptionError(f"{name}.toml: {error}") from None
+    if experiment.kind not in KINDS:
+        raise OptionError(f"{name}.toml: kind is {experiment.kind!r}; allowed: {', '.join(KINDS)}")
+    return msgspec.structs.replace(experiment, name=name)

@@ -1,0 +1,61 @@
+"""When each node was last in touch: the greatest t of the events that named it while it was in the graph.
+
+Greatest, not latest: the order and the batches in which events came do not matter. Only the score of a link
+looks at it; messages and vectors do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.graph.ids import grown
+
+if TYPE_CHECKING:
+    from dygcn.records import Float64, Nodes
+
+NEVER = -np.inf
+
+
+class Contacts:
+    """Times of nodes' last contacts, and the greatest time of all: the clock.
+
+    Examples
+    --------
+    >>> contacts = Contacts()
+    >>> contacts.make_room(2)
+    >>> contacts.note(np.array([0, 1, 0]), np.array([3.0, 5.0, 2.0]), clock=5.0)
+    >>> contacts.since(np.array([0, 1])).tolist()
+    [2.0, 0.0]
+    """
+
+    def __init__(self) -> None:
+        self.clock = NEVER
+        self._last: Float64 = np.empty(0)
+
+    def make_room(self, nodes: int) -> None:
+        """Have a place for nodes 0..nodes - 1."""
+        have = len(self._last)
+        if nodes > have:
+            self._last = grown(self._last, nodes)
+            self._last[have:] = NEVER
+
+    def note(self, nodes: Nodes, t: Float64, clock: float) -> None:
+        """Take contacts; the clock is never turned back."""
+        np.maximum.at(self._last, nodes, t)
+        self.clock = max(self.clock, clock)
+
+    def forget(self, nodes: Nodes) -> None:
+        """Forget nodes that left."""
+        self._last[nodes] = NEVER
+
+    def last(self, nodes: Nodes) -> Float64:
+        """Return the time of each node's last contact, minus infinity where there was none."""
+        return self._last[nodes]
+
+    def since(self, nodes: Nodes) -> Float64:
+        """Return how long ago each node's last contact was, infinity where there was none."""
+        if np.isinf(self.clock):
+            return np.full(len(nodes), np.inf)
+        return self.clock - self._last[nodes]
