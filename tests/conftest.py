@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 DATA = Path(os.environ.get("DYGCN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+if DATA.is_dir():
+    os.environ["DYGCN_DATA"] = str(DATA)
 
 
 @pytest.fixture(scope="session")

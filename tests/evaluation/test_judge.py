@@ -1,4 +1,4 @@
-"""The judge against methods whose answers are known, and seeded ways to cheat that it must notice or prevent."""
+"""The judge against methods whose answers are known, and ways to cheat that it must notice."""
 
 import numpy as np
 import pytest

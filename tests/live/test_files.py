@@ -170,6 +170,10 @@ LIES = {
     "matrices of two shapes": lambda m, g: put(m, "W1", m["W1"][:5]),
     "wide matrices": lambda m, g: [put(m, k, np.zeros((1 << 15, 1), np.float32)) for k in ("W0", "W1", "W2")],
     "scales": lambda m, g: put(m, "scales", m["scales"] * 3),
+    "no contacts": lambda m, g: g.pop("contact"),
+    "contacts of another length": lambda m, g: put(g, "contact", g["contact"][:-1]),
+    "contacts from the future": lambda m, g: put(g, "contact", g["contact"] + 1e9),
+    "nan contacts": lambda m, g: put(g, "contact", g["contact"] * np.nan),
     "nan scales": lambda m, g: put(m, "scales", m["scales"] * np.nan),
 }
 
@@ -201,6 +205,12 @@ def test_a_folder_that_contradicts_itself_is_refused(saved, lie):
         ("nodes", 3),
         ("edges", 3),
         ("surprise", 1),
+        ("unit", 0.0),
+        ("unit", -2.0),
+        ("unit", None),
+        ("links", {"old": {"cosine": 1.0, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
+        ("links", {"new": {"cosine": 1.0, "terms": [0.0, 0.0], "bias": 0.0}}),
+        ("links", {"new": {"cosine": None, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
     ],
 )
 def test_settings_that_lie_are_refused(saved, key, value):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import dygcn
-from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.datasets.snapshots import Snapshots
+from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.evaluation import auc, link_auc
 from dygcn.events import cut_steps, read_events, sort_by_time
 from dygcn.graph import Graph

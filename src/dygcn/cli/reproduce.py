@@ -9,7 +9,8 @@ import click
 from dygcn.cli.printing import json_option, print_json, progress_bar
 from dygcn.errors import OptionError
 from dygcn.experiments.plan import experiment_names
-from dygcn.experiments.reproduce import reproduce
+from dygcn.experiments.reproduce import reproduce, write_markdown
+from dygcn.experiments.results_page import with_headline
 
 
 @click.command("reproduce", epilog="Data sets that do not ship are looked for in the folder DYGCN_DATA.")
@@ -19,7 +20,9 @@ from dygcn.experiments.reproduce import reproduce
 @click.option("--quick", is_flag=True, help="Twelve steps and one seed: does it run, not what it finds.")
 @click.option("--dataset", "datasets", multiple=True, help="Only this data set; can be given again.")
 @click.option("--group", "groups", multiple=True, help="Only this group of methods; can be given again.")
-@click.option("--minutes", type=float, help="Begin no cell after so many minutes.")
+@click.option("--minutes", type=float, help="Begin no cell after so many minutes; 0: show what is there.")
+@click.option("--markdown", type=click.Path(), help="Also write a Markdown page, its pictures beside it.")
+@click.option("--readme", type=click.Path(), help="Also put the table of results into this README.")
 @json_option
 def command(
     names: tuple[str, ...],
@@ -29,6 +32,8 @@ def command(
     datasets: tuple[str, ...],
     groups: tuple[str, ...],
     minutes: float | None,
+    markdown: str | None,
+    readme: str | None,
     as_json: bool,
 ) -> None:
     """Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).
@@ -49,6 +54,11 @@ def command(
             minutes=minutes,
             notify=notify,
         )
+    if markdown is not None:
+        write_markdown(done, Path(markdown))
+    if readme is not None:
+        file = Path(readme)
+        file.write_text(with_headline(file.read_text(encoding="utf-8"), done.store), encoding="utf-8")
     if as_json:
         lines = {section.experiment.name: section.lines for section in done.sections}
         print_json(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TASKS = ("all", "new-warm")
 NEGATIVES = ("uniform", "degree")
+MOST = 100_000  # links of a question; of more a uniform sample is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def _ask(
     linked: Int64, active: Int64, known: tuple[PairSet, ...], random: np.random.Generator
 ) -> LinkQuestion:
     pools = {"uniform": active, "degree": linked.ravel()}
+    if len(linked) > MOST:
+        linked = linked[np.sort(random.choice(len(linked), MOST, replace=False))]
     if len(linked) == 0:
         return LinkQuestion(linked, dict.fromkeys(pools, linked))
     strangers = {

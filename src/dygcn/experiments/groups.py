@@ -32,6 +32,7 @@ DIM = 100  # the paper's
 ORDERS = (1, 2, 3, 4)  # of the paper's figure
 # The paper trains the GCN on every snapshot.
 PUBLISHED, STEADY = RollingRecipe(base=BaseRecipe(once=False)), RollingRecipe.steady()
+_HALF_LIVES: dict[tuple[str, int, int], float | None] = {}  # chosen once, used for every seed
 # What a user may ask for: group and record.
 METHODS = {
     **{name: ("ours", name) for name in ("exact", "do-nothing", "fixed-weights")},
@@ -48,6 +49,7 @@ METHODS = {
 class Task:
     """A cell with its data at hand."""
 
+    dataset: str
     steps: Steps
     labels: Int64 | None
     seed: int
@@ -86,9 +88,15 @@ class Task:
         rounds = 60 if self.quick else Recipe().rounds
         options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **more, **self.settings}
         if "memory" not in options:
-            fitted = self.steps.moments[: self.steps.fitted + 1]
-            options["memory"] = choose_memory(fitted, self.steps.nodes, rounds, dim=options["dim"])
+            options["memory"] = self._half_life(rounds, options["dim"])
         return options
+
+    def _half_life(self, rounds: int, dim: int) -> float | None:
+        key = (self.dataset, rounds, dim)
+        if key not in _HALF_LIVES:
+            fitted = self.steps.moments[: self.steps.fitted + 1]
+            _HALF_LIVES[key] = choose_memory(fitted, self.steps.nodes, rounds, dim=dim)
+        return _HALF_LIVES[key]
 
 
 def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
@@ -114,7 +122,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
     if quick:
         steps = dataclasses.replace(steps.part(0, 11), fitted=5)
     labels = None if dataset.labels is None else dataset.labels[: steps.nodes]
-    return groups[cell.group](Task(steps, labels, cell.seed, quick, settings, notify))
+    return groups[cell.group](Task(cell.dataset, steps, labels, cell.seed, quick, settings, notify))
 
 
 def _baseline(name: str) -> Callable[[Task], dict[str, Record]]:

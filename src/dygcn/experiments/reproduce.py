@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from dygcn.experiments.groups import run_cell
 from dygcn.experiments.pages import write_csv, write_html
 from dygcn.experiments.pictures import draw
 from dygcn.experiments.plan import Experiment, read_experiment
+from dygcn.experiments.results_page import results_page
 from dygcn.experiments.sections import make_section
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Reproduced:
 
     sections: list[Section]
     page: Path
+    store: CellStore
     missing: dict[str, str] = field(default_factory=dict)  # data set -> why it was left out
     unfinished: int = 0  # cells that the time did not suffice for
 
@@ -75,7 +78,20 @@ def reproduce(
     page = out / (f"{names[0]}.html" if len(names) == 1 else "index.html")
     title = experiments[0].title if len(names) == 1 else "DyGCN, rerun"
     write_html(sections, pictures, page, title)
-    return Reproduced(sections, page, missing, unfinished)
+    return Reproduced(sections, page, store, missing, unfinished)
+
+
+def write_markdown(done: Reproduced, file: Path) -> None:
+    """Write the page of results, with copies of the pictures in ``images/results`` beside it."""
+    folder = file.parent / "images" / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for section in done.sections:
+        name = f"{section.experiment.name}.png"
+        if (done.page.parent / name).exists():
+            shutil.copyfile(done.page.parent / name, folder / name)
+            pictures[section.experiment.name] = f"images/results/{name}"
+    file.write_text(results_page(done.sections, done.store, pictures), encoding="utf-8")
 
 
 def write(experiment: Experiment, store: CellStore, out: Path, quick: bool = False) -> Section:
@@ -94,7 +110,7 @@ def _run(
     for done, cell in enumerate(chosen):
         if cell.dataset in missing or store.read(cell) is not None:
             continue
-        if minutes is not None and time.perf_counter() - begun > 60 * minutes:
+        if minutes is not None and time.perf_counter() - begun >= 60 * minutes:
             unfinished += 1
             continue
 

@@ -1,4 +1,4 @@
-"""When each node was last in touch: the greatest t of the events that named it while it was in the graph.
+"""When each node was last in touch: the greatest t of an edge added to it, or taken from it.
 
 Greatest, not latest: the order and the batches in which events came do not matter. Only the score of a link
 looks at it; messages and vectors do not.

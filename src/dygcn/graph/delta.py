@@ -39,6 +39,7 @@ class NetEffect:
     ghost_t: Float64  # (p,)
     unchanged: int
     missing: int
+    contact: Float64 | None = None  # (p,) greatest time of an add, or of a remove of an edge that was there
 
 
 @kernel
@@ -76,7 +77,7 @@ def settle(
     t: Float64,
     clock: float,
     half_life: float,
-) -> tuple[Int64, Int64, Float64, int, int]:
+) -> tuple[Int64, Int64, Float64, int, int, Float64]:
     """Play the events of each pair in order of arrival; the last one wins.
 
     A half-life of 0 means that nothing is remembered.
@@ -85,6 +86,7 @@ def settle(
     new = np.empty(pairs, np.int64)
     ghosts = kept_weight.copy()
     ghost_t = kept_t.copy()
+    contact = np.full(pairs, -np.inf)
     unchanged = 0
     missing = 0
     for p in range(pairs):
@@ -95,12 +97,15 @@ def settle(
                 if now == weight[event]:
                     unchanged += 1
                 now = weight[event]
+                contact[p] = max(contact[p], t[event])
             elif op[event] < 0:
                 if now == 0:
                     missing += 1
-                elif half_life > 0:
-                    ghosts[p] = now
-                    ghost_t[p] = t[event]
+                else:
+                    contact[p] = max(contact[p], t[event])
+                    if half_life > 0:
+                        ghosts[p] = now
+                        ghost_t[p] = t[event]
                 now = 0
         if now > 0:
             ghosts[p] = 0
@@ -108,7 +113,7 @@ def settle(
         if left == 0:
             ghosts[p] = 0
         new[p] = now if now > 0 else -left
-    return new, ghosts, ghost_t, unchanged, missing
+    return new, ghosts, ghost_t, unchanged, missing, contact
 
 
 @kernel

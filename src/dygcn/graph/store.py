@@ -131,9 +131,10 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        effect, named, clock, missing, loops, touched = self._stage(batch, now)
-        if self.contacts is not None:
-            self.contacts.note(*touched, self._clock_of_contacts(batch, now))
+        effect, named, clock, missing, loops = self._stage(batch, now)
+        if self.contacts is not None and effect.contact is not None:
+            ends, times = np.concatenate((effect.a, effect.b)), np.tile(effect.contact, 2)
+            self.contacts.note(ends, times, self._clock_of_contacts(batch, now))
         return self._commit(effect, named, clock, missing, loops)
 
     def _clock_of_contacts(self, batch: EventBatch, now: float | None) -> float:
@@ -150,9 +151,7 @@ class Graph:
             return np.full(len(batch), self.contacts.clock)
         return np.full(len(batch), now or 0.0)
 
-    def _stage(
-        self, batch: EventBatch, now: float | None
-    ) -> tuple[NetEffect, Nodes, float, int, int, tuple[Nodes, Float64]]:
+    def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
         now = seconds(now)
         weight = self._on_grid(batch)
         clock = self._clock_after(batch, now)
@@ -171,8 +170,7 @@ class Graph:
                 f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
                 "integer sums hold no more: scale the weights down and fit again"
             )
-        touched = np.concatenate((events.a, events.b)), np.concatenate((events.t, events.t))
-        return effect, named, clock, int((~known).sum()), int(loops.sum()), touched
+        return effect, named, clock, int((~known).sum()), int(loops.sum())
 
     def _unstage(self, effect: NetEffect, named: Nodes) -> None:
         self._census(named)
@@ -292,10 +290,10 @@ class Graph:
         else:
             ghosts, ghost_t = self.memory.recall(a, b)
             half_life = self.memory.half_life
-        new, ghosts, ghost_t, unchanged, missing = settle(
+        new, ghosts, ghost_t, unchanged, missing, contact = settle(
             order, first, old, ghosts, ghost_t, events.op, events.weight, events.t, clock, half_life
         )
-        return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing)
+        return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing, contact)
 
     def _commit(
         self, effect: NetEffect, named: Nodes, clock: float | None, missing: int, loops: int

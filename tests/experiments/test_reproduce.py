@@ -1,0 +1,240 @@
+"""Cells, plans and pages: what is run, kept, and shown."""
+
+import csv
+import json
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+from dygcn.errors import DygcnError, OptionError
+from dygcn.experiments.cells import Cell, CellStore, Record
+from dygcn.experiments.findings import find
+from dygcn.experiments.groups import METHODS
+from dygcn.experiments.pages import markdown_table, write_html
+from dygcn.experiments.plan import cell_of, experiment_names, read_experiment
+from dygcn.experiments.reproduce import reproduce, write_markdown
+from dygcn.experiments.results_page import BEGIN, END, with_headline
+from dygcn.experiments.sections import Section, Table, Value, make_section
+from dygcn.experiments.verdicts import on_twelve_sets
+
+ASKED = {
+    *("table2", "figure-nc", "figure-longterm", "figure-order", "figure-dimension"),
+    *("table-orders", "figure-hops", "figure-kernels", "twelve", "ablation"),
+}
+FIGURES = [
+    f"{by}.auc.{task}.{kind}"
+    for by in ("cosine", "score")
+    for task in ("all", "new-warm")
+    for kind in ("uniform", "degree")
+]
+FIGURES += [
+    "cosine.f1.median",
+    "score.f1.median",
+    "seconds",
+    "accuracy",
+    "rewritten",
+    "untouched",
+    "reconstruction",
+]
+
+
+def quiet(done, total, what):
+    pass
+
+
+def made_up(mean, steps=6):
+    return Record({name: [mean] * steps for name in FIGURES})
+
+
+def fill(store, name, mean_of):
+    """Put made-up cells of an experiment into a folder."""
+    experiment = read_experiment(name)
+    for dataset in experiment.datasets:
+        for row in experiment.rows_of(dataset):
+            for seed in range(row.seeds):
+                cell = cell_of(row, dataset, seed)
+                done = store.read(cell)
+                records = {} if done is None else dict(done.records)
+                records[row.record] = made_up(mean_of(dataset, row.label, seed))
+                (store.folder / cell.file).unlink(missing_ok=True)
+                store.run(cell, lambda cell, notify, records=records: records, quiet)
+
+
+def test_every_table_and_figure_of_the_paper_has_its_file():
+    assert set(experiment_names()) == ASKED
+    for name in ASKED:
+        experiment = read_experiment(name)
+        assert experiment.says.strip()
+        assert experiment.cells()
+        assert len(experiment.cells(quick=True)) <= len(experiment.cells())
+
+
+def test_the_papers_numbers_are_those_of_table_2():
+    rows = {row.label: row.paper for row in read_experiment("table2").rows}
+    assert rows["GraphSAGE"]["as-733"] == {"auc": 0.5130, "f1": 0.5421, "seconds": 0.2149}
+    assert rows["DynWalks"]["hepth-collab"] == {"auc": 0.8867, "f1": 0.8229, "seconds": 17.5355}
+    assert rows["GCN retrained, as published"]["facebook"] == {
+        "auc": 0.8184,
+        "f1": 0.7493,
+        "seconds": 143.9285,
+    }
+
+
+def test_an_unknown_experiment_says_which_there_are():
+    with pytest.raises(OptionError, match="'table3' is no experiment; there are: ablation, "):
+        read_experiment("table3")
+
+
+def test_a_cell_is_run_once(tmp_path):
+    store, runs = CellStore(tmp_path), []
+
+    def work(cell, notify):
+        runs.append(cell)
+        return {"one": Record({"auc": [0.5, None]}, notes={"memory": 16.0})}
+
+    cell = Cell("as-733", "ours", 3, {"orders": 2})
+    first, second = store.run(cell, work, quiet), store.run(cell, work, quiet)
+    assert len(runs) == 1
+    assert first.records == second.records
+    assert second.versions["python"]
+    assert not list(tmp_path.glob("*/*.part"))
+
+
+def test_a_run_that_dies_leaves_no_cell(tmp_path):
+    store = CellStore(tmp_path)
+
+    def die(cell, notify):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.run(Cell("as-733", "ours", 0), die, quiet)
+    assert store.read(Cell("as-733", "ours", 0)) is None
+
+
+def test_a_damaged_cell_says_so(tmp_path):
+    store = CellStore(tmp_path)
+    cell = Cell("as-733", "ours", 0)
+    store.run(cell, lambda cell, notify: {"exact": made_up(0.5)}, quiet)
+    file = tmp_path / cell.file
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(DygcnError, match="Delete it"):
+        store.read(cell)
+
+
+def test_findings_average_over_steps_and_seeds(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "table2", lambda dataset, label, seed: 0.5 + 0.01 * seed)
+    found = {(f.dataset, f.row.label, f.measure): f for f in find(read_experiment("table2"), store)}
+    exact = found["as-733", "exact", "auc"]
+    assert exact.mean == pytest.approx(0.52)
+    assert exact.spread == pytest.approx(0.04)
+    assert exact.seeds == 5
+    sage = found["as-733", "GraphSAGE", "auc"]
+    assert (sage.paper, sage.far) == (0.513, False)
+    assert found["as-733", "DynWalks", "auc"].far
+    assert not found["as-733", "DynWalks", "seconds"].far
+
+
+def test_far_from_the_paper_wants_a_sentence(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "table2", lambda dataset, label, seed: 0.5)
+    section = make_section(read_experiment("table2"), store)
+    assert any(reason.startswith("DynWalks, AS (as-733): 0.500, paper 0.854.") for reason in section.reasons)
+
+
+def test_verdicts_can_say_no(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "twelve", lambda dataset, label, seed: 0.9 if label.startswith("exact") else 0.8)
+    assert [verdict.holds for verdict in on_twelve_sets(store)] == [True, True, True]
+    fill(store, "twelve", lambda dataset, label, seed: 0.906 if label == "DynWalks" else 0.9)
+    verdicts = on_twelve_sets(store)
+    assert [verdict.holds for verdict in verdicts] == [False, False, False]
+    assert verdicts[0].found.startswith("0 of 12; not on as-733 (0.900; DynWalks 0.906)")
+
+
+def test_tables_in_markdown():
+    table = Table("AS", ["method", "AUC"], [["exact", Value("0.995", "0.894", True, "0.001")], ["none", ""]])
+    text = markdown_table(table)
+    assert text.splitlines()[-2:] == ["| exact | **0.995** ± 0.001 (0.894) |", "| none |  |"]
+
+
+def test_the_page_escapes_what_it_shows(tmp_path):
+    experiment = msgspec.structs.replace(read_experiment("table2"), title="<script>alert(1)</script>")
+    write_html([Section(experiment)], {}, tmp_path / "page.html", "t")
+    assert "<script>" not in (tmp_path / "page.html").read_text()
+
+
+def test_the_readme_keeps_everything_but_the_table(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "twelve", lambda dataset, label, seed: 0.9)
+    before = f"# Title\n\n{BEGIN}\nold\n{END}\n\nAfter.\n"
+    after = with_headline(before, store)
+    assert after.startswith("# Title")
+    assert after.endswith("\n\nAfter.\n")
+    assert "old" not in after
+    assert "AS (as-733)" in after
+    with pytest.raises(DygcnError, match="no place for the table"):
+        with_headline("# Title", store)
+
+
+def test_quick_runs_end_to_end(tmp_path, data):
+    """Real data, cut short: cheap methods of the table, a figure of every other kind."""
+    out = tmp_path / "out"
+    done = reproduce(
+        ["table2", "table-orders"],
+        out,
+        quick=True,
+        datasets=["as-733", "facebook"],
+        groups=["fastrp", "degree-product", "influence", "ours"],
+    )
+    assert not done.missing
+    with (out / "table2.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["method"] for row in rows} >= {"exact", "FastRP rerun", "degree product"}
+    assert all(0 <= float(row["ours"]) <= 1 for row in rows if row["measure"] in ("auc", "f1"))
+    assert (out / "table2.png").stat().st_size > 10_000
+    page = (out / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == 2
+    assert "Nothing was run" not in page
+    write_markdown(done, tmp_path / "docs" / "results.md")
+    text = (tmp_path / "docs" / "results.md").read_text()
+    for picture in re.findall(r"\]\((images/[^)]*)\)", text):
+        assert (tmp_path / "docs" / picture).exists()
+    cells = sorted((out / "cells").glob("*/*.json"))
+    stamps = [cell.stat().st_mtime_ns for cell in cells]
+    again = reproduce(["table2"], out, quick=True, datasets=["as-733"], groups=["fastrp"])
+    assert not again.unfinished
+    assert [cell.stat().st_mtime_ns for cell in cells] == stamps  # nothing was run twice
+
+
+def test_a_clone_alone_leaves_facebook_out(tmp_path, monkeypatch):
+    monkeypatch.delenv("DYGCN_DATA", raising=False)
+    done = reproduce(["table-orders"], tmp_path, quick=True)
+    assert set(done.missing) == {"facebook"}
+    assert "DYGCN_DATA" in done.missing["facebook"]
+    assert "Facebook" in json.dumps([section.left_out for section in done.sections])
+
+
+def test_time_that_is_up_is_said(tmp_path):
+    done = reproduce(["table-orders"], tmp_path, quick=True, minutes=0)
+    assert done.unfinished == 3
+
+
+def test_every_method_has_a_name():
+    assert {"exact", "rolling", "spectral", "do-nothing", "fixed-weights", "retrained", "timers"} <= set(
+        METHODS
+    )
+    assert len(METHODS) == len(set(METHODS.values()))
+
+
+def test_numbers_of_a_step_without_links_are_left_out(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "twelve", lambda dataset, label, seed: 0.9)
+    cell = Cell("as-733", "dynwalks", 0)
+    (tmp_path / cell.file).unlink()
+    record = Record({name: [0.5, None, 0.7] for name in FIGURES})
+    store.run(cell, lambda cell, notify: {"dynwalks": record}, quiet)
+    found = {(f.dataset, f.row.label, f.measure): f.mean for f in find(read_experiment("twelve"), store)}
+    assert found["as-733", "DynWalks", "new-warm"] == pytest.approx(np.mean([0.5, 0.7]))

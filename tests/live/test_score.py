@@ -1,0 +1,221 @@
+"""The score of a link against a slow twin that keeps degrees and contacts in dicts."""
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.graph.contacts import Contacts
+from dygcn.models import LinkHead
+from dygcn.training import Recipe
+
+HEADS = {"new": LinkHead(3.0, (0.4, -1.5, 0.7), 0.25), "all": LinkHead(20.0, (-0.3, 2.0, 0.1), -1.0)}
+
+
+def events(seed, count=160, nodes=25, steps=8):
+    """Adds, repeats and removes, in the order of their times."""
+    random = np.random.default_rng(seed)
+    pairs = random.integers(0, nodes, (count, 2))
+    op = np.where(random.random(count) < 0.3, -1, 1)
+    return {"src": pairs[:, 0], "dst": pairs[:, 1], "op": op, "t": np.sort(random.integers(0, steps, count))}
+
+
+def cut(table, rows):
+    return {name: column[rows] for name, column in table.items()}
+
+
+def model_for(**options):
+    """A fitted model, with heads that weigh everything."""
+    live = dygcn.fit(events(99), dim=8, width=16, recipe=Recipe(rounds=5), **options)
+    return dataclasses.replace(live.model, unit=2.0, links=HEADS)
+
+
+class Twin:
+    """Edges and last contacts, event by event."""
+
+    def __init__(self):
+        self.edges, self.last, self.clock = {}, {}, -np.inf
+
+    def apply(self, table):
+        for a, b, op, t in zip(*(table[name].tolist() for name in ("src", "dst", "op", "t")), strict=True):
+            self.clock = max(self.clock, t)
+            edge = frozenset((a, b))
+            if a == b or (op < 0 and edge not in self.edges):
+                continue
+            for node in edge:
+                self.last[node] = max(t, self.last.get(node, -np.inf))
+            if op > 0:
+                self.edges[edge] = 1
+            else:
+                del self.edges[edge]
+        here = {node for edge in self.edges for node in edge}
+        self.last = {node: t for node, t in self.last.items() if node in here}
+
+    def traits(self, node, unit):
+        degree = sum(node in edge for edge in self.edges)
+        return np.array(
+            [np.log1p(degree), 1 / np.sqrt(1 + degree), -np.log1p((self.clock - self.last[node]) / unit)]
+        )
+
+    def score(self, live, a, b, head):
+        za, zb = (live.vector(node).astype(float) for node in (a, b))
+        size = np.linalg.norm(za) * np.linalg.norm(zb)
+        cosine = za @ zb / size if size else 0.0
+        both = self.traits(a, live.model.unit) + self.traits(b, live.model.unit)
+        return head.cosine * cosine + both @ np.array(head.terms) + head.bias
+
+
+def disagreement(seed, batch=7):
+    """Play events in batches, and return how far live and twin are apart."""
+    live, twin, table = dygcn.start(model_for()), Twin(), events(seed)
+    worst = 0.0
+    for first in range(0, len(table["src"]), batch):
+        part = cut(table, slice(first, first + batch))
+        live.update(part)
+        twin.apply(part)
+        assert sorted(live) == sorted(twin.last)
+        here = live.ids()
+        if len(here) > 1:
+            a, b = here[:-1], here[1:]
+            for links, head in HEADS.items():
+                expected = [twin.score(live, x, y, head) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+                worst = max(worst, np.abs(live.scores(a, b, links) - expected).max())
+    return worst
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_scores_equal_the_twin(seed):
+    assert disagreement(seed) < 1e-5
+
+
+def noticed(seed):
+    try:
+        return disagreement(seed) > 1e-3
+    except RuntimeWarning:  # the logarithm of a contact in the future
+        return True
+
+
+def test_the_twin_notices_contacts_that_outlive_their_node(monkeypatch):
+    """Internal ids are recycled: a newcomer would inherit the contacts of a node that left."""
+    monkeypatch.setattr(Contacts, "forget", lambda self, nodes: None)
+    late = Contacts.note
+    monkeypatch.setattr(Contacts, "note", lambda self, nodes, t, clock: late(self, nodes, t - 1.0, clock))
+    assert noticed(0)
+    monkeypatch.undo()
+    assert not noticed(0)
+
+
+def test_a_newcomer_inherits_nothing(monkeypatch):
+    def last_of_newcomer():
+        live = dygcn.start(model_for())
+        live.update({"src": [1, 2], "dst": [2, 3], "t": [9.0, 9.0]})
+        live.remove_nodes([3])
+        live.update({"src": [1], "dst": [4], "t": [2.0]})
+        graph = live.state.graph
+        return graph.contacts.last(graph.find(graph.ids.names(graph.nodes()))).tolist()[-1]
+
+    assert last_of_newcomer() == 2.0
+    monkeypatch.setattr(Contacts, "forget", lambda self, nodes: None)
+    assert last_of_newcomer() == 9.0  # the seeded bug shows
+
+
+def test_the_twin_notices_a_clock_that_stands_still(monkeypatch):
+    monkeypatch.setattr(
+        Contacts, "since", lambda self, nodes: 7.0 - self.last(nodes)
+    )  # the last event's time
+    assert noticed(0)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 50, 1000])
+def test_batches_do_not_matter(batch):
+    table, model = events(5), model_for()
+    whole, parts = dygcn.start(model), dygcn.start(model)
+    whole.update(table)
+    for first in range(0, len(table["src"]), batch):
+        parts.update(cut(table, slice(first, first + batch)))
+    ids = whole.ids()
+    np.testing.assert_array_equal(whole.scores(ids[:-1], ids[1:]), parts.scores(ids[:-1], ids[1:]))
+    assert whole.digest() == parts.digest()
+
+
+def test_saved_copied_and_recomputed_scores_are_the_same(tmp_path):
+    live = dygcn.start(model_for())
+    live.update(events(3))
+    live.save(tmp_path / "graph.dygcn")
+    ids = live.ids()
+    expected = live.scores(ids[:-1], ids[1:])
+    for other in (dygcn.load(tmp_path / "graph.dygcn"), copy.deepcopy(live), live.recompute()):
+        np.testing.assert_array_equal(other.scores(ids[:-1], ids[1:]), expected)
+        other.update(add=[(1, 2)], now=20.0)
+        assert other.clock == 20.0
+    assert live.clock == 7.0
+
+
+def test_time_passes_without_events():
+    live = dygcn.start(model_for())
+    live.update({"src": [1, 2], "dst": [2, 3], "t": [0.0, 1.0]})
+    before = live.score(1, 3)
+    live.update(now=9.0)
+    assert live.score(1, 3) < before  # both are longer ago
+    waited = live.score(1, 3)
+    live.update(add=[(1, 2)], now=9.0)  # a repeated contact is one, too
+    assert waited < live.score(1, 3) < before
+
+
+def test_events_without_a_time_happen_when_the_last_one_did():
+    live = dygcn.start(model_for())
+    live.update({"src": [1], "dst": [2], "t": [5.0]})
+    live.update(add=[(2, 3)])
+    graph = live.state.graph
+    assert graph.contacts.since(graph.nodes()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_dot_products_of_link_vectors_are_scores():
+    live = dygcn.start(model_for())
+    live.update(events(4))
+    ids = live.ids()
+    for links in HEADS:
+        index, query = live.link_vectors(ids, links=links), live.link_vectors(ids, query=True, links=links)
+        assert index.shape == (len(ids), live.model.dim + 2)
+        expected = np.array([live.scores([a] * len(ids), ids, links) for a in ids.tolist()])
+        np.testing.assert_allclose(query @ index.T, expected, atol=1e-4)
+
+
+def test_a_fit_learns_what_it_should():
+    """Nodes that were busy a moment ago make the new links here, whatever their vectors say."""
+    random = np.random.default_rng(0)
+    rows = [(*random.choice(300, 2, replace=False), 0) for _ in range(900)]
+    for step in range(1, 24):
+        busy = 10 * step % 290 + np.arange(12)
+        rows += [(*random.choice(busy, 2, replace=False), step) for _ in range(40)]
+    live = dygcn.fit(rows, dim=16, width=32, recipe=Recipe(rounds=60))
+    assert set(live.model.links) == {"new", "all"}
+    assert live.model.links["new"].terms[2] > 0.3
+    assert live.model.unit == 1.0
+
+
+def test_without_a_score_the_cosine_answers():
+    live = dygcn.fit(events(1), dim=8, recipe=Recipe(rounds=5, held_out=0.0))
+    assert live.model.links == {}
+    ids = live.ids()
+    vectors = live.vectors(ids)
+    units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    np.testing.assert_allclose(
+        live.scores(ids[:-1], ids[1:]), (units[:-1] * units[1:]).sum(axis=1), atol=1e-6
+    )
+    assert live.link_vectors(ids).shape == (len(ids), 10)
+
+
+def test_errors_say_what_to_do():
+    live = dygcn.fit(events(1), dim=8, recipe=Recipe(rounds=5))
+    with pytest.raises(OptionError, match="links is 'old'; known: new, all"):
+        live.score(1, 2, links="old")
+    with pytest.raises(OptionError, match="2 ids on one side and 1 on the other"):
+        live.scores([1, 2], [3])
+    with pytest.raises(UnknownNode):
+        live.score(1, 12345)
+    with pytest.raises(OptionError, match="held_out"):
+        Recipe(held_out=1.0)
