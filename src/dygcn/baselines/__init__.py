@@ -26,7 +26,7 @@ class Spec:
     slow: bool = False  # seconds a step, not a fraction of one
     vectors: bool = True  # has vectors, so that it takes a seed and a size
 
-    def factory(self, seed: int, dim: int = 100) -> Method:
+    def factory(self, seed: int, dim: int = 100, **options: float) -> Method:
         """Return a new one.
 
         Parameters
@@ -35,6 +35,8 @@ class Spec:
             Of everything that is drawn.
         dim
             Size of the vectors.
+        options
+            Settings of the method; see its class.
 
         Examples
         --------
@@ -42,7 +44,7 @@ class Spec:
         <dygcn.baselines.degrees.DegreeProduct object at ...>
         """
         method = getattr(import_module(f"{__name__}.{self.module}"), self.method)
-        made: Method = method(seed=seed, dim=dim) if self.vectors else method()
+        made: Method = method(seed=seed, dim=dim, **options) if self.vectors else method(**options)
         return made
 
 

@@ -13,7 +13,9 @@ from dygcn.models import KINDS
 @folder_argument
 @click.argument("a", metavar="ID")
 @click.argument("b", metavar="ID")
-@click.option("--links", default="new", show_default=True, type=click.Choice(KINDS), help="New links, or all.")
+@click.option(
+    "--links", default="new", show_default=True, type=click.Choice(KINDS), help="New links, or all."
+)
 @json_option
 def command(folder: str, a: str, b: str, links: str, as_json: bool) -> None:
     """Print how likely two nodes are linked next: log-odds, or the cosine where no score was learned."""

@@ -41,9 +41,9 @@ def choose_memory(moments: Sequence[Moment], nodes: int, rounds: int, **options:
 
     Nothing but the moments that may be fitted on is looked at. A graph that never loses an edge needs none.
     """
-    if all((moment.op > 0).all() for moment in moments):
+    if len(moments) < 4 or all((moment.op > 0).all() for moment in moments):
         return None
-    fitted = int(np.ceil(0.75 * (len(moments) - 1)))
+    fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
     recipe = Recipe(rounds=rounds, held_out=0.0)
     found = {}
     for half_life in HALF_LIVES:
