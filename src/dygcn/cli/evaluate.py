@@ -21,7 +21,7 @@ from dygcn.experiments.groups import METHODS, run_cell
 @click.option("--seed", default=0, type=click.IntRange(0), show_default=True)
 @click.option("--dim", type=click.IntRange(1), help="Length of the vectors.  [default: 100]")
 @click.option("--orders", type=click.IntRange(1), help="K.  [default: 2]")
-@click.option("--quick", is_flag=True, help="The first twelve steps only.")
+@click.option("--quick", is_flag=True, help="The first eight steps, little training.")
 @json_option
 def command(
     dataset: str, rule: str, seed: int, dim: int | None, orders: int | None, quick: bool, as_json: bool

@@ -17,7 +17,9 @@ from dygcn.experiments.results_page import with_headline
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--out", default="reproduced", show_default=True, type=click.Path(), help="Folder to write.")
 @click.option("--cells", type=click.Path(), help="Folder of finished cells.  [default: cells inside --out]")
-@click.option("--quick", is_flag=True, help="Twelve steps and one seed: does it run, not what it finds.")
+@click.option(
+    "--quick", is_flag=True, help="Eight steps, one seed, little training: does it run, not what it finds."
+)
 @click.option("--dataset", "datasets", multiple=True, help="Only this data set; can be given again.")
 @click.option("--group", "groups", multiple=True, help="Only this group of methods; can be given again.")
 @click.option("--minutes", type=float, help="Begin no cell after so many minutes; 0: show what is there.")

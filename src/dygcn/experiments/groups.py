@@ -32,6 +32,7 @@ DIM = 100  # the paper's
 ORDERS = (1, 2, 3, 4)  # of the paper's figure
 # The paper trains the GCN on every snapshot.
 PUBLISHED, STEADY = RollingRecipe(base=BaseRecipe(once=False)), RollingRecipe.steady()
+QUICK = {"gcn": {"epochs": 5}, "graphsage": {"steps": 10}, "dne": {"epochs": 2}, "dynwalks": {"walks": 1}}
 _HALF_LIVES: dict[tuple[str, int, int], float | None] = {}  # chosen once, used for every seed
 # What a user may ask for: group and record.
 METHODS = {
@@ -80,12 +81,12 @@ class Task:
         """Return a recipe of the paper's rules, cut down for a quick run."""
         if not self.quick:
             return whole
-        base = dataclasses.replace(whole.base, epochs=20, warm=whole.base.warm and 5)
-        return dataclasses.replace(whole, rounds=20, base=base)
+        base = dataclasses.replace(whole.base, epochs=5, warm=whole.base.warm and 2)
+        return dataclasses.replace(whole, rounds=5, base=base)
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
-        rounds = 60 if self.quick else Recipe().rounds
+        rounds = 20 if self.quick else Recipe().rounds
         options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **more, **self.settings}
         if "memory" not in options:
             options["memory"] = self._half_life(rounds, options["dim"])
@@ -100,7 +101,7 @@ class Task:
 
 
 def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
-    """Run a cell. Quick: the first twelve steps, half of them fitted on, and little training."""
+    """Run a cell. Quick: the first eight steps, half of them fitted on, and little training."""
     groups: dict[str, Callable[[Task], dict[str, Record]]] = {
         "ours": _ours,
         "ablation": _ablation,
@@ -120,14 +121,15 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
     settings = dict(cell.settings)
     quick = bool(settings.pop("quick", False))
     if quick:
-        steps = dataclasses.replace(steps.part(0, 11), fitted=5)
+        steps = dataclasses.replace(steps.part(0, 7), fitted=4)
     labels = None if dataset.labels is None else dataset.labels[: steps.nodes]
     return groups[cell.group](Task(cell.dataset, steps, labels, cell.seed, quick, settings, notify))
 
 
 def _baseline(name: str) -> Callable[[Task], dict[str, Record]]:
     def run(task: Task) -> dict[str, Record]:
-        return {name: task.judge(BASELINES[name].factory(task.seed, **task.settings))}
+        options = {**task.settings, **(QUICK.get(name, {}) if task.quick else {})}
+        return {name: task.judge(BASELINES[name].factory(task.seed, **options))}
 
     return run
 
