@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.datasets.steps import Steps
+from dygcn.errors import DygcnError
 from dygcn.evaluation import Judge, VectorMethod, judge_method
 from dygcn.evaluation.reconstruction import precision_at
 
@@ -124,3 +125,14 @@ def test_a_step_without_new_links_has_no_figure_for_them():
     judge = Judge(steps.moments, steps.nodes, 0)
     judge.look(1, np.eye(4, dtype=np.float32), lambda pairs, task: None)
     assert np.isnan(judge.figures["cosine.auc.new-warm.uniform"][0])
+
+
+def test_scores_that_are_no_numbers_are_refused():
+    steps = growing_communities()
+
+    class Broken(Known):
+        def score(self, pairs, task):
+            return np.full(len(pairs), np.nan)
+
+    with pytest.raises(DygcnError, match="NaN or infinity"):
+        judge_method(Broken(), steps.moments, steps.nodes, steps.fitted)

@@ -207,6 +207,8 @@ def test_a_folder_that_contradicts_itself_is_refused(saved, lie):
         ("surprise", 1),
         ("unit", 0.0),
         ("unit", -2.0),
+        ("unit", 1e-300),
+        ("links", {"new": {"cosine": 1e300, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
         ("unit", None),
         ("links", {"old": {"cosine": 1.0, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
         ("links", {"new": {"cosine": 1.0, "terms": [0.0, 0.0], "bias": 0.0}}),

@@ -9,7 +9,7 @@ import pytest
 import dygcn
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.graph.contacts import Contacts
-from dygcn.models import LinkHead
+from dygcn.models import LinkHead, node_traits
 from dygcn.training import Recipe
 
 HEADS = {"new": LinkHead(3.0, (0.4, -1.5, 0.7), 0.25), "all": LinkHead(20.0, (-0.3, 2.0, 0.1), -1.0)}
@@ -171,6 +171,27 @@ def test_events_without_a_time_happen_when_the_last_one_did():
     live.update(add=[(2, 3)])
     graph = live.state.graph
     assert graph.contacts.since(graph.nodes()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_model_that_never_saw_a_time_can_be_saved(tmp_path):
+    live = dygcn.start(model_for())
+    live.update(add=[(1, 2), (2, 3)])
+    assert live.clock is None
+    live.save(tmp_path / "graph.dygcn")
+    for other in (dygcn.load(tmp_path / "graph.dygcn"), live.recompute()):
+        assert other.score(1, 3) == live.score(1, 3)
+    live.update(add=[(3, 4)], now=2.0)
+    assert live.recompute().score(1, 4) == live.score(1, 4)
+
+
+def test_directed_graphs_see_both_directions():
+    live = dygcn.start(model_for(directed=True))
+    live.update({"src": [1, 2, 3, 9], "dst": [5, 5, 5, 1], "t": [0.0, 0.0, 1.0, 1.0]})
+    graph = live.state.graph
+    sink = graph.find(graph.ids.names(graph.nodes()))[live.ids().tolist().index(5)]
+    traits = node_traits(graph, np.array([sink, -1], np.int32), 2.0)
+    np.testing.assert_allclose(traits, [[np.log1p(3), 0.5, 0.0], [0, 0, 0]])
+    assert live.score(5, 9) == live.score(9, 5)
 
 
 def test_dot_products_of_link_vectors_are_scores():

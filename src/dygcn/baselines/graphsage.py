@@ -3,7 +3,8 @@
 Hamilton, Ying and Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017: Algorithm 1
 with the mean aggregator and the unsupervised loss (eq. 1), layers are torch_geometric's `SAGEConv`. Positive
 pairs are links instead of co-occurrences on short random walks, noise is uniform, one noise node a link (the
-paper's eq. neg). Left out: sampling of neighbours, since whole graphs fit here.
+paper's eq. neg). Left out: sampling of neighbours, since whole graphs fit here, and the scaling of
+each layer's output to length one (line 7), since cosines are what is judged.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.errors import DygcnError
 from dygcn.evaluation.classes import FrozenClassifier
 from dygcn.evaluation.links import (
     NEGATIVES,
@@ -140,6 +141,8 @@ def _answers(ask: Score, questions: dict[str, LinkQuestion], task: str, kind: st
     linked, others = ask(questions[task].linked, task), ask(questions[task].strangers[kind], task)
     assert linked is not None
     assert others is not None
+    if not (np.isfinite(linked).all() and np.isfinite(others).all()):
+        raise DygcnError("a method scored a pair with NaN or infinity; no AUC can be told from that")
     return linked, others
 
 

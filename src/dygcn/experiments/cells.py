@@ -57,6 +57,7 @@ class CellResult(msgspec.Struct, frozen=True):
     minutes: float
     versions: dict[str, str]
     load_average: float = 0.0
+    code: str = ""  # of the sources that ran it
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ class CellStore:
             round((time.perf_counter() - begun) / 60, 3),
             versions(),
             round(os.getloadavg()[0], 1),
+            code_hash(),
         )
         file = self.folder / cell.file
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +150,21 @@ class CellStore:
         part.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=0))
         part.replace(file)  # a run that is killed leaves no half of a cell
         return result
+
+
+def code_hash() -> str:
+    """Return a short hash of all sources of the package, so that cells of different code can be told apart.
+
+    Examples
+    --------
+    >>> len(code_hash())
+    12
+    """
+    whole = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for file in sorted(root.rglob("*.py")):
+        whole.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return whole.hexdigest()[:12]
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,16 @@ from dygcn.experiments.ablation import ablated
 from dygcn.experiments.cells import Record, rounded
 from dygcn.experiments.closeups import closeup_records, influence_records
 from dygcn.experiments.long_run import long_run
-from dygcn.experiments.ours import DoNothing, Exact, FixedWeights, Retrained, SharedFit, choose_memory
+from dygcn.experiments.ours import (
+    WIDTHS,
+    DoNothing,
+    Exact,
+    FixedWeights,
+    Retrained,
+    SharedFit,
+    choose,
+    choose_memory,
+)
 from dygcn.experiments.paper_rules import RULES, Frames, fit_rule, one_step, retrained, train_bases, unchanged
 from dygcn.training import BaseRecipe, Recipe, RollingRecipe
 
@@ -90,6 +99,10 @@ class Task:
         options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **more, **self.settings}
         if "memory" not in options:
             options["memory"] = self._half_life(rounds, options["dim"])
+        if options.get("width") == "chosen":
+            fitted = self.steps.moments[: self.steps.fitted + 1]
+            rest = {name: options[name] for name in ("dim", "memory")}
+            options["width"] = choose(fitted, self.steps.nodes, rounds, "width", WIDTHS, **rest)
         return options
 
     def _half_life(self, rounds: int, dim: int) -> float | None:
@@ -116,9 +129,11 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
     }
     if cell.group not in groups:
         raise OptionError(f"{cell.group!r} is no group of methods; there are: {', '.join(groups)}")
+    settings = dict(cell.settings)
+    if cell.group in BASELINES and "orders" in settings:
+        raise OptionError(f"{cell.group} has no orders; leave it out")
     dataset = load(cell.dataset)
     steps = dataset.steps()
-    settings = dict(cell.settings)
     quick = bool(settings.pop("quick", False))
     if quick:
         steps = dataclasses.replace(steps.part(0, 7), fitted=4)
@@ -143,8 +158,11 @@ def _ours(task: Task) -> dict[str, Record]:
         "fixed-weights": FixedWeights(fitting),
     }
     found = {name: task.judge(method) for name, method in methods.items()}
-    notes = {"memory": options["memory"]}
-    return {name: msgspec.structs.replace(record, notes=notes) for name, record in found.items()}
+    shared = {
+        "notes": {name: options.get(name) for name in ("memory", "width")},
+        "fit_seconds": found["exact"].fit_seconds,
+    }
+    return {name: msgspec.structs.replace(record, **shared) for name, record in found.items()}
 
 
 def _retrained(task: Task) -> dict[str, Record]:
@@ -167,8 +185,9 @@ def _ablation(task: Task) -> dict[str, Record]:
 
 def _paper(task: Task, recipe: RollingRecipe) -> dict[str, Record]:
     """GCN retrained, both rules one step from it, and both on their own output, beside doing nothing."""
-    trained = train_bases(task.frames, task.recipe(recipe), task.seed, notify=task.notify)
-    models = {rule: fit_rule(rule, trained, notify=task.notify) for rule in RULES}
+    dim, orders = task.settings.get("dim", DIM), task.settings.get("orders", 2)
+    trained = train_bases(task.frames, task.recipe(recipe), task.seed, dim, task.notify)
+    models = {rule: fit_rule(rule, trained, orders, task.notify) for rule in RULES}
     found: dict[str, Series] = {"gcn": retrained(trained), "unchanged": unchanged(trained)}
     found |= {rule: one_step(model, trained) for rule, model in models.items()}
     found |= {f"{name}, long run": series for name, series in long_run(trained, models).items()}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
+WIDTHS = (256, 512, 1024)
 LINKS = {"all": "all", "new-warm": "new"}
 
 
@@ -36,21 +37,32 @@ def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:
     return table
 
 
-def choose_memory(moments: Sequence[Moment], nodes: int, rounds: int, **options: Any) -> float | None:
-    """Return the half-life that does best on the last quarter of the moments, fitted on those before.
+def choose(
+    moments: Sequence[Moment], nodes: int, rounds: int, name: str, values: Sequence[Any], **options: Any
+) -> Any:
+    """Return the value of an option of `fit` that does best on the last quarter of the moments.
 
-    Nothing but the moments that may be fitted on is looked at. A graph that never loses an edge needs none.
+    Fitted on the moments before; by the cosine, on all edges. Nothing but the moments that may be fitted on
+    is looked at.
     """
-    if len(moments) < 4 or all((moment.op > 0).all() for moment in moments):
-        return None
+    if len(moments) < 4:
+        return values[0]
     fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
     recipe = Recipe(rounds=rounds, held_out=0.0)
-    found = {}
-    for half_life in HALF_LIVES:
-        method = Exact(SharedFit(0, recipe=recipe, memory=half_life, **options))
+    found = []
+    for value in values:
+        method = Exact(SharedFit(0, recipe=recipe, **{**options, name: value}))
         figures, _ = judge_method(method, moments, nodes, fitted)
-        found[half_life] = float(np.mean(figures["cosine.auc.all.uniform"]))
-    return max(found, key=lambda half_life: found[half_life])
+        found.append(float(np.mean(figures["cosine.auc.all.uniform"])))
+    return values[int(np.argmax(found))]
+
+
+def choose_memory(moments: Sequence[Moment], nodes: int, rounds: int, **options: Any) -> float | None:
+    """Return the half-life that does best in training; a graph that never loses an edge needs none."""
+    if all((moment.op > 0).all() for moment in moments):
+        return None
+    half_life: float | None = choose(moments, nodes, rounds, "memory", HALF_LIVES, **options)
+    return half_life
 
 
 class SharedFit:

@@ -25,14 +25,20 @@ def write_csv(section: Section, file: Path) -> None:
         csv.writer(out, lineterminator="\n").writerows(section.lines)
 
 
-def write_html(sections: Sequence[Section], pictures: dict[str, Path], file: Path, title: str) -> None:
-    """Write one page with everything in it, pictures too."""
+def write_html(
+    sections: Sequence[Section],
+    pictures: dict[str, Path],
+    file: Path,
+    title: str,
+    claims: Table | None = None,
+) -> None:
+    """Write one page with everything in it, pictures too, and claims at its head if there are any."""
     with extra("evidence"):
         import jinja2  # noqa: PLC0415
     text = (importlib.resources.files("dygcn.experiments") / "page.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, trim_blocks=False).from_string(text)
     inside = {name: base64.b64encode(picture.read_bytes()).decode() for name, picture in pictures.items()}
-    page = template.render(title=title, intro=INTRO, sections=list(sections), pictures=inside)
+    page = template.render(title=title, intro=INTRO, sections=list(sections), pictures=inside, claims=claims)
     file.write_text(page, encoding="utf-8")
 
 
@@ -40,7 +46,7 @@ def markdown_section(section: Section, level: str = "##") -> str:
     """Return a section as Markdown."""
     parts = [f"{level} {section.experiment.title}", section.experiment.says.strip()]
     if section.left_out:
-        parts.append(f"Left out, since the data was not there: {', '.join(section.left_out)}.")
+        parts.append(f"Not run: {', '.join(section.left_out)}.")
     parts += [markdown_table(table) for table in section.tables]
     if section.experiment.reading:
         parts.append(section.experiment.reading.strip())

@@ -116,6 +116,7 @@ def _lines(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -
                     steps, values, label=row.label, lw=2 if row.label == "exact" else 1.2, **_style(row)
                 )
         axis.set(title=title_of(name), xlabel="steps on its own output")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel("accuracy" if experiment.series[name] == "accuracy" else "F1 at the median")
         axis.grid(alpha=0.3)
     handles, labels = max(

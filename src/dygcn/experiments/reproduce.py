@@ -16,6 +16,7 @@ from dygcn.experiments.pictures import draw
 from dygcn.experiments.plan import Experiment, read_experiment
 from dygcn.experiments.results_page import results_page
 from dygcn.experiments.sections import make_section
+from dygcn.experiments.verdicts import verdict_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +78,8 @@ def reproduce(
     pictures = {name: out / f"{name}.png" for name in names if (out / f"{name}.png").exists()}
     page = out / (f"{names[0]}.html" if len(names) == 1 else "index.html")
     title = experiments[0].title if len(names) == 1 else "DyGCN, rerun"
-    write_html(sections, pictures, page, title)
+    claims = verdict_table(store) if len(names) > 1 and not quick else None
+    write_html(sections, pictures, page, title, claims)
     return Reproduced(sections, page, store, missing, unfinished)
 
 

@@ -53,6 +53,7 @@ class Section:
     lines: list[list[str]] = field(default_factory=list)  # of the CSV file, the first one its head
     left_out: list[str] = field(default_factory=list)
     results: list[CellResult] = field(default_factory=list)
+    planned: int = 0  # cells
 
     @property
     def footer(self) -> str:
@@ -61,10 +62,14 @@ class Section:
             return "Nothing was run."
         dates = sorted({result.date for result in self.results})
         minutes = sum(result.minutes for result in self.results)
-        versions = {name: version for result in self.results for name, version in result.versions.items()}
+        versions: dict[str, set[str]] = {}
+        for result in self.results:
+            for name, version in result.versions.items():
+                versions.setdefault(name, set()).add(version)
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        with_what = ", ".join(f"{name} {version}" for name, version in versions.items())
-        return f"{len(self.results)} cells, {minutes:.0f} minutes in all, {when}; {with_what}."
+        with_what = ", ".join(f"{name} {' and '.join(sorted(found))}" for name, found in versions.items())
+        ran = f"{len(self.results)} of {self.planned} cells (a data set, a group of methods, a seed)"
+        return f"{ran}, {minutes:.0f} minutes in all, {when}; {with_what}."
 
 
 def title_of(dataset: str) -> str:
@@ -75,12 +80,9 @@ def title_of(dataset: str) -> str:
 def make_section(experiment: Experiment, store: CellStore, quick: bool = False) -> Section:
     """Return what finished cells say about an experiment."""
     section = Section(experiment)
-    found = {}
-    for cell in experiment.cells(quick):
-        result = store.read(cell)
-        if result is not None:
-            found[cell.file] = result
-    section.results = list(found.values())
+    cells = experiment.cells(quick)
+    read = [store.read(cell) for cell in cells]
+    section.results, section.planned = [result for result in read if result is not None], len(cells)
     section.left_out = [
         title_of(name) for name in experiment.datasets if not any(r.dataset == name for r in section.results)
     ]
@@ -102,11 +104,13 @@ def plain(value: float, measure: str) -> str:
 
     Examples
     --------
-    >>> plain(0.94837, "auc"), plain(0.0123456, "seconds"), plain(221.88, "seconds")
-    ('0.948', '0.012', '222')
+    >>> plain(0.94837, "auc"), plain(0.0123456, "seconds"), plain(221.88, "seconds"), plain(1e-5, "seconds")
+    ('0.948', '0.012', '222', '<0.001')
     """
     if measure not in _COSTS:
         return f"{value:.3f}"
+    if 0 < value < 0.001:
+        return "<0.001"
     return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
 
 
@@ -146,7 +150,7 @@ def _value(found: Finding, best: float | None) -> Value:
         plain(found.mean, found.measure),
         "" if found.paper is None else plain(found.paper, found.measure),
         best is not None and round(found.mean, 3) >= best,
-        plain(found.spread, found.measure) if found.seeds > 1 else "",
+        plain(found.spread, found.measure) if found.seeds > 1 and found.measure not in _COSTS else "",
     )
 
 
@@ -206,6 +210,7 @@ def _lines(section: Section, store: CellStore, quick: bool) -> None:
                     [dataset, row.label, str(step), experiment.series[dataset], f"{value:.5g}"]
                 )
             auc = mean_series(results, row, figure_name(row, "auc"))
+            values, auc = values[2 - first :], auc[2 - first :]  # the steps that every line has
             shown = (values[0], values.mean(), values.min(), values[-1], auc.mean(), auc.min(), auc[-1])
             rows.append([row.label, *(f"{value:.3f}" for value in shown)])
         name = "accuracy" if experiment.series[dataset] == "accuracy" else "F1"

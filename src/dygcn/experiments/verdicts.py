@@ -12,15 +12,14 @@ from dygcn.experiments.plan import Row, read_experiment
 from dygcn.experiments.sections import Table, Value, title_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dygcn.experiments.cells import CellStore
     from dygcn.experiments.plan import Experiment
 
 TIED = 0.005
 OURS = ("exact", "exact, its score")
-HEADLINE = (
-    *("exact, its score", "exact", "do nothing", "recompute, fixed weights"),
-    *("FastRP rerun", "Cleora rerun", "DynWalks", "degree product"),
-)
+CHOSEN = "exact, width chosen in training, its score"
 RIVALS = ("do nothing", "recompute, fixed weights", "degree product", "DynWalks")
 _AUC = "cosine.auc.all.uniform"
 
@@ -43,31 +42,41 @@ def _means(experiment: Experiment, store: CellStore, measure: str) -> dict[str, 
     return found
 
 
-def _best_other(rows: dict[str, float]) -> tuple[str, float]:
-    others = {label: mean for label, mean in rows.items() if not label.startswith("exact")}
+def _best_other(rows: dict[str, float], among: Iterable[str] | None = None) -> tuple[str, float]:
+    others = {
+        label: mean
+        for label, mean in rows.items()
+        if not label.startswith("exact") and (among is None or label in among)
+    }
     return max(others.items(), key=lambda item: item[1])
+
+
+def _complete(experiment: Experiment, dataset: str, rows: dict[str, float]) -> bool:
+    return {row.label for row in experiment.rows_of(dataset)} <= set(rows)
 
 
 def on_the_papers_sets(store: CellStore) -> list[Verdict]:
     """The exact rule has the best AUC on the paper's three sets, above the paper's best."""
     table = read_experiment("table2")
     means = _means(table, store, "auc")
+    by_cosine = {row.label for row in table.rows if row.by == "cosine"}
     verdicts = []
     for dataset in table.datasets:
         rows = means.get(dataset, {})
+        whole = _complete(table, dataset, rows)
         paper = max(row.paper[dataset]["auc"] for row in table.rows if dataset in row.paper)
-        wanted = [row.label for row in table.rows_of(dataset)]
-        asked = f"{title_of(dataset)}: best AUC of all methods, above the paper's best ({paper:.3f})"
-        if "exact" not in rows:
-            verdicts.append(Verdict(asked, "not run", None))
-            continue
-        label, best = _best_other(rows)
-        ours = {name: mean for name, mean in rows.items() if name.startswith("exact")}
-        said = ", ".join(f"{name} {mean:.4f}" for name, mean in ours.items())
-        found = f"{said}; best other: {label}, {best:.4f}"
-        whole = set(wanted) <= set(rows)
-        holds = max(ours.values()) > max(best, paper) if whole else None
-        verdicts.append(Verdict(asked, found, holds))
+        for label, among, said in (
+            ("exact", by_cosine, "by the cosine, as in the paper, best AUC of all methods"),
+            (CHOSEN, None, "by whatever score a method has, best AUC of all methods"),
+        ):
+            asked = f"{title_of(dataset)}: {said}, above the paper's best ({paper:.3f})"
+            if not whole:
+                verdicts.append(Verdict(asked, "not all methods were run", None))
+                continue
+            rival, best = _best_other(rows, among)
+            plain = "" if label == "exact" else f" ({OURS[1]}: {rows[OURS[1]]:.4f})"
+            found = f"{label} {rows[label]:.4f}{plain}; best other: {rival}, {best:.4f}"
+            verdicts.append(Verdict(asked, found, rows[label] > max(best, paper)))
     return verdicts
 
 
@@ -75,17 +84,19 @@ def beside_its_retrained_self(store: CellStore) -> list[Verdict]:
     """In the long run the exact rule stays within 0.005 of itself, retrained at every step."""
     verdicts = []
     for dataset in read_experiment("figure-longterm").datasets:
-        asked = f"{title_of(dataset)}: at every step within {TIED} of its retrained self (AUC, seed 0)"
+        asked = (
+            f"{title_of(dataset)}: at every step within {TIED} of its retrained self, or above (AUC, seed 0)"
+        )
         exact = results_of(store, Row("exact", "ours", "exact"), dataset)
         again = results_of(store, Row("retrained", "retrained", "retrained"), dataset)
         if not exact or not again:
             verdicts.append(Verdict(asked, "not run", None))
             continue
         apart = series_of(exact[0].records["exact"], _AUC) - series_of(again[0].records["retrained"], _AUC)
-        within = int((apart >= -TIED).sum())
+        within, near = int((apart >= -TIED).sum()), int((np.abs(apart) <= TIED).sum())
         found = (
-            f"{within} of {len(apart)} steps; at worst {apart.min():+.4f}, at best {apart.max():+.4f}, "
-            f"mean {apart.mean():+.4f}"
+            f"{within} of {len(apart)} steps ({near} within, {within - near} above); "
+            f"from {apart.min():+.4f} to {apart.max():+.4f}, mean {apart.mean():+.4f}"
         )
         verdicts.append(Verdict(asked, found, within == len(apart)))
     return verdicts
@@ -99,28 +110,42 @@ def on_twelve_sets(store: CellStore) -> list[Verdict]:
     for label in OURS:
         lost, seen = [], 0
         for dataset, rows in everything.items():
-            if label in rows:
+            if _complete(experiment, dataset, rows):
                 seen += 1
                 rival, best = _best_other(rows)
                 if rows[label] < best - TIED:
                     lost.append(f"{dataset} ({rows[label]:.3f}; {rival} {best:.3f})")
-        found = f"{seen - len(lost)} of {seen}" + (f"; not on {', '.join(lost)}" if lost else "")
         asked = f"{label}: best or tied (within {TIED}) AUC of all edges on 10 of 12 sets"
-        verdicts.append(Verdict(asked, found, seen - len(lost) >= 10 if seen == 12 else None))
+        verdicts.append(_counted(asked, seen, lost, 10))
+    said = "do nothing, fixed weights, degree product and DynWalks"
+    asked = f"live.score on new-warm links beats {said} on 9 of 12"
+    verdicts.append(_counted(asked, *_lost_on_new(experiment, fresh, RIVALS), 9))
+    everybody = tuple(row.label for row in experiment.rows if not row.label.startswith("exact"))
+    asked = (
+        "not asked: live.score on new-warm links beats every other row, do nothing by its own score included"
+    )
+    verdicts.append(_counted(asked, *_lost_on_new(experiment, fresh, everybody), 12))
+    return verdicts
+
+
+def _lost_on_new(
+    experiment: Experiment, fresh: dict[str, dict[str, float]], rivals: Iterable[str]
+) -> tuple[int, list[str]]:
     lost, seen = [], 0
     for dataset, rows in fresh.items():
-        if all(name in rows for name in (*RIVALS, OURS[1])):
+        if _complete(experiment, dataset, rows):
             seen += 1
-            above = {name: rows[name] for name in RIVALS if rows[name] >= rows[OURS[1]]}
+            mine = rows[OURS[1]]
+            above = {name: rows[name] for name in rivals if name in rows and rows[name] >= mine}
             if above:
                 said = ", ".join(f"{name} {mean:.3f}" for name, mean in above.items())
-                lost.append(f"{dataset} ({rows[OURS[1]]:.3f}; {said})")
+                lost.append(f"{dataset} ({mine:.3f}; {said})")
+    return seen, lost
+
+
+def _counted(asked: str, seen: int, lost: list[str], enough: int) -> Verdict:
     found = f"{seen - len(lost)} of {seen}" + (f"; not on {', '.join(lost)}" if lost else "")
-    asked = (
-        "live.score on new-warm links beats do nothing, fixed weights, degree product and DynWalks on 9 of 12"
-    )
-    verdicts.append(Verdict(asked, found, seen - len(lost) >= 9 if seen == 12 else None))
-    return verdicts
+    return Verdict(asked, found, seen - len(lost) >= enough if seen == 12 else None)
 
 
 def verdict_table(store: CellStore) -> Table:
@@ -134,14 +159,15 @@ def verdict_table(store: CellStore) -> Table:
 def headline_table(store: CellStore) -> Table:
     """Return the table of the README: AUC of all edges and of new ones."""
     experiment = read_experiment("twelve")
+    labels = [row.label for row in experiment.rows if row.only is None]
     everything, fresh = (_means(experiment, store, measure) for measure in ("auc", "new-warm"))
     rows: list[list[str | Value]] = []
     for dataset in experiment.datasets:
         if dataset in everything:
-            pairs = [(everything[dataset].get(label), fresh[dataset].get(label)) for label in HEADLINE]
+            pairs = [(everything[dataset].get(label), fresh[dataset].get(label)) for label in labels]
             tops = [max((pair[i] or 0.0) for pair in pairs) for i in (0, 1)]
             rows.append([title_of(dataset), *(_pair(pair, tops) for pair in pairs)])
-    return Table("", ["AUC, all edges / new ones", *HEADLINE], rows)
+    return Table("", ["AUC, all edges / new ones", *labels], rows)
 
 
 def _pair(pair: tuple[float | None, float | None], tops: list[float]) -> str:

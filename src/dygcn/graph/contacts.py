@@ -1,7 +1,8 @@
 """When each node was last in touch: the greatest t of an edge added to it, or taken from it.
 
-Greatest, not latest: the order and the batches in which events came do not matter. Only the score of a link
-looks at it; messages and vectors do not.
+Greatest, not latest, so batches do not matter while events come in the order of `t`. (A node that leaves
+between two batches is forgotten; what came late is then all there is.) Only the score of a link looks at it;
+messages and vectors do not.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ class Graph:
         if batch.t is not None:
             # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
             return batch.t.astype(np.float64) + 0.0
-        if now is None and self.contacts is not None and not np.isinf(self.contacts.clock):
-            return np.full(len(batch), self.contacts.clock)
+        if now is None and self.contacts is not None:
+            return np.full(len(batch), self.contacts.clock)  # before the first time: never
         return np.full(len(batch), now or 0.0)
 
     def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:

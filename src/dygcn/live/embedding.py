@@ -79,8 +79,8 @@ class LiveEmbedding:
         add, remove
             Edges instead of events; removes come first. An added edge that exists gets the new weight.
         now
-            The time: it moves the clock, and dates events without `t` (without it they happen when the last
-            one did).
+            The time: it moves the clock, and dates events without `t`. Without it they happen when the last
+            one did; a model with memory refuses them.
 
         Returns
         -------

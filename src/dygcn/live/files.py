@@ -192,9 +192,8 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         and not (settings.half_life > 0 and math.isfinite(settings.half_life)),
         f"clock {settings.clock}": settings.clock is not None
         and ((settings.half_life is None and settings.unit is None) or not math.isfinite(settings.clock)),
-        f"unit {settings.unit}": settings.unit is not None
-        and not (settings.unit > 0 and math.isfinite(settings.unit)),
-        f"links {settings.links}": not _links_fit(settings.links),
+        f"unit {settings.unit}": settings.unit is not None and not 1e-100 < settings.unit < 1e100,
+        f"links {settings.links}": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
     }
@@ -241,9 +240,14 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     )
 
 
-def _links_fit(links: dict[str, LinkHead]) -> bool:
+def _links_fit(settings: Settings) -> bool:
+    """Say whether heads are of known kinds, tame, and in a model that can have some."""
+    links = settings.links
     numbers = [number for head in links.values() for number in (head.cosine, *head.terms, head.bias)]
-    return set(links) <= set(KINDS) and all(map(math.isfinite, numbers))
+    learned = settings.rule == "exact" and settings.features != "embedding"
+    return (
+        set(links) <= set(KINDS) and all(abs(number) < 1e9 for number in numbers) and (learned or not links)
+    )
 
 
 def _read_paper(settings: PaperSettings, tensors: Tensors, dim: int) -> Paper:

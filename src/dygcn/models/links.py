@@ -2,9 +2,9 @@
 
 ``score(u, v) = c cos(z_u, z_v) + p(u) + p(v) + b``, with
 ``p(v) = w_1 log(1 + d) + w_2 / sqrt(1 + d) - w_3 log(1 + a)``, where d is what the node's edges weigh (ghosts
-included) and a the time since its last contact, in training steps. Five numbers, learned on steps that the
-matrices had not seen. A sum over the two ends is a dot product with two more coordinates, so a vector
-database can serve it.
+included; of a directed graph, how many there are) and a the time since its last contact, in training steps.
+Five numbers, learned on steps that the matrices had not seen. A sum over the two ends is a dot product with
+two more coordinates, so a vector database can serve it.
 """
 
 from __future__ import annotations
@@ -54,14 +54,21 @@ def node_traits(graph: Graph, nodes: Nodes, unit: float | None) -> Float64:
     """
     traits = np.zeros((len(nodes), TERMS))
     here = np.flatnonzero(nodes >= 0)
-    here = here[graph.strength[nodes[here]] > 0]
-    weight = graph.strength[nodes[here]] * graph.grid
+    weight = _carried(graph, nodes[here])
+    here, weight = here[weight > 0], weight[weight > 0]
     traits[here, 0] = np.log1p(weight)
     traits[here, 1] = 1 / np.sqrt(1 + weight)
     if unit is not None and graph.contacts is not None:
         since = graph.contacts.since(nodes[here])
         traits[here, 2] = -np.log1p(np.where(np.isinf(since), 0.0, since) / unit)
     return traits
+
+
+def _carried(graph: Graph, nodes: Nodes) -> Float64:
+    """Return what the edges of nodes weigh; of a directed graph, how many there are, in and out."""
+    if graph.directed:
+        return (graph.pull.count[nodes] + graph.push.count[nodes]).astype(np.float64)
+    return graph.strength[nodes].astype(np.float64) * graph.grid
 
 
 def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn.models import KINDS, LinkHead, State, node_traits
 from dygcn.training.matrices import Recipe, fit_matrices
-from dygcn.training.samples import read_sample_inputs
+from dygcn.training.samples import LARGEST_SAMPLE, read_sample_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dygcn.training.samples import Inputs, NextEdges, Progress, StepSample
 
 PAIRS = 30_000  # of each kind, over all steps, and as many strangers
+ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 PENALTY = 1.0  # of a standardised coefficient, in units of one pair
 _TRIES = 20
@@ -116,7 +117,10 @@ class HeldOut:
         self._state, self._recipe = state, recipe
         usable = steps - 1 if state.model.baseline is None else 0
         self._first = usable - int(recipe.held_out * usable)
-        self._count = max(PAIRS // max(usable - self._first, 1), FEWEST)
+        set_aside = max(usable - self._first, 1)
+        row = 2 * (state.model.orders + 1) * state.model.width
+        affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
+        self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
         self._random = np.random.default_rng([state.model.seed, 4])
         self.samples: list[LinkSample] = []
         self._usable = usable

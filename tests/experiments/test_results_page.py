@@ -1,0 +1,64 @@
+"""What the docs and the README say is what the cells of the repository say."""
+
+from pathlib import Path
+
+import pytest
+
+from dygcn.experiments.cells import CellStore
+from dygcn.experiments.findings import find
+from dygcn.experiments.plan import experiment_names, read_experiment
+from dygcn.experiments.results_page import results_page, with_headline
+from dygcn.experiments.sections import make_section
+from dygcn.experiments.verdicts import verdict_table
+
+ROOT = Path(__file__).parents[2]
+STORE = CellStore(ROOT / "results" / "cells")
+
+
+def test_the_page_of_results_is_written_from_the_cells():
+    sections = [make_section(read_experiment(name), STORE) for name in experiment_names()]
+    images = ROOT / "docs" / "images" / "results"
+    pictures = {
+        name: f"images/results/{name}.png" for name in experiment_names() if (images / f"{name}.png").exists()
+    }
+    assert len(pictures) == len(sections)
+    assert results_page(sections, STORE, pictures) == (ROOT / "docs" / "results.md").read_text()
+
+
+def test_the_table_of_the_readme_is_written_from_the_cells():
+    text = (ROOT / "README.md").read_text()
+    assert with_headline(text, STORE) == text
+
+
+def test_every_far_number_of_table_2_has_its_sentence():
+    for found in find(read_experiment("table2"), STORE):
+        if found.far and found.measure == "auc":
+            assert found.row.why.get(found.dataset) or found.row.why.get("all"), (
+                found.row.label,
+                found.dataset,
+            )
+
+
+def test_no_machine_is_named_in_the_cells():
+    for file in STORE.folder.glob("*/*.json"):
+        text = file.read_text()
+        assert "/work" not in text
+        assert "/tmp" not in text
+
+
+def test_all_methods_ran_on_the_papers_sets_and_the_cheap_ones_on_twelve():
+    table = {(f.dataset, f.row.label) for f in find(read_experiment("table2"), STORE)}
+    for dataset in read_experiment("table2").datasets:
+        for row in read_experiment("table2").rows_of(dataset):
+            assert (dataset, row.label) in table
+    twelve = {(f.dataset, f.row.label) for f in find(read_experiment("twelve"), STORE)}
+    for dataset in read_experiment("twelve").datasets:
+        for row in read_experiment("twelve").rows_of(dataset):
+            assert (dataset, row.label) in twelve
+
+
+@pytest.mark.parametrize("claim", range(13))
+def test_claims_say_what_the_cells_say(claim):
+    """A claim that no longer holds must be seen when it is written, not found by a reader."""
+    asked, found, holds = verdict_table(STORE).rows[claim]
+    assert holds in ("yes", "no"), (asked, found)
