@@ -171,3 +171,37 @@ def test_every_command_is_documented():
         assert f"`dygcn {name}" in text, name
         assert run(name, "--help").stdout
     assert "Exit codes" in run("--help").stdout
+
+
+def test_evaluate_prints_for_people_and_machines(data):
+    result = run("evaluate", "hepth-collab", "--rule", "degree-product", "--quick", "--json")
+    found = json.loads(result.output)
+    assert 0.5 < found["means"]["score.auc.all.uniform"] < 0.8
+    assert len(found["figures"]["score.auc.all.uniform"]) == 2
+    result = run("evaluate", "hepth-collab", "--rule", "degree-product", "--quick")
+    assert "score.auc.new-warm.degree" in result.output
+
+
+def test_evaluate_says_what_it_does_not_know(data):
+    result = run("evaluate", "hepth-collab", "--rule", "fastrp", "--orders", "3", "--quick", code=2)
+    assert "fastrp has no orders" in result.output
+    result = run("evaluate", "moon", "--rule", "fastrp", code=1)
+    assert "known are" in result.output
+
+
+def test_reproduce_says_what_there_is(tmp_path):
+    result = run("reproduce", code=2)
+    assert "table2" in result.output
+    result = run("reproduce", "table3", "--out", str(tmp_path), code=2)
+    assert "'table3' is no experiment" in result.output
+
+
+def test_reproduce_shows_what_is_there(tmp_path, data):
+    run("reproduce", "table-orders", "--quick", "--out", str(tmp_path / "out"))
+    result = run(
+        "reproduce", "table-orders", "--quick", "--out", str(tmp_path / "out"), "--minutes", "0", "--json"
+    )
+    found = json.loads(result.output)
+    assert found["unfinished"] == 0
+    assert found["lines"]["table-orders"][0] == ["dataset", "what", "1st", "2nd", "3rd", "4th"]
+    assert (tmp_path / "out" / "table-orders.html").exists()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.evaluation.links import unit_rows
 from dygcn.events import read_events
 from dygcn.experiments.cells import Record
 from dygcn.experiments.influence import influenced_by_one_edge, influenced_nodes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dygcn.experiments.cells import Notify
     from dygcn.experiments.paper_rules import Frames, Trained
     from dygcn.models import Model
-    from dygcn.records import Float32, Float64, Int64
+    from dygcn.records import Float32, Int64
     from dygcn.training import RollingRecipe
 
 ORDERS = 4
@@ -103,18 +104,12 @@ def _closeness(stages: list[Float32], rings: list[Int64], edge: Int64) -> dict[s
     for name, ring in zip(("ends", "neighbours", "two hops", "further"), rings, strict=True):
         means = []
         for table in stages:
-            units = _units(table)
+            units = unit_rows(table)
             others = ring if name != "ends" else edge[:1]
             ends = edge if name != "ends" else edge[1:]
             means.append(round(float((units[others] @ units[ends].T).mean()), 5) if len(others) else None)
         found[name] = means
     return found
-
-
-def _units(table: Float32) -> Float64:
-    lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    units: Float64 = table / np.maximum(lengths, 1e-12)
-    return units
 
 
 def _plane(stages: list[Float32], rings: list[Int64]) -> dict[str, list[list[list[float]]]]:

@@ -69,7 +69,20 @@ class Section:
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         with_what = ", ".join(f"{name} {' and '.join(sorted(found))}" for name, found in versions.items())
         ran = f"{len(self.results)} of {self.planned} cells (a data set, a group of methods, a seed)"
-        return f"{ran}, {minutes:.0f} minutes in all, {when}; {with_what}."
+        return f"{ran}, {minutes:.0f} minutes in all, {when}. Seeds: {self._seeds()}. Versions: {with_what}."
+
+    def _seeds(self) -> str:
+        """Say how many seeds each group of methods has, from the fewest to the most over the data sets."""
+        counts: dict[str, dict[tuple[str, str], int]] = {}
+        for result in self.results:
+            key = (result.dataset, str(sorted(result.settings.items())))
+            of_group = counts.setdefault(result.group, {})
+            of_group[key] = of_group.get(key, 0) + 1
+        said = {}
+        for group, found in counts.items():
+            fewest, most = min(found.values()), max(found.values())
+            said[group] = str(most) if fewest == most else f"{fewest} to {most}"
+        return ", ".join(f"{group} {seeds}" for group, seeds in said.items())
 
 
 def title_of(dataset: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.evaluation.links import pair_cosines, unit_rows
 from dygcn.models import KINDS, LinkHead, State, node_traits
 from dygcn.training.matrices import Recipe, fit_matrices
 from dygcn.training.samples import LARGEST_SAMPLE, read_sample_inputs
@@ -172,7 +173,7 @@ def fit_heads(
         What the score may look at: 0 the cosine, 1 and 2 the degree, 3 the last contact. The rest gets 0.
     """
     used = np.isin(np.arange(4), columns)
-    units = [_units(sample.inputs.astype(np.float32) @ matrices) for sample in samples]
+    units = [unit_rows(sample.inputs.astype(np.float32) @ matrices) for sample in samples]
     found = {}
     for kind in KINDS:
         linked = [_design(s, u, s.pairs[kind][0]) for s, u in zip(samples, units, strict=True)]
@@ -185,15 +186,8 @@ def fit_heads(
     return found
 
 
-def _units(vectors: Float32) -> Float64:
-    rows = vectors.astype(np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    units: Float64 = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return units
-
-
 def _design(sample: LinkSample, units: Float64, pairs: Int64) -> Float64:
-    cosine = np.einsum("ij,ij->i", units[pairs[:, 0]], units[pairs[:, 1]])
+    cosine = pair_cosines(units, pairs)
     return np.concatenate((cosine[:, None], sample.traits[pairs[:, 0]] + sample.traits[pairs[:, 1]]), axis=1)
 
 
