@@ -168,7 +168,9 @@ def test_verdicts_wait_for_every_rival(tmp_path):
 def test_a_tie_is_not_a_win(tmp_path):
     store = CellStore(tmp_path)
     fill(store, "table2", lambda dataset, label, seed: 0.95)
-    assert [verdict.holds for verdict in on_the_papers_sets(store)] == [False] * 6
+    verdicts = on_the_papers_sets(store)
+    assert [verdict.holds for verdict in verdicts] == [False] * 6
+    assert "retrained at every step: 0.9500" in verdicts[0].found
 
 
 def test_tables_in_markdown():
