@@ -147,7 +147,7 @@ class CellStore:
         file = self.folder / cell.file
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=0))
+        part.write_bytes(msgspec.json.encode(result) + b"\n")
         part.replace(file)  # a run that is killed leaves no half of a cell
         return result
 

@@ -50,7 +50,8 @@ def closeup_records(
     trained = train_bases(fitted, recipe, seed, notify=notify)
     model = fit_rule("rolling", trained, ORDERS, notify)
     kernels = {
-        name: matrix.round(3).tolist() for name, matrix in zip(model.weight_names, model.weights, strict=True)
+        name: matrix.astype(np.float64).round(3).tolist()
+        for name, matrix in zip(model.weight_names, model.weights, strict=True)
     }
     return {"kernels": Record({}, notes=kernels), "hops": one_edge(model, trained, frames, seed)}
 
