@@ -61,6 +61,27 @@ def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
         assert run(script) == 'torch is not installed. Run: pip install "dygcn[torch]"'
 
 
+def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):
+    block = (
+        "import sys\n"
+        "for name in ('torch', 'torch_geometric', 'scipy', 'sklearn', 'gensim', 'pycleora', 'matplotlib', 'jinja2'):\n"
+        "    sys.modules[name] = None\n"
+        "from dygcn.cli import main\n"
+    )
+    shown = run(block + "main(['evaluate', 'hepth-collab', '--quick', '--json'])")
+    assert '"score.auc.new-warm.uniform"' in shown
+    script = block + (
+        "try:\n    main(['reproduce', 'table2', '--quick', '--out', sys.argv[-1]])\n"
+        "except SystemExit as ended:\n    print(ended.code)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "out")], capture_output=True, text=True, env=os.environ
+    )
+    assert result.stdout.strip() == "1"
+    assert result.stderr.strip() == 'error: jinja2 is not installed. Run: pip install "dygcn[evidence]"'
+    assert not (tmp_path / "out").exists()  # said before any work
+
+
 def test_the_second_start_compiles_nothing(tmp_path):
     count = (
         WORK + "import numba\n"

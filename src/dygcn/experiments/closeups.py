@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.evaluation.links import unit_rows
 from dygcn.events import read_events
 from dygcn.experiments.cells import Record
-from dygcn.experiments.influence import influenced_by_one_edge, influenced_nodes
+from dygcn.experiments.influence import ORDER_NAMES, influenced_by_one_edge, influenced_nodes
 from dygcn.experiments.paper_rules import fit_rule, graph_at, ids_and_vectors, train_bases
 from dygcn.experiments.tables import by_number
 from dygcn.models import State
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from dygcn.records import Float32, Int64
     from dygcn.training import RollingRecipe
 
-ORDERS = 4
-ORDER_NAMES = ("1st", "2nd", "3rd", "4th")
+ORDERS = len(ORDER_NAMES)
 FAR_SAMPLE = 300  # nodes drawn of each ring
 
 

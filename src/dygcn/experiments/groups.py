@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dygcn._extras import extra
 from dygcn.baselines import BASELINES
 from dygcn.datasets import load
 from dygcn.errors import OptionError
 from dygcn.evaluation import judge_method
 from dygcn.experiments.ablation import ablated
 from dygcn.experiments.cells import Record, rounded
-from dygcn.experiments.closeups import closeup_records, influence_records
-from dygcn.experiments.long_run import long_run
 from dygcn.experiments.ours import (
     WIDTHS,
     DoNothing,
@@ -25,8 +25,7 @@ from dygcn.experiments.ours import (
     choose,
     choose_memory,
 )
-from dygcn.experiments.paper_rules import RULES, Frames, fit_rule, one_step, retrained, train_bases, unchanged
-from dygcn.training import BaseRecipe, Recipe, RollingRecipe
+from dygcn.training import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +33,10 @@ if TYPE_CHECKING:
     from dygcn.datasets import Steps
     from dygcn.evaluation import Method
     from dygcn.experiments.cells import Cell, Notify
-    from dygcn.experiments.paper_rules import Series
     from dygcn.records import Int64
 
 DIM = 100  # the paper's
-ORDERS = (1, 2, 3, 4)  # of the paper's figure
-# The paper trains the GCN on every snapshot.
-PUBLISHED, STEADY = RollingRecipe(base=BaseRecipe(once=False)), RollingRecipe.steady()
+OF_THE_PAPER = ("paper-published", "paper-steady", "paper-orders", "paper-rolling", "influence", "close-ups")
 QUICK = {"gcn": {"epochs": 5}, "graphsage": {"steps": 10}, "dne": {"epochs": 2}, "dynwalks": {"walks": 1}}
 _HALF_LIVES: dict[tuple[str, int, int], float | None] = {}  # chosen once, used for every seed
 # What a user may ask for: group and record.
@@ -81,18 +77,6 @@ class Task:
         )
         return Record(rounded(figures), seconds)
 
-    @property
-    def frames(self) -> Frames:
-        """The data as the paper's rules take it."""
-        return Frames.of(self.steps, self.labels)
-
-    def recipe(self, whole: RollingRecipe) -> RollingRecipe:
-        """Return a recipe of the paper's rules, cut down for a quick run."""
-        if not self.quick:
-            return whole
-        base = dataclasses.replace(whole.base, epochs=5, warm=whole.base.warm and 2)
-        return dataclasses.replace(whole, rounds=5, base=base)
-
     def options(self, **more: Any) -> dict[str, Any]:
         """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
         rounds = 20 if self.quick else Recipe().rounds
@@ -119,12 +103,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "ours": _ours,
         "ablation": _ablation,
         "retrained": _retrained,
-        "paper-published": lambda task: _paper(task, PUBLISHED),
-        "paper-steady": lambda task: _paper(task, STEADY),
-        "paper-orders": _orders,
-        "paper-rolling": _rolling,
-        "influence": lambda task: influence_records(task.frames),
-        "close-ups": lambda task: closeup_records(task.frames, task.recipe(STEADY), task.seed, task.notify),
+        **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }
     if cell.group not in groups:
@@ -145,6 +124,16 @@ def _baseline(name: str) -> Callable[[Task], dict[str, Record]]:
     def run(task: Task) -> dict[str, Record]:
         options = {**task.settings, **(QUICK.get(name, {}) if task.quick else {})}
         return {name: task.judge(BASELINES[name].factory(task.seed, **options))}
+
+    return run
+
+
+def _of_the_paper(name: str) -> Callable[[Task], dict[str, Record]]:
+    def run(task: Task) -> dict[str, Record]:
+        with extra("evidence"):  # torch is imported here, and only here
+            module = importlib.import_module("dygcn.experiments.paper_groups")
+        records: dict[str, Record] = module.GROUPS[name](task)
+        return records
 
     return run
 
@@ -181,35 +170,3 @@ def _ablation(task: Task) -> dict[str, Record]:
     if options["memory"] is not None:
         methods["no memory"] = Exact(SharedFit(task.seed, **{**options, "memory": None}))
     return {name: task.judge(method) for name, method in methods.items()}
-
-
-def _paper(task: Task, recipe: RollingRecipe) -> dict[str, Record]:
-    """GCN retrained, both rules one step from it, and both on their own output, beside doing nothing."""
-    dim, orders = task.settings.get("dim", DIM), task.settings.get("orders", 2)
-    trained = train_bases(task.frames, task.recipe(recipe), task.seed, dim, task.notify)
-    models = {rule: fit_rule(rule, trained, orders, task.notify) for rule in RULES}
-    found: dict[str, Series] = {"gcn": retrained(trained), "unchanged": unchanged(trained)}
-    found |= {rule: one_step(model, trained) for rule, model in models.items()}
-    found |= {f"{name}, long run": series for name, series in long_run(trained, models).items()}
-    return {name: Record(rounded(series.figures)) for name, series in found.items()}
-
-
-def _orders(task: Task) -> dict[str, Record]:
-    """The rolling rule with every K, from the same bases."""
-    trained = train_bases(task.frames, task.recipe(STEADY), task.seed, notify=task.notify)
-    found = {}
-    for orders in ORDERS:
-        series = one_step(fit_rule("rolling", trained, orders, task.notify), trained)
-        found[str(orders)] = Record(rounded(series.figures))
-    return found
-
-
-def _rolling(task: Task) -> dict[str, Record]:
-    """The rolling rule alone, at another size of the vectors."""
-    dim = task.settings.get("dim", DIM)
-    trained = train_bases(task.frames, task.recipe(STEADY), task.seed, dim, task.notify)
-    return {
-        "rolling": Record(
-            rounded(one_step(fit_rule("rolling", trained, notify=task.notify), trained).figures)
-        )
-    }

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dygcn.experiments.paper_rules import Frames
     from dygcn.records import Float64, Int64
 
+ORDER_NAMES = ("1st", "2nd", "3rd", "4th")  # of the paper's table
+
 
 def influenced_nodes(frames: Frames, orders: int = 4) -> Int64:
     """Return |V_1|..|V_K| of every step but the first, (steps - 1, K)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dygcn._extras import extra
 from dygcn.errors import DatasetError
 from dygcn.experiments.cells import CellStore
 from dygcn.experiments.groups import run_cell
@@ -64,6 +66,9 @@ def reproduce(
     minutes
         No cell is begun after so many.
     """
+    with extra("evidence"):  # before hours of work, not after them
+        importlib.import_module("jinja2")
+        importlib.import_module("matplotlib")
     store = CellStore(out / "cells" if cells is None else cells)
     experiments = [read_experiment(name) for name in names]
     wanted = {cell.file: cell for experiment in experiments for cell in experiment.cells(quick)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dygcn.experiments.closeups import ORDER_NAMES
 from dygcn.experiments.findings import MEASURES, figure_name, find, mean_series, results_of, series_of
+from dygcn.experiments.influence import ORDER_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
