@@ -64,7 +64,7 @@ def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
 def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):
     block = (
         "import sys\n"
-        "for name in ('torch', 'torch_geometric', 'scipy', 'sklearn', 'gensim', 'pycleora', 'matplotlib', 'jinja2'):\n"
+        "for name in 'torch torch_geometric scipy sklearn gensim pycleora matplotlib jinja2'.split():\n"
         "    sys.modules[name] = None\n"
         "from dygcn.cli import main\n"
     )
