@@ -201,8 +201,8 @@ def logistic(columns: Float64, truth: Float64) -> Float64:
     >>> x = np.linspace(-2, 2, 400)[:, None]
     >>> odds = 1.5 * x[:, 0] - 0.5
     >>> truth = (np.random.default_rng(0).random(400) < 1 / (1 + np.exp(-odds))).astype(float)
-    >>> logistic(x, truth).round(1).tolist()
-    [1.6, -0.4]
+    >>> bool(np.abs(logistic(x, truth) - [1.5, -0.5]).max() < 0.25)
+    True
     """
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
     flat = scale < 1e-9
