@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, Float64, Int64
+    from dygcn.records import Bool, Int64
 
 _TRIES = 1000
 
@@ -68,8 +68,3 @@ def one_end(pairs: Int64, random: np.random.Generator) -> Int64:
     """Return a random end of each pair."""
     end: Int64 = pairs[np.arange(len(pairs)), random.integers(0, 2, len(pairs))]
     return end
-
-
-def degrees(edges: Int64, nodes: int) -> Float64:
-    """Return how many edges each node has."""
-    return np.bincount(edges.ravel(), minlength=nodes).astype(np.float64)

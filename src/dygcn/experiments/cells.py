@@ -116,11 +116,6 @@ class CellStore:
         except msgspec.MsgspecError as error:
             raise DygcnError(f"{file} is no cell: {error}. Delete it, and it is run again") from None
 
-    def all(self) -> list[CellResult]:
-        """Return every finished cell of the folder."""
-        files = sorted(self.folder.glob("*/*.json"))
-        return [msgspec.json.decode(file.read_bytes(), type=CellResult) for file in files]
-
     def run(
         self, cell: Cell, work: Callable[[Cell, Notify], dict[str, Record]], notify: Notify
     ) -> CellResult:

@@ -77,10 +77,10 @@ class Task:
         )
         return Record(rounded(figures), seconds)
 
-    def options(self, **more: Any) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
         rounds = 20 if self.quick else Recipe().rounds
-        options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **more, **self.settings}
+        options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **self.settings}
         if "memory" not in options:
             options["memory"] = self._half_life(rounds, options["dim"])
         if options.get("width") == "chosen":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dygcn.experiments.cells import CellStore
+    from dygcn.experiments.cells import CellStore, Record
     from dygcn.experiments.findings import Finding
     from dygcn.experiments.plan import Experiment, Row
 
@@ -152,14 +152,19 @@ def _sweep(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -
     return picture
 
 
-def _orders(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _first_records(experiment: Experiment, store: CellStore, quick: bool) -> dict[str, Record]:
+    """Return, for each data set that was run, what an experiment with one row and one seed found."""
     row = experiment.rows[0]
-    names = [name for name in experiment.datasets if results_of(store, row, name, quick)]
-    if not names:
+    found = {name: results_of(store, row, name, quick) for name in experiment.datasets}
+    return {name: results[0].records[row.record] for name, results in found.items() if results}
+
+
+def _orders(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+    found = _first_records(experiment, store, quick)
+    if not found:
         return None
-    picture, axes = _panels(figure, 1, len(names), height=3.2)
-    for axis, name in zip(axes[0], names, strict=True):
-        record = results_of(store, row, name, quick)[0].records[row.record]
+    picture, axes = _panels(figure, 1, len(found), height=3.2)
+    for axis, (name, record) in zip(axes[0], found.items(), strict=True):
         orders = list(record.figures)
         ours = [np.mean([value or 0.0 for value in record.figures[order]]) for order in orders]
         places = np.arange(len(orders))
@@ -173,14 +178,12 @@ def _orders(experiment: Experiment, store: CellStore, quick: bool, figure: Any) 
 
 
 def _hops(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
-    row = experiment.rows[0]
-    names = [name for name in experiment.datasets if results_of(store, row, name, quick)]
-    if not names:
+    found = _first_records(experiment, store, quick)
+    if not found:
         return None
-    picture, axes = _panels(figure, len(names), 4, 3.4, 3.1)
-    for line, name in zip(axes, names, strict=True):
-        stages = results_of(store, row, name, quick)[0].records[row.record].notes
-        for axis, (order, rings) in zip(line, sorted(stages.items()), strict=True):
+    picture, axes = _panels(figure, len(found), 4, 3.4, 3.1)
+    for line, (name, record) in zip(axes, found.items(), strict=True):
+        for axis, (order, rings) in zip(line, sorted(record.notes.items()), strict=True):
             labels = ("ends of the edge", "neighbours", "two hops", "further")
             for ring, colour, label in reversed(list(zip(rings, RING_COLOURS, labels, strict=True))):
                 points = np.array(ring).reshape(-1, 2)
@@ -197,11 +200,10 @@ def _hops(experiment: Experiment, store: CellStore, quick: bool, figure: Any) ->
 
 
 def _kernels(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
-    row = experiment.rows[0]
-    found = results_of(store, row, experiment.datasets[0], quick)
+    found = _first_records(experiment, store, quick)
     if not found:
         return None
-    matrices = found[0].records[row.record].notes
+    matrices = found[experiment.datasets[0]].notes
     picture, axes = _panels(figure, 1, len(matrices), 3.2, 3.4)
     for axis, (name, matrix) in zip(axes[0], matrices.items(), strict=True):
         values = np.array(matrix)

@@ -45,7 +45,6 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     series: dict[str, str] = {}  # data set -> the figure that lines show
     axis: str = ""
     reading: str = ""  # how to read what came out
-    settings: dict[str, Any] = {}
     paper: dict[str, dict[str, float]] = {}
     name: str = ""
     place: int = 0  # on a page with several
