@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dygcn.features import Embedding
     from dygcn.live import Change, LiveEmbedding, fit, load, start
     from dygcn.models import Model
+    from dygcn.propagation import set_threads
     from dygcn.training import RollingRecipe
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "errors",
     "fit",
     "load",
+    "set_threads",
     "start",
 ]
 
@@ -53,6 +55,7 @@ _HOMES = {
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",
     "load": "dygcn.live",
+    "set_threads": "dygcn.propagation",
     "start": "dygcn.live",
 }
 

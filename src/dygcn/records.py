@@ -9,6 +9,7 @@ record                    made by                                  taken by
 `GraphDelta`              `graph` (net effect of a batch)          `propagation`
 `FeatureDelta`            `features` (rows of x that changed)      `propagation`
 `Influence`               `propagation.orders` (V_1..V_K)          every rule
+`Additions`               `propagation.exact` (one order's work)   who watches (`costs`)
 `Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
 `Moved`                   `propagation` (what moved, which order)  `live`
 `Moment`                  `datasets` (a step of a graph's past)     `evaluation`
@@ -35,6 +36,8 @@ Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
 Float: TypeAlias = NDArray[np.floating[Any]]
 Bool: TypeAlias = NDArray[np.bool_]
+Stored: TypeAlias = NDArray[np.signedinteger[Any]]
+"""Rows of sums or messages, as narrow as their values allow."""
 Integer: TypeAlias = int | np.integer[Any]
 """A scalar inside a kernel."""
 Nodes: TypeAlias = NDArray[np.int32]
@@ -71,7 +74,7 @@ class EventBatch:
         return len(self.op)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class GraphDelta:
     """The net effect of one batch on the graph, already written to it.
 
@@ -110,6 +113,29 @@ class Influence:
 
 
 @dataclass(frozen=True, slots=True)
+class Additions:
+    """What one order adds to its sums, grouped so that each row is touched once."""
+
+    order: int
+    receivers: Nodes  # (n,) no node twice
+    first: Int32  # (n + 1,) where the contributions to each begin
+    row: Int32  # (m,) rows of the table
+    factor: Int64  # (m,) what they are taken times
+    table: Stored  # (r, width) messages and changes of messages
+
+    def copied(self) -> Additions:
+        """Return the same on arrays of its own."""
+        return Additions(
+            self.order,
+            self.receivers.copy(),
+            self.first.copy(),
+            self.row.copy(),
+            self.factor.copy(),
+            self.table.copy(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Mix:
     """Weighted sums of rows: entry i is the sum over j in first[i]..first[i + 1] of factor[j] row[j]."""
 
@@ -129,7 +155,7 @@ class Plan:
     whole: tuple[Nodes, Mix] | None = None  # the spectral pass: every node, from rows of Z
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class Moved:
     """What a rule moved: nodes whose state changed, and the lowest order at which it did."""
 

@@ -7,8 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dygcn
 from dygcn.errors import EventError
-from dygcn.events import id_column, python_ids, read_events, removes_then_adds, seconds, sort_by_time, take
+from dygcn.events import (
+    codec,
+    id_column,
+    python_ids,
+    read_events,
+    removes_then_adds,
+    seconds,
+    sort_by_time,
+    take,
+)
 
 INTS = {"src": [1, 2], "dst": [2, 9007199254740993], "t": [5, 6], "op": [1, -1], "weight": [0.5, 2.0]}
 TEXT = {"src": ["ann", "bøb"], "dst": ["bøb", "cat"]}
@@ -230,3 +240,87 @@ def test_arrays_with_columns():
 def test_take_keeps_strings_whole():
     column = id_column(["ann", "", "bøb", "cat"])
     assert python_ids(take(column, np.array([2, 1, 2]))).tolist() == ["bøb", "", "bøb"]
+
+
+@pytest.fixture
+def read_at_length(monkeypatch):
+    """Counts the pairs that were read in the way that looks at everything."""
+    calls, whole = [], codec.read_pairs
+    monkeypatch.setattr(codec, "read_pairs", lambda *arguments: calls.append(arguments) or whole(*arguments))
+    return calls
+
+
+def same(left, right):
+    """Not only equal values: the same types, as kernels are compiled for them."""
+    assert (left.weight, left.t) == (right.weight, right.t) == (None, None)
+    for a, b in (
+        (left.src.values, right.src.values),
+        (left.dst.values, right.dst.values),
+        (left.op, right.op),
+    ):
+        assert (a.dtype, a.shape, a.tolist()) == (b.dtype, b.shape, b.tolist())
+        assert a.flags.c_contiguous
+    assert left.src.data is left.dst.data is None
+
+
+@pytest.mark.parametrize("op", [1, -1])
+@pytest.mark.parametrize("pair", [(1, 2), (0, 0), (-5, 7), (2**63 - 1, -(2**63)), (9007199254740993, 1)])
+def test_one_pair_of_numbers_is_read_as_any_other(pair, op, read_at_length):
+    short = removes_then_adds(*(([pair], None) if op > 0 else (None, [pair])))
+    assert not read_at_length
+    same(short, codec.read_pairs([pair], op))
+
+
+AT_LENGTH = {
+    "strings": [("ann", "bob")],
+    "numpy integers": [(np.int64(1), np.int64(2))],
+    "a list": [[1, 2]],
+    "a time": [(1, 2, 5)],
+    "a weight": [(1, 2, 5, None, 2.0)],
+    "two pairs": [(1, 2), (3, 4)],
+    "a tuple of pairs": ((1, 2),),
+    "a generator": None,
+    "none": [],
+    "one end": [(1,)],
+    "booleans": [(True, False)],
+    "one boolean": [(1, True)],
+    "floats": [(1.0, 2.0)],
+    "too great": [(1, 2**63)],
+    "too small": [(-(2**63) - 1, 2)],
+    "a missing end": [(1, None)],
+    "two types": [(1, "bob")],
+    "a string": ["ab"],
+    "numbers": [1],
+}
+
+
+def taken(read):
+    try:
+        batch = read()
+    except EventError as error:
+        return type(error), str(error)
+    t, weight = (None if column is None else column.tolist() for column in (batch.t, batch.weight))
+    return python_ids(batch.src).tolist(), python_ids(batch.dst).tolist(), batch.op.tolist(), t, weight
+
+
+@pytest.mark.parametrize("name", sorted(AT_LENGTH))
+def test_everything_else_is_read_at_length(name, read_at_length):
+    def pairs():
+        return iter([(1, 2)]) if name == "a generator" else AT_LENGTH[name]
+
+    found = taken(lambda: removes_then_adds(pairs(), None))
+    assert len(read_at_length) == 1
+    assert found == taken(lambda: codec.read_pairs(pairs(), 1))
+    refused = {"one end", "booleans", "one boolean", "floats", "too great", "too small", "a missing end"}
+    refused |= {"two types", "a string", "numbers", "a weight"}
+    assert isinstance(found[1], str) == (name in refused)
+
+
+def test_the_operations_of_single_pairs_are_shared_and_never_written_to():
+    first, second = removes_then_adds([(1, 2)], None), removes_then_adds(None, [(1, 2)])
+    live = dygcn.fit([(1, 2), (2, 3)], dim=4)
+    live.update(add=[(1, 3)])
+    live.update(remove=[(1, 3)])
+    assert (first.op.tolist(), second.op.tolist()) == ([1], [-1])
+    with pytest.raises(EventError, match="one type a graph"):
+        dygcn.fit([("ann", "bob")], dim=4).update(add=[(1, 2)])

@@ -12,12 +12,13 @@ from dygcn.errors import DygcnError, OptionError
 from dygcn.experiments.cells import Cell, CellStore, Record
 from dygcn.experiments.findings import find
 from dygcn.experiments.groups import METHODS
-from dygcn.experiments.pages import markdown_table, write_html
+from dygcn.experiments.pages import write_html
 from dygcn.experiments.plan import cell_of, experiment_names, read_experiment
 from dygcn.experiments.reproduce import reproduce, write_markdown
-from dygcn.experiments.results_page import BEGIN, END, with_headline
-from dygcn.experiments.sections import Section, Table, Value, make_section
+from dygcn.experiments.results_page import MARKS, with_headline
+from dygcn.experiments.sections import Section, make_section
 from dygcn.experiments.verdicts import on_the_papers_sets, on_twelve_sets
+from dygcn.report.tables import Table, Value, markdown_table
 
 ASKED = {
     *("table2", "figure-nc", "figure-longterm", "figure-order", "figure-dimension"),
@@ -188,7 +189,7 @@ def test_the_page_escapes_what_it_shows(tmp_path):
 def test_the_readme_keeps_everything_but_the_table(tmp_path):
     store = CellStore(tmp_path)
     fill(store, "twelve", lambda dataset, label, seed: 0.9)
-    before = f"# Title\n\n{BEGIN}\nold\n{END}\n\nAfter.\n"
+    before = f"# Title\n\n{MARKS[0]}\nold\n{MARKS[1]}\n\nAfter.\n"
     after = with_headline(before, store)
     assert after.startswith("# Title")
     assert after.endswith("\n\nAfter.\n")

@@ -9,7 +9,7 @@ recipe). Left out: hyperedges and typed columns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,23 @@ with extra("evidence"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import Float32, Moment
+    from dygcn.records import Float32, Int64, Moment
+
+
+def edge_lines(edges: Int64) -> list[str]:
+    """Write edges as pycleora reads them.
+
+    Examples
+    --------
+    >>> edge_lines(np.array([[0, 2]]))
+    ['0 2']
+    """
+    return [f"{low} {high}" for low, high in edges.tolist()]
+
+
+def read_graph(lines: Sequence[str], workers: int = 1) -> Any:
+    """Build pycleora's graph."""
+    return SparseMatrix.from_iterator(iter(lines), "complex::reflexive::node", num_workers=workers)
 
 
 class Cleora(VectorMethod):
@@ -53,15 +69,19 @@ class Cleora(VectorMethod):
         self._vectors = np.zeros((self._nodes, self.dim), np.float32)
         if len(moment.edges) == 0:
             return
-        lines = (f"{low} {high}" for low, high in moment.edges.tolist())
-        graph = SparseMatrix.from_iterator(lines, "complex::reflexive::node", num_workers=1)
-        rows = graph.initialize_deterministically(self.dim, self.seed)
+        graph = read_graph(edge_lines(moment.edges))
+        rows = self.propagated(graph)
+        self._vectors = spread(rows, np.array(graph.entity_ids).astype(np.int64), self._nodes, self.dim)
+
+    def propagated(self, graph: Any, workers: int = 1) -> Float32:
+        """Return the vectors of a graph, in the order of its ``entity_ids``."""
+        rows: Float32 = graph.initialize_deterministically(self.dim, self.seed)
         for _ in range(self.iterations):
-            rows = graph.left_markov_propagate(rows, num_workers=1)
+            rows = graph.left_markov_propagate(rows, num_workers=workers)
             rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-10)
             if self.whiten:
                 rows = whiten_embeddings(rows)
-        self._vectors = spread(rows, np.array(graph.entity_ids).astype(np.int64), self._nodes, self.dim)
+        return rows
 
     def vectors(self) -> Float32:
         """Return the vectors; nodes that have no edge now have none."""

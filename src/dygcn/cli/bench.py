@@ -1,51 +1,276 @@
-"""`dygcn bench`: what an update costs, on your machine and your graph."""
+"""`dygcn bench`: what updates cost, on your machine and your graphs."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import click
 
-from dygcn.cli.printing import json_option, progress_bar, show, show_table
-from dygcn.experiments.update_cost import measure_updates, power_law_events
+from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
+from dygcn.costs.crossover import measure_crossovers
+from dygcn.costs.graphs import count_of
+from dygcn.costs.headline import with_costs
+from dygcn.costs.memory import measure_memory
+from dygcn.costs.page import write_page
+from dygcn.costs.pictures import draw
+from dygcn.costs.results import KINDS, read_results, write_result
+from dygcn.costs.scale import measure_scale
+from dygcn.costs.tables import tables_of
+from dygcn.costs.threads import measure_threads
+from dygcn.costs.tolerance import measure_tolerance
+from dygcn.costs.updates import measure_updates
+from dygcn.report.panels import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.costs.results import Result
+
+graphs_argument = click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+
+
+def number_option(name: str, default: int) -> Callable[[_Command], _Command]:
+    """Return an option for a whole number, 1 or more."""
+    return click.option(name, default=default, type=click.IntRange(1), show_default=True)
+
+
+def show_result(result: Result, as_json: bool) -> None:
+    """Print a result: its tables, or all of it as JSON."""
+    if as_json:
+        print_json(result)
+        return
+    for table in tables_of(result):
+        if table.caption:
+            click.echo(f"\n{table.caption}")
+        show_table(table.columns, table.rows, False, None)
+    click.echo()
+    for note in result.get("notes", ()):
+        click.echo(note)
+    click.echo(f"load average {result['load_average']}")
 
 
 @click.group("bench")
 def command() -> None:
-    """Measure costs. Compare ratios of one run; seconds depend on the machine and its load."""
+    """Measure costs. Compare ratios of one run; seconds depend on the machine and its load.
+
+    A GRAPH is a data set, a file of events, or a random graph: power-law, power-law-50k-300k, rmat-1m-10m,
+    steady-1m-10m, with so many nodes and edges. For `update`, stream:GRAPH changes as its edges came.
+    """
 
 
 @command.command("update")
-@click.argument("events", required=False, type=click.Path())
+@graphs_argument
 @click.option(
     "--nodes",
     default=50_000,
     type=click.IntRange(10),
     show_default=True,
-    help="Nodes of the random graph without EVENTS.",
+    help="Nodes of the random graph (power law) without GRAPH.",
 )
 @click.option("--edges", default=300_000, type=click.IntRange(10), show_default=True, help="Its edges.")
-@click.option("--width", default=256, show_default=True)
-@click.option("--orders", default=2, show_default=True)
-@click.option("--repeats", default=30, type=click.IntRange(1), show_default=True)
+@click.option(
+    "--width",
+    "widths",
+    multiple=True,
+    default=(256,),
+    type=click.IntRange(1),
+    show_default=True,
+    help="Of messages; can be given again.",
+)
+@number_option("--orders", 2)
+@number_option("--repeats", 30)
+@click.option(
+    "--batch",
+    "sizes",
+    multiple=True,
+    default=(1, 1000),
+    type=click.IntRange(1),
+    show_default=True,
+    help="Changes in a batch; can be given again.",
+)
 @json_option
 def update(
-    events: str | None, nodes: int, edges: int, width: int, orders: int, repeats: int, as_json: bool
+    graphs: tuple[str, ...],
+    nodes: int,
+    edges: int,
+    widths: tuple[int, ...],
+    orders: int,
+    repeats: int,
+    sizes: tuple[int, ...],
+    as_json: bool,
 ) -> None:
-    """Time single edges and batches of 1,000 against a full recompute, in one run."""
+    """Time batches beside the bare additions and beside a full recompute, in one run."""
+    names = graphs or (f"power-law-{nodes}-{edges}",)
     with progress_bar() as notify:
-        graph = events if events is not None else power_law_events(nodes, edges)
-        result = measure_updates(graph, width=width, orders=orders, repeats=repeats, notify=notify)
-    batches = result["batches"]
-    if not as_json:
-        show({name: value for name, value in result.items() if name != "batches"}, as_json=False)
-        click.echo()
-    names = {
-        "events": "batch",
-        "median_us": "median us",
-        "p99_us": "p99 us",
-        "events_per_second": "events/s",
-        "rows_per_event": "rows/event",
-        "vectors_per_event": "vectors/event",
-        "times_cheaper_than_recompute": "cheaper than recompute",
-    }
-    rows = [[batch[name] for name in names] for batch in batches]
-    show_table(list(names.values()), rows, as_json, result)
+        result = measure_updates(
+            names, widths=widths, orders=orders, sizes=sizes, repeats=repeats, notify=notify
+        )
+    show_result(result, as_json)
+
+
+@command.command("crossover")
+@graphs_argument
+@number_option("--width", 256)
+@number_option("--dim", 128)
+@number_option("--orders", 2)
+@number_option("--repeats", 5)
+@click.option(
+    "--batch",
+    "sizes",
+    multiple=True,
+    type=click.IntRange(1),
+    help="Changes in a batch; can be given again.  [default: 1, 10, 100 ... and half of the edges]",
+)
+@click.option("--out", type=click.Path(), help="Also write crossover.json and crossover.png to this folder.")
+@json_option
+def crossover(
+    graphs: tuple[str, ...],
+    width: int,
+    dim: int,
+    orders: int,
+    repeats: int,
+    sizes: tuple[int, ...],
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Find the batch from which on a recompute, Cleora or a GCN forward is cheaper.
+
+    Without GRAPH: arxiv-coauthor, as-caida (in the folder DYGCN_DATA) and power-law.
+    """
+    if out is not None:
+        check()
+    with progress_bar() as notify:
+        result = measure_crossovers(
+            graphs, width=width, dim=dim, orders=orders, sizes=sizes, repeats=repeats, notify=notify
+        )
+    if out is not None:
+        folder = Path(out)
+        write_result(result, folder / "crossover.json")
+        draw(result, folder / "crossover.png")
+    show_result(result, as_json)
+
+
+@command.command("scale")
+@click.option(
+    "--nodes",
+    multiple=True,
+    default=("100k", "300k", "1m", "3m", "10m"),
+    show_default=True,
+    help="Nodes of a graph; can be given again.",
+)
+@click.option("--degree", default=20, type=click.IntRange(2), show_default=True, help="Mean degree of all.")
+@number_option("--width", 64)
+@number_option("--orders", 2)
+@number_option("--repeats", 20)
+@click.option("--batch", default=1000, type=click.IntRange(1), show_default=True, help="Changes in a batch.")
+@json_option
+def scale(
+    nodes: tuple[str, ...], degree: int, width: int, orders: int, repeats: int, batch: int, as_json: bool
+) -> None:
+    """Time batches on random graphs that differ in their number of nodes alone."""
+    with progress_bar() as notify:
+        result = measure_scale(
+            [count_of(text) for text in nodes],
+            degree=degree,
+            width=width,
+            orders=orders,
+            batch=batch,
+            repeats=repeats,
+            notify=notify,
+        )
+    show_result(result, as_json)
+
+
+@command.command("memory")
+@graphs_argument
+@number_option("--width", 64)
+@number_option("--orders", 2)
+@click.option("--churn", default="0", show_default=True, help="Events of ids that come and go, at the end.")
+@json_option
+def memory(graphs: tuple[str, ...], width: int, orders: int, churn: str, as_json: bool) -> None:
+    """Compare the bytes of graphs, predicted from their degrees, with what the process takes."""
+    with progress_bar() as notify:
+        result = measure_memory(
+            graphs or ("power-law",), width=width, orders=orders, churn=count_of(churn), notify=notify
+        )
+    show_result(result, as_json)
+
+
+@command.command("tolerance")
+@click.argument("graph", default="power-law", metavar="[GRAPH]")
+@number_option("--width", 100)
+@number_option("--orders", 2)
+@number_option("--events", 8000)
+@click.option("--batch", "sizes", multiple=True, default=(1, 1000), type=click.IntRange(1), show_default=True)
+@json_option
+def tolerance(
+    graph: str, width: int, orders: int, events: int, sizes: tuple[int, ...], as_json: bool
+) -> None:
+    """Count the rows that a tolerance saves, and how far messages are then from the exact ones."""
+    with progress_bar() as notify:
+        result = measure_tolerance(
+            graph, sizes=sizes, events=events, width=width, orders=orders, notify=notify
+        )
+    show_result(result, as_json)
+
+
+@command.command("threads")
+@graphs_argument
+@number_option("--width", 100)
+@number_option("--orders", 2)
+@number_option("--repeats", 15)
+@number_option("--threads", 2)
+@click.option(
+    "--batch", "sizes", multiple=True, default=(1000, 10_000), type=click.IntRange(1), show_default=True
+)
+@json_option
+def threads(
+    graphs: tuple[str, ...],
+    width: int,
+    orders: int,
+    repeats: int,
+    threads: int,
+    sizes: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """Time the same batches on one thread and on several, by turns."""
+    with progress_bar() as notify:
+        result = measure_threads(
+            graphs or ("power-law",),
+            width=width,
+            orders=orders,
+            sizes=sizes,
+            repeats=repeats,
+            count=threads,
+            notify=notify,
+        )
+    show_result(result, as_json)
+
+
+@command.command("page")
+@click.argument("files", nargs=-1, metavar="RESULTS.json...", type=click.Path())
+@click.option(
+    "--markdown", default="docs/costs.md", show_default=True, type=click.Path(), help="Page to write."
+)
+@click.option("--out", type=click.Path(), help="Folder of pictures.  [default: images/costs beside the page]")
+@click.option("--readme", type=click.Path(exists=True), help="Also write the table of costs of this README.")
+@json_option
+def page(files: tuple[str, ...], markdown: str, out: str | None, readme: str | None, as_json: bool) -> None:
+    """Write the page of costs and its pictures from what other commands printed with --json."""
+    results = read_results(map(Path, files))
+    file = Path(markdown)
+    if readme is not None:
+        text = with_costs(Path(readme).read_text(encoding="utf-8"), results)
+        Path(readme).write_text(text, encoding="utf-8")
+    folder = file.parent / "images" / "costs" if out is None else Path(out)
+    pictures = write_page(results, file, folder)
+    missing = [kind for kind in KINDS if kind not in results]
+    if as_json:
+        found = {kind: str(picture) for kind, picture in pictures.items()}
+        print_json({"page": str(file), "pictures": found, "missing": missing})
+        return
+    for kind in missing:
+        click.echo(f"not there: {kind}. dygcn bench {kind} --json writes it")
+    click.echo(f"open {file}")

@@ -14,8 +14,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from dygcn.report.tables import plain
+
 Notify = Callable[[int, int, str], None]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+_BETWEEN = 2  # spaces
 negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 
@@ -41,7 +44,7 @@ def show(value: dict[str, Any], as_json: bool) -> None:
         return
     width = max(map(len, value))
     for name, item in value.items():
-        click.echo(f"{name.replace('_', ' '):{width}}  {_plain(item)}")
+        click.echo(f"{name.replace('_', ' '):{width}}  {plain(item)}")
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool, value: Any) -> None:
@@ -49,25 +52,32 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
     if as_json:
         print_json(value)
         return
+    cells = [[plain(item) for item in row] for row in rows]
+    console = Console()
+    widths = _widths([list(column) for column in zip(columns, *cells, strict=True)], console.width)
     table = Table(box=None, pad_edge=False)
+    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        table.add_column(column, justify="left" if index == 0 else "right", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.width = max(console.width, sum(widths) + _BETWEEN * len(widths))
+    console.print(table)
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return how wide each column is to be: lines may wrap where there is no room, words are never cut."""
+    widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
+    spare = room - sum(widths) - _BETWEEN * len(widths)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*(Text(_plain(item)) for item in row))
-    Console().print(table)
+        more = min(max(map(len, column)) - widths[index], max(spare, 0))
+        widths[index] += more
+        spare -= more
+    return widths
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
     click.echo(msgspec.json.encode(value))
-
-
-def _plain(item: Any) -> str:
-    if isinstance(item, bool) or item is None:
-        return {True: "yes", False: "no", None: "none"}[item]
-    if isinstance(item, float):
-        return f"{item:,.0f}" if abs(item) >= 1000 else f"{item:.4g}"
-    return f"{item:,}" if isinstance(item, int) else str(item)
 
 
 def node_id(text: str, kind: str) -> int | str:

@@ -16,6 +16,8 @@ from dygcn.records import EventBatch, IdColumn
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
 _ROWS = (tuple, list)
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
 _ACCEPTED = (
     "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, "
     "a dict of arrays, or an iterable of (src, dst[, t[, op[, weight]]])"
@@ -83,6 +85,10 @@ def removes_then_adds(add: object, remove: object, kind: str | None = None) -> E
     >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
     [-1, 1]
     """
+    if remove is None or add is None:
+        batch = _one_pair(add if remove is None else remove, 1 if remove is None else -1)
+        if batch is not None:
+            return batch
     parts = [read_pairs(side, op, kind) for side, op in ((remove, -1), (add, 1)) if side is not None]
     parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
     if len(parts) == 1:
@@ -97,6 +103,17 @@ def removes_then_adds(add: object, remove: object, kind: str | None = None) -> E
         np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
         np.concatenate(timed).astype(np.float64) if len(timed) == len(parts) else None,
     )
+
+
+def _one_pair(pairs: object, op: int) -> EventBatch | None:
+    """Read the commonest of all updates, one edge between two numbers, without looking at all else."""
+    if type(pairs) is not list or len(pairs) != 1 or type(pairs[0]) is not tuple or len(pairs[0]) != 2:
+        return None
+    a, b = pairs[0]
+    if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
+        return None
+    ends = np.array((a, b))
+    return EventBatch(IdColumn(ends[:1]), IdColumn(ends[1:]), _ADD if op > 0 else _REMOVE)
 
 
 def _columns(events: object, kind: str | None) -> dict[str, Any]:

@@ -8,13 +8,14 @@ import importlib.resources
 from typing import TYPE_CHECKING
 
 from dygcn._extras import extra
-from dygcn.experiments.sections import Value
+from dygcn.report.tables import markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dygcn.experiments.sections import Section, Table
+    from dygcn.experiments.sections import Section
+    from dygcn.report.tables import Table
 
 INTRO = "Every claim beside the baselines that a sceptic would ask for, and beside the paper's own number."
 
@@ -54,19 +55,3 @@ def markdown_section(section: Section, level: str = "##") -> str:
         parts.append("Where the AUC is further than 0.03 from the paper's:")
         parts.append("\n".join(f"- {reason}" for reason in section.reasons))
     return "\n\n".join([*parts, f"*{section.footer}*"])
-
-
-def markdown_table(table: Table) -> str:
-    """Return a table as Markdown; the best of a column is bold, the paper's number in brackets."""
-    lines = [f"**{table.caption}**", ""] if table.caption else []
-    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
-    lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]
-    return "\n".join(lines)
-
-
-def _cell(cell: str | Value) -> str:
-    if isinstance(cell, str):
-        return cell
-    text = f"**{cell.text}**" if cell.best else cell.text
-    spread = f" ± {cell.spread}" if cell.spread and float(cell.spread) > 0 else ""
-    return text + spread + (f" ({cell.paper})" if cell.paper else "")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._extras import extra
 from dygcn.experiments.findings import MEASURES, find, mean_series, results_of
 from dygcn.experiments.sections import first_step, title_of
+from dygcn.report.panels import OTHERS, OURS, panels, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from dygcn.experiments.findings import Finding
     from dygcn.experiments.plan import Experiment, Row
 
-PANEL = (4.6, 3.9)
 RING_COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:purple")
 
 
 def draw(experiment: Experiment, store: CellStore, file: Path, quick: bool = False) -> bool:
     """Draw an experiment from finished cells; return whether there was anything to draw."""
-    with extra("plot"):
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    painters: dict[str, Callable[..., Figure | None]] = {
+    painters: dict[str, Callable[..., Any]] = {
         "table": _bars,
         "bars": _bars,
         "lines": _lines,
@@ -35,18 +32,11 @@ def draw(experiment: Experiment, store: CellStore, file: Path, quick: bool = Fal
         "hops": _hops,
         "kernels": _kernels,
     }
-    picture = painters[experiment.kind](experiment, store, quick, Figure)
+    picture = painters[experiment.kind](experiment, store, quick)
     if picture is None:
         return False
-    picture.savefig(file, dpi=110, bbox_inches="tight")
+    save(picture, file)
     return True
-
-
-def _panels(
-    figure: Any, rows: int, columns: int, width: float = PANEL[0], height: float = PANEL[1]
-) -> tuple[Any, Any]:
-    picture = figure(figsize=(width * columns, height * rows), layout="constrained")
-    return picture, picture.subplots(rows, columns, squeeze=False)
 
 
 def _style(row: Row) -> dict[str, str]:
@@ -59,7 +49,7 @@ def _style(row: Row) -> dict[str, str]:
     return {"color": row.style or "tab:gray", "linestyle": "-"}
 
 
-def _bars(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _bars(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     """One panel for each data set: the first measure of every method, the paper's as a mark."""
     measure = experiment.measures[0]
     found = [each for each in find(experiment, store, quick) if each.measure == measure]
@@ -69,7 +59,7 @@ def _bars(experiment: Experiment, store: CellStore, quick: bool, figure: Any) ->
     across = min(3, len(names))
     down = -(-len(names) // across)
     most = max(sum(each.dataset == name for each in found) for name in names)
-    picture, axes = _panels(figure, down, across, 5.2, 0.6 + 0.26 * most)
+    picture, axes = panels(down, across, 5.2, 0.6 + 0.26 * most)
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
     for axis, name in zip(axes.ravel(), names, strict=False):
@@ -83,7 +73,7 @@ def _bar_panel(axis: Any, found: list[Finding]) -> None:
     found = sorted(found, key=lambda each: each.mean)
     places = np.arange(len(found))
     means = np.array([each.mean for each in found])
-    colours = ["tab:blue" if each.row.label.startswith("exact") else "#b9c3cf" for each in found]
+    colours = [OURS if each.row.label.startswith("exact") else OTHERS for each in found]
     axis.barh(places, means, xerr=[each.spread / 2 for each in found], color=colours, error_kw={"lw": 0.8})
     axis.set_yticks(places, [each.row.label for each in found], fontsize=8)
     papers = [
@@ -98,7 +88,7 @@ def _bar_panel(axis: Any, found: list[Finding]) -> None:
     axis.grid(axis="x", alpha=0.3)
 
 
-def _lines(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _lines(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     names = [
         n
         for n in experiment.datasets
@@ -106,7 +96,7 @@ def _lines(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -
     ]
     if not names:
         return None
-    picture, axes = _panels(figure, 1, len(names), height=5.0)
+    picture, axes = panels(1, len(names), height=5.0)
     for axis, name in zip(axes[0], names, strict=True):
         for row in experiment.rows_of(name):
             values = mean_series(results_of(store, row, name, quick), row, experiment.series[name])
@@ -126,13 +116,13 @@ def _lines(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -
     return picture
 
 
-def _sweep(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _sweep(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     found = list(find(experiment, store, quick))
     names = [name for name in experiment.datasets if any(each.dataset == name for each in found)]
     if not names:
         return None
     measures = experiment.measures
-    picture, axes = _panels(figure, len(measures), len(names), height=2.8)
+    picture, axes = panels(len(measures), len(names), height=2.8)
     for column, name in enumerate(names):
         for line, measure in enumerate(measures):
             axis = axes[line][column]
@@ -159,29 +149,29 @@ def _first_records(experiment: Experiment, store: CellStore, quick: bool) -> dic
     return {name: results[0].records[row.record] for name, results in found.items() if results}
 
 
-def _orders(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _orders(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     found = _first_records(experiment, store, quick)
     if not found:
         return None
-    picture, axes = _panels(figure, 1, len(found), height=3.2)
+    picture, axes = panels(1, len(found), height=3.2)
     for axis, (name, record) in zip(axes[0], found.items(), strict=True):
         orders = list(record.figures)
         ours = [np.mean([value or 0.0 for value in record.figures[order]]) for order in orders]
         places = np.arange(len(orders))
-        axis.bar(places - 0.2, np.maximum(ours, 0.1), 0.4, label="here", color="tab:blue")
+        axis.bar(places - 0.2, np.maximum(ours, 0.1), 0.4, label="here", color=OURS)
         paper = [experiment.paper.get(name, {}).get(order, 0.1) for order in orders]
-        axis.bar(places + 0.2, paper, 0.4, label="paper", color="#b9c3cf")
+        axis.bar(places + 0.2, paper, 0.4, label="paper", color=OTHERS)
         axis.set_xticks(places, orders)
         axis.set(title=title_of(name), yscale="log", ylabel="nodes a step")
         axis.legend(fontsize=8)
     return picture
 
 
-def _hops(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _hops(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     found = _first_records(experiment, store, quick)
     if not found:
         return None
-    picture, axes = _panels(figure, len(found), 4, 3.4, 3.1)
+    picture, axes = panels(len(found), 4, 3.4, 3.1)
     for line, (name, record) in zip(axes, found.items(), strict=True):
         for axis, (order, rings) in zip(line, sorted(record.notes.items()), strict=True):
             labels = ("ends of the edge", "neighbours", "two hops", "further")
@@ -199,12 +189,12 @@ def _hops(experiment: Experiment, store: CellStore, quick: bool, figure: Any) ->
     return picture
 
 
-def _kernels(experiment: Experiment, store: CellStore, quick: bool, figure: Any) -> Any:
+def _kernels(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     found = _first_records(experiment, store, quick)
     if not found:
         return None
     matrices = found[experiment.datasets[0]].notes
-    picture, axes = _panels(figure, 1, len(matrices), 3.2, 3.4)
+    picture, axes = panels(1, len(matrices), 3.2, 3.4)
     for axis, (name, matrix) in zip(axes[0], matrices.items(), strict=True):
         values = np.array(matrix)
         top = float(np.quantile(np.abs(values), 0.995)) or 1.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.resources
-import re
 from typing import TYPE_CHECKING
 
-from dygcn.errors import DygcnError
-from dygcn.experiments.pages import markdown_section, markdown_table
+from dygcn.experiments.pages import markdown_section
 from dygcn.experiments.verdicts import headline_table, verdict_table
+from dygcn.report.blocks import put_between
+from dygcn.report.tables import markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dygcn.experiments.cells import CellStore
     from dygcn.experiments.sections import Section
 
-BEGIN, END = "<!-- results: written by dygcn reproduce -->", "<!-- end of results -->"
+MARKS = "<!-- results: written by dygcn reproduce -->", "<!-- end of results -->"
 
 
 def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[str, str]) -> str:
@@ -41,9 +41,4 @@ def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[s
 
 def with_headline(readme: str, store: CellStore) -> str:
     """Return a README whose results table is that of the cells."""
-    if BEGIN not in readme or END not in readme:
-        raise DygcnError(f"the README has no place for the table; put {BEGIN} and {END} around one")
-    table = markdown_table(headline_table(store))
-    return re.sub(
-        f"{re.escape(BEGIN)}.*?{re.escape(END)}", f"{BEGIN}\n{table}\n{END}", readme, flags=re.DOTALL
-    )
+    return put_between(readme, MARKS, markdown_table(headline_table(store)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dygcn.experiments.findings import MEASURES, figure_name, find, mean_series, results_of, series_of
 from dygcn.experiments.influence import ORDER_NAMES
+from dygcn.report.tables import Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,25 +23,6 @@ TITLES = {
 }
 _LESS_IS_BETTER = ("seconds", "untouched", "rewritten")
 _COSTS = (*_LESS_IS_BETTER, "rows")
-
-
-@dataclass(frozen=True)
-class Value:
-    """A number of ours, and the paper's where it has one."""
-
-    text: str
-    paper: str = ""
-    best: bool = False
-    spread: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns and rows; the first column names the row."""
-
-    caption: str
-    columns: list[str]
-    rows: list[list[str | Value]]
 
 
 @dataclass

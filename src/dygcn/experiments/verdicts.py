@@ -9,7 +9,8 @@ import numpy as np
 
 from dygcn.experiments.findings import find, results_of, series_of
 from dygcn.experiments.plan import Row, read_experiment
-from dygcn.experiments.sections import Table, Value, title_of
+from dygcn.experiments.sections import title_of
+from dygcn.report.tables import Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

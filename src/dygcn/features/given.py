@@ -33,6 +33,10 @@ class Given:
         rows[inside], has[inside] = self._rows[nodes[inside]], self._has[nodes[inside]]
         return rows, has
 
+    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+        """Return x in units of the grid, which is what it is stored in."""
+        return self.rows(nodes, keys)
+
     def write(self, delta: FeatureDelta) -> None:
         """Replace rows."""
         if len(delta.nodes) == 0:

@@ -14,7 +14,7 @@ import numpy as np
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from dygcn.records import FeatureDelta, Float32, Float64, Int32, Int64, Nodes, UInt64
+    from dygcn.records import FeatureDelta, Float32, Float64, Int32, Int64, Nodes, Stored, UInt64
 
 GRID_BITS = 24
 HEADROOM_BITS = 2  # given features may later grow to 4 times the scale that was fitted
@@ -30,6 +30,9 @@ class Features(Protocol):
 
     def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
         """Return x on the grid, (n, width), and 1 where a node has one, (n,)."""
+
+    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Stored, Int64]:
+        """Return x in units of ``2**message_shift`` on the grid, and 1 where a node has one."""
 
     def write(self, delta: FeatureDelta) -> None:
         """Replace rows."""

@@ -12,30 +12,39 @@ from dygcn.events.keys import mix
 from dygcn.features.grid import GRID_BITS
 
 if TYPE_CHECKING:
-    from dygcn.records import FeatureDelta, Float64, Int32, Int64, Nodes, UInt64
+    from dygcn.records import FeatureDelta, Float64, Int8, Int32, Int64, Nodes, UInt64
 
 CANNOT_BE_SET = (
     'this model has features="hashed", which follow from the id and cannot be set; '
     "fit with features=(ids, values) to bring your own"
 )
-_ONE = 1 << GRID_BITS
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_BIT = np.uint64(1)
+_BYTE, _EIGHT = np.uint64(255), np.uint64(8)
+_SIGNS = (
+    2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.int8) - 1
+)
 
 
 @kernel
-def hashed_rows(keys: UInt64, seed: np.uint64, width: int) -> Int32:
-    """Return +-1 on the grid for each key. Column c is bit ``c % 64`` of the key's word ``c // 64``."""
-    rows = np.empty((len(keys), width), np.int32)
+def hashed_signs(keys: UInt64, seed: np.uint64, width: int) -> Int8:
+    """Return +-1 for each key. Column c is bit ``c % 64`` of the key's word ``c // 64``."""
+    rows = np.empty((len(keys), width), np.int8)
     for i in range(len(keys)):
         word = np.uint64(0)
         state = mix(keys[i] ^ seed)
-        for c in range(width):
+        for start in range(0, width - 7, 8):
+            if start & 63 == 0:
+                state += _GAMMA
+                word = mix(state)
+            byte = word & _BYTE
+            for j in range(8):  # always eight, so that they are copied as one
+                rows[i, start + j] = _SIGNS[byte, j]
+            word >>= _EIGHT
+        for c in range(width - width % 8, width):
             if c & 63 == 0:
                 state += _GAMMA
                 word = mix(state)
-            rows[i, c] = _ONE if word & _BIT else -_ONE
-            word >>= _BIT
+            rows[i, c] = _SIGNS[word & _BYTE, c % 8]
     return rows
 
 
@@ -61,7 +70,12 @@ class Hashed:
 
     def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
         """Return x on the grid; every node has one."""
-        return hashed_rows(keys, self.seed, self.width), np.ones(len(keys), np.int64)
+        signs, has = self.units(nodes, keys)
+        return signs.astype(np.int32) << GRID_BITS, has
+
+    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Int8, Int64]:
+        """Return x in units of one: +-1."""
+        return hashed_signs(keys, self.seed, self.width), np.ones(len(keys), np.int64)
 
     def write(self, delta: FeatureDelta) -> None:
         """Refuse: hashed features are a function of the id."""

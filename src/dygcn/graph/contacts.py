@@ -33,30 +33,26 @@ class Contacts:
 
     def __init__(self) -> None:
         self.clock = NEVER
-        self._last: Float64 = np.empty(0)
+        self.times: Float64 = np.empty(0)
 
     def make_room(self, nodes: int) -> None:
         """Have a place for nodes 0..nodes - 1."""
-        have = len(self._last)
+        have = len(self.times)
         if nodes > have:
-            self._last = grown(self._last, nodes)
-            self._last[have:] = NEVER
+            self.times = grown(self.times, nodes)
+            self.times[have:] = NEVER
 
     def note(self, nodes: Nodes, t: Float64, clock: float) -> None:
         """Take contacts; the clock is never turned back."""
-        np.maximum.at(self._last, nodes, t)
+        np.maximum.at(self.times, nodes, t)
         self.clock = max(self.clock, clock)
-
-    def forget(self, nodes: Nodes) -> None:
-        """Forget nodes that left."""
-        self._last[nodes] = NEVER
 
     def last(self, nodes: Nodes) -> Float64:
         """Return the time of each node's last contact, minus infinity where there was none."""
-        return self._last[nodes]
+        return self.times[nodes]
 
     def since(self, nodes: Nodes) -> Float64:
         """Return how long ago each node's last contact was, infinity where there was none."""
         if np.isinf(self.clock):
             return np.full(len(nodes), np.inf)
-        return self.clock - self._last[nodes]
+        return self.clock - self.times[nodes]

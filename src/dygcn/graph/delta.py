@@ -1,173 +1,182 @@
-"""The net effect of a batch: what each pair of nodes was before it, and what it is after."""
+"""The net effect of a batch: what each pair of nodes was before it, and what it is after. Loops only.
+
+`pairs` is always `PairRoom.arrays`: one row for each pair that the batch speaks of, undirected ones as
+(lower, higher), in the order of their first mention.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dygcn._jit import kernel
+from dygcn._jit import kernel, prefetch
+from dygcn.graph.arcs import FAR
 from dygcn.graph.memory import ghost_weight
+from dygcn.graph.pairs import pair_home, pair_key
+from dygcn.records import Float64, Int32, Int64
 
 if TYPE_CHECKING:
-    from dygcn.records import Float64, Int8, Int32, Int64, Nodes
+    from dygcn.records import Int8, Nodes
 
 AGE = 0  # beside +1 and -1: the events were silent about the pair, but time has passed
-
-
-@dataclass(frozen=True, slots=True)
-class PairEvents:
-    """Events on pairs of nodes, self loops dropped, undirected ones as (lower, higher)."""
-
-    a: Nodes  # (n,)
-    b: Nodes  # (n,)
-    op: Int8  # (n,) +1, -1 or AGE
-    weight: Int64  # (n,) on the grid
-    t: Float64  # (n,) zero where nothing is remembered
-
-
-@dataclass(frozen=True, slots=True)
-class NetEffect:
-    """One row for each pair that the batch spoke of."""
-
-    a: Nodes  # (p,)
-    b: Nodes  # (p,)
-    old: Int64  # (p,) stored weight before: above 0 an edge, below 0 a ghost
-    new: Int64  # (p,) stored weight after
-    ghost_weight: Int64  # (p,) full weight that the ghost remembers, 0: no ghost after
-    ghost_t: Float64  # (p,)
-    unchanged: int
-    missing: int
-    contact: Float64 | None = None  # (p,) greatest time of an add, or of a remove of an edge that was there
+UNKNOWN, LOOP = -1, -2  # events that speak of no pair
+Pairs: TypeAlias = tuple[Int32, Int32, Int64, Int64, Float64, Int32, Int32, Int32]
 
 
 @kernel
-def group_pairs(a: Nodes, b: Nodes) -> tuple[Int64, Int64, Nodes, Nodes]:
-    """Return an order that brings equal pairs together, in order of arrival, and where each begins."""
-    n = len(a)
-    keys = np.empty(n, np.int64)
-    for i in range(n):
-        keys[i] = (np.int64(a[i]) << np.int64(32)) | np.int64(b[i])
-    order = np.argsort(keys, kind="mergesort") if n > 1 else np.zeros(n, np.int64)
-    first = np.empty(n + 1, np.int64)
-    count = 0
-    for i in range(n):
-        if i == 0 or keys[order[i]] != keys[order[i - 1]]:
-            first[count] = i
-            count += 1
-    first[count] = n
-    pair_a = np.empty(count, np.int32)
-    pair_b = np.empty(count, np.int32)
-    for p in range(count):
-        pair_a[p] = a[order[first[p]]]
-        pair_b[p] = b[order[first[p]]]
-    return order, first[: count + 1], pair_a, pair_b
+def number_pairs(src: Nodes, dst: Nodes, directed: bool, pairs: Pairs) -> int:
+    """Number the pairs that events speak of; return how many there are."""
+    a, b, _, _, _, pair_of, seat, table = pairs
+    mask = len(table) - 1
+    found = 0
+    for i in range(len(src)):
+        low, high = src[i], dst[i]
+        if low < 0 or high < 0:
+            pair_of[i] = UNKNOWN
+            continue
+        if low == high:
+            pair_of[i] = LOOP
+            continue
+        if not directed and low > high:
+            low, high = high, low
+        at = pair_home(pair_key(low, high), mask)
+        while table[at] >= 0 and (a[table[at]] != low or b[table[at]] != high):
+            at = (at + 1) & mask
+        if table[at] < 0:
+            table[at] = found
+            a[found] = low
+            b[found] = high
+            seat[found] = at
+            found += 1
+        pair_of[i] = table[at]
+    for p in range(found):
+        table[seat[p]] = -1
+    return found
 
 
 @kernel
-def settle(
-    order: Int64,
-    first: Int64,
-    old: Int64,
-    kept_weight: Int64,
-    kept_t: Float64,
+def play(
+    found: int,
     op: Int8,
     weight: Int64,
     t: Float64,
     clock: float,
     half_life: float,
-) -> tuple[Int64, Int64, Float64, int, int, Float64]:
+    ghosts: Int64,
+    ghost_t: Float64,
+    pairs: Pairs,
+) -> tuple[int, int, int]:
     """Play the events of each pair in order of arrival; the last one wins.
 
-    A half-life of 0 means that nothing is remembered.
+    A half-life of 0 means that nothing is remembered; no times mean that nobody looks at them.
+
+    Returns
+    -------
+    tuple
+        How many events were adds of an edge that had that weight, removes of an edge that was not there,
+        and self loops.
     """
-    pairs = len(old)
-    new = np.empty(pairs, np.int64)
-    ghosts = kept_weight.copy()
-    ghost_t = kept_t.copy()
-    contact = np.full(pairs, -np.inf)
-    unchanged = 0
-    missing = 0
-    for p in range(pairs):
-        now = old[p] if old[p] > 0 else 0
-        for i in range(first[p], first[p + 1]):
-            event = order[i]
-            if op[event] > 0:
-                if now == weight[event]:
-                    unchanged += 1
-                now = weight[event]
-                contact[p] = max(contact[p], t[event])
-            elif op[event] < 0:
-                if now == 0:
-                    missing += 1
-                else:
-                    contact[p] = max(contact[p], t[event])
-                    if half_life > 0:
-                        ghosts[p] = now
-                        ghost_t[p] = t[event]
-                now = 0
-        if now > 0:
-            ghosts[p] = 0
-        left = ghost_weight(ghosts[p], ghost_t[p], clock, half_life) if ghosts[p] > 0 else 0
-        if left == 0:
-            ghosts[p] = 0
-        new[p] = now if now > 0 else -left
-    return new, ghosts, ghost_t, unchanged, missing, contact
+    _, _, old, new, contact, pair_of, _, _ = pairs
+    unchanged, missing, loops = 0, 0, 0
+    for p in range(found):
+        new[p] = max(old[p], 0)
+        contact[p] = -np.inf
+    for i in range(len(op)):
+        p = pair_of[i]
+        if p == UNKNOWN:
+            missing += 1
+        elif p == LOOP:
+            loops += 1
+        elif op[i] > 0:
+            unchanged += new[p] == weight[i]
+            new[p] = weight[i]
+            if len(t) > 0:
+                contact[p] = max(contact[p], t[i])
+        elif op[i] < 0 and new[p] == 0:
+            missing += 1
+        elif op[i] < 0:
+            if len(t) > 0:
+                contact[p] = max(contact[p], t[i])
+            if half_life > 0:
+                ghosts[p] = new[p]
+                ghost_t[p] = t[i]
+            new[p] = 0
+    if half_life > 0:
+        for p in range(found):
+            if new[p] > 0:
+                ghosts[p] = 0
+            left = ghost_weight(ghosts[p], ghost_t[p], clock, half_life) if ghosts[p] > 0 else 0
+            if left == 0:
+                ghosts[p] = 0
+            new[p] = new[p] if new[p] > 0 else -left
+    return unchanged, missing, loops
 
 
 @kernel
 def overweight(
-    a: Nodes, b: Nodes, old: Int64, new: Int64, directed: bool, strength: Int64, change: Int64, limit: int
+    n: int,
+    a: Nodes,
+    b: Nodes,
+    old: Int64,
+    new: Int64,
+    directed: bool,
+    strength: Int64,
+    change: Int64,
+    limit: int,
 ) -> bool:
     """Say whether a node would carry too much weight. `change` is zero before and after."""
-    for i in range(len(a)):
+    for i in range(n):
+        if i + FAR < n:
+            prefetch(strength, a[i + FAR])
+            prefetch(strength, b[i + FAR])
         more = abs(new[i]) - abs(old[i])
         change[a[i]] += more
         if not directed:
             change[b[i]] += more
     found = False
-    for i in range(len(a)):
-        for end in (a[i], b[i]):
-            found = found or strength[end] + change[end] >= limit
-    for i in range(len(a)):
+    for i in range(n):
+        found = found or strength[a[i]] + change[a[i]] >= limit or strength[b[i]] + change[b[i]] >= limit
+    for i in range(n):
         change[a[i]] = 0
         change[b[i]] = 0
     return found
 
 
 @kernel
-def distinct(nodes: Nodes, seen: Int8) -> Nodes:
-    """Return the nodes, each once, in the order of their first mention. `seen` stays zero."""
-    out = np.empty(len(nodes), np.int32)
-    n = 0
-    for node in nodes:
-        if seen[node] == 0:
-            seen[node] = 1
-            out[n] = node
-            n += 1
-    for node in out[:n]:
-        seen[node] = 0
-    return out[:n]
+def census(
+    n: int,
+    nodes: Nodes,
+    pulls: Int32,
+    pushes: Int32,
+    own: Int8,
+    active: Int8,
+    last: Float64,
+    stay: bool,
+    came: Nodes,
+    went: Nodes,
+    idle: Nodes,
+    sizes: Int64,
+) -> None:
+    """Say which of the nodes came, went, or never were in the graph, and count them in `sizes`.
 
-
-@kernel
-def census(nodes: Nodes, pulls: Int32, pushes: Int32, own: Int8, active: Int8) -> tuple[Nodes, Nodes, Nodes]:
-    """Say which of the nodes came, which went and which never were in the graph; update `active`."""
-    came = np.empty(len(nodes), np.int32)
-    went = np.empty(len(nodes), np.int32)
-    idle = np.empty(len(nodes), np.int32)
-    n_came, n_went, n_idle = 0, 0, 0
-    for node in nodes:
+    `active` is brought up to date, `last` (if times of contacts are kept) forgets who is not there. A node
+    that is named twice is looked at twice, and found the second time as the first time left it.
+    """
+    for i in range(n):
+        node = nodes[i]
         now = pulls[node] > 0 or pushes[node] > 0 or own[node] > 0
         if now and active[node] == 0:
-            came[n_came] = node
-            n_came += 1
+            came[sizes[0]] = node
+            sizes[0] += 1
+            if stay:
+                own[node] = 1
         elif not now and active[node] == 1:
-            went[n_went] = node
-            n_went += 1
-        elif not now:
-            idle[n_idle] = node
-            n_idle += 1
+            went[sizes[1]] = node
+            sizes[1] += 1
+        elif not now and active[node] == 0:
+            idle[sizes[2]] = node
+            sizes[2] += 1
         active[node] = 1 if now else 0
-    return came[:n_came], went[:n_went], idle[:n_idle]
+        if not now and len(last) > 0:
+            last[node] = -np.inf

@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dygcn._jit import Book
 from dygcn.errors import EventError
+from dygcn.events import take
 from dygcn.events.keys import keys_of_ints, keys_of_strings
 from dygcn.graph import ids_kernels as loops
-from dygcn.records import IdColumn, Int64, Nodes, UInt64
+from dygcn.records import IdColumn, Int8, Int64, Nodes, UInt64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,13 +27,15 @@ def grown(array: _A, size: int) -> _A:
     """Return the array with at least `size` rows, new ones zero; amortised over calls."""
     if len(array) >= size:
         return array
-    rows = max(size, len(array) + (len(array) >> 1), 16)
-    if array.nbytes <= _COPIED or not array.flags.owndata:
+    small = array.nbytes <= _COPIED
+    rows = max(size, len(array) + (len(array) >> (1 if small else 3)), 16)
+    if small or not array.flags.owndata:
         # Fresh zero pages come from the system when first touched, and may be huge ones.
         fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
         fresh[: len(array)] = array
         return cast("_A", fresh)
-    # realloc moves large arrays by remapping pages, so that growing does not need twice the memory.
+    # realloc moves large arrays by remapping pages, so that growing does not need twice the memory, and costs
+    # little: so it can be done more often, and leave less unused.
     array.resize((rows, *array.shape[1:]), refcheck=False)
     return array
 
@@ -63,6 +67,7 @@ class IdMap:
         self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
         self._wasted = 0
         self._alive = np.empty(0, np.int8)
+        self._arrays_changed()
 
     @property
     def high(self) -> int:
@@ -105,6 +110,21 @@ class IdMap:
         self._alive[nodes] = 1
         return nodes
 
+    def resolve(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
+        """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
+        if src.data is None and dst.data is None and self.kind == "int64" and len(src) <= _BLOCK:
+            self._make_room(2 * len(src), 0)
+            nodes = loops.resolve_ints(src.values, dst.values, op, self._book.pages)
+            return nodes[0], nodes[1]
+        adds = op > 0
+        if adds.all():
+            return self.intern(src), self.intern(dst)
+        # An edge that is only removed must not create its ends.
+        rows = np.flatnonzero(adds)
+        self.intern(take(src, rows))
+        self.intern(take(dst, rows))
+        return self.find(src), self.find(dst)
+
     def _intern_block(self, column: IdColumn) -> Nodes:
         if len(column) == 0:
             return np.empty(0, np.int32)
@@ -138,6 +158,8 @@ class IdMap:
 
     def _make_room(self, new: int, new_bytes: int) -> None:
         size = self.high + new
+        if size <= len(self._alive) and not new_bytes and 2 * (len(self) + new) <= len(self._table):
+            return
         self.keys = grown(self.keys, size)
         self._values = grown(self._values, size)
         self._free = grown(self._free, size)
@@ -147,6 +169,11 @@ class IdMap:
             self._arena = grown(self._arena, int(self._counts[2]) + new_bytes)
         if 2 * (len(self) + new) > len(self._table):
             self._rebuild(1 << (2 * (len(self) + new)).bit_length())
+        self._arrays_changed()
+
+    def _arrays_changed(self) -> None:
+        self.key_book = Book(self.keys)
+        self._book = Book(self._table, self.keys, self._values, self._alive, self._free, self._counts)
 
     def _rebuild(self, size: int) -> None:
         live = self._table[self._table != loops.EMPTY]

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import inlined, kernel
+from dygcn._jit import inlined, kernel, page, prefetch
+from dygcn.events.keys import mix
 
 if TYPE_CHECKING:
-    from dygcn.records import Bytes, Int32, Int64, Integer, Nodes, UInt64
+    from dygcn.records import Bytes, Int8, Int32, Int64, Integer, Nodes, UInt64
 
 EMPTY = -1
+FAR = 16  # rounds ahead
 
 
 @inlined
@@ -139,6 +141,43 @@ def intern_strings(
                 arena[counts[2] + j] = data[offsets[i] + j]
             counts[2] += size
         nodes[i] = table[at]
+    return nodes
+
+
+@kernel
+def resolve_ints(
+    src: Int64,
+    dst: Int64,
+    op: Int8,
+    pages: Int64,
+) -> Nodes:
+    """Return the nodes of both ends of events, (2, n): added ends get one, those only removed need not have.
+
+    Adds come first: a remove may name what a later add brings.
+    """
+    table, stored_keys, stored = page(pages, 0, np.int32), page(pages, 1, np.uint64), page(pages, 2, np.int64)
+    alive, free, counts = page(pages, 3, np.int8), page(pages, 4, np.int32), page(pages, 5, np.int64)
+    n = len(op)
+    nodes = np.empty((2, n), np.int32)
+    mask = len(table) - 1
+    for adds in (True, False):
+        for i in range(n):
+            if i + FAR < n:
+                prefetch(table, np.int64(mix(np.uint64(src[i + FAR]))) & mask)
+                prefetch(table, np.int64(mix(np.uint64(dst[i + FAR]))) & mask)
+            if (op[i] > 0) != adds:
+                continue
+            for end in range(2):
+                value = dst[i] if end else src[i]
+                key = mix(np.uint64(value))
+                at = _place_of_int(key, value, table, stored)
+                if adds and table[at] == EMPTY:
+                    node = _next_node(free, counts)
+                    table[at] = node
+                    stored_keys[node] = key
+                    stored[node] = value
+                    alive[node] = 1
+                nodes[end, i] = table[at]
     return nodes
 
 

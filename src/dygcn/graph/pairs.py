@@ -22,7 +22,8 @@ def pair_key(a: Integer, b: Integer) -> Integer:
 
 
 @inlined
-def _home(key: Integer, mask: int) -> int:
+def pair_home(key: Integer, mask: int) -> int:
+    """Return where a key is looked for first."""
     return int(np.int64(mix(np.uint64(key))) & mask)
 
 
@@ -30,7 +31,7 @@ def _home(key: Integer, mask: int) -> int:
 def pair_find(keys: Int64, key: Integer) -> int:
     """Return where the key stands in the table, or -1."""
     mask = len(keys) - 1
-    at = _home(key, mask)
+    at = pair_home(key, mask)
     while keys[at] != EMPTY:
         if keys[at] == key:
             return at
@@ -42,7 +43,7 @@ def pair_find(keys: Int64, key: Integer) -> int:
 def pair_put(keys: Int64, slots: Int32, used: Int64, key: Integer, slot: Integer) -> None:
     """Set the slot of a key; the table must have room."""
     mask = len(keys) - 1
-    at = _home(key, mask)
+    at = pair_home(key, mask)
     while keys[at] != EMPTY and keys[at] != key:
         at = (at + 1) & mask
     if keys[at] == EMPTY:
@@ -61,7 +62,7 @@ def pair_drop(keys: Int64, slots: Int32, used: Int64, key: Integer) -> None:
     hole = at
     at = (at + 1) & mask
     while keys[at] != EMPTY:
-        if ((at - _home(keys[at], mask)) & mask) >= ((at - hole) & mask):
+        if ((at - pair_home(keys[at], mask)) & mask) >= ((at - hole) & mask):
             keys[hole] = keys[at]
             slots[hole] = slots[at]
             hole = at

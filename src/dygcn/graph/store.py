@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
 import numpy as np
 
+from dygcn._jit import Book
 from dygcn.errors import CapacityError, EventError
-from dygcn.events import seconds, take
+from dygcn.events import seconds
 from dygcn.events.keys import salted
+from dygcn.graph import arcs as adjacency
+from dygcn.graph import writing
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.contacts import Contacts
-from dygcn.graph.delta import (
-    AGE,
-    NetEffect,
-    PairEvents,
-    census,
-    distinct,
-    group_pairs,
-    overweight,
-    settle,
-)
+from dygcn.graph.delta import AGE, LOOP, number_pairs, overweight, play
 from dygcn.graph.ids import IdMap, grown
 from dygcn.graph.memory import DEEPEST, Memory
-from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int64, Nodes
+from dygcn.graph.pair_room import PairRoom
+from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
 
 GREATEST_SHIFT = 30
+_NO_TIMES = np.empty(0)
+
+
+@dataclass(slots=True)
+class NodeEvents:
+    """A batch that was checked, by nodes, on the grid."""
+
+    src: Nodes  # (n,) -1 for an id that is not known
+    dst: Nodes  # (n,)
+    op: Int8  # (n,)
+    weight: Int64  # (n,)
+    t: Float64  # (n,), or empty where nobody looks at times
+    clock: float
+    contact_clock: float = 0.0
 
 
 class Graph:
@@ -71,6 +83,7 @@ class Graph:
         self.ids = IdMap(kind)
         self.directed = directed
         self.grid = grid
+        self.one = max(round(1.0 / grid), 1)  # a weight of one on the grid
         self.limit = limit
         self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
@@ -85,6 +98,17 @@ class Graph:
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
         self._node_count = 0
+        self._room = PairRoom()
+        self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
+        self._ones = np.full(64, self.one, np.int64)
+        self._node_arrays: writing.NodeArrays
+        self._arrays_changed()
+
+    def _arrays_changed(self) -> None:
+        last = _NO_TIMES if self.contacts is None else self.contacts.times
+        marks = self._own, self._active, self._seen
+        self._node_arrays = self.strength, self._change, *marks, last
+        self._node_book = Book(*self._node_arrays)
 
     def __len__(self) -> int:
         return self._node_count
@@ -131,16 +155,29 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        effect, named, clock, missing, loops = self._stage(batch, now)
-        if self.contacts is not None and effect.contact is not None:
-            ends, times = np.concatenate((effect.a, effect.b)), np.tile(effect.contact, 2)
-            self.contacts.note(ends, times, self._clock_of_contacts(batch, now))
-        return self._commit(effect, named, clock, missing, loops)
+        ready = self.prepare(batch, now)
+        delta = self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
+        self._room.tidy()
+        return delta
+
+    def prepare(self, batch: EventBatch, now: float | None) -> NodeEvents:
+        """Check a batch and find its nodes; after it the batch must be written, or refused."""
+        if now is not None:
+            now = seconds(now)
+        weight = self._on_grid(batch)
+        clock = 0.0 if self.memory is None and now is None else self._clock_after(batch, now)
+        src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
+        self._make_room()
+        if self.memory is None and self.contacts is None:
+            return NodeEvents(src, dst, batch.op, weight, _NO_TIMES, clock)
+        times = self._dates(batch, now)
+        return NodeEvents(src, dst, batch.op, weight, times, clock, self._clock_of_contacts(batch, now))
 
     def _clock_of_contacts(self, batch: EventBatch, now: float | None) -> float:
-        assert self.contacts is not None
+        if self.contacts is None:
+            return 0.0
         latest = float(batch.t.max()) if batch.t is not None and len(batch) else -np.inf
-        return max(latest, self.contacts.clock if now is None else float(seconds(now) or 0.0))
+        return max(latest, self.contacts.clock, self.contacts.clock if now is None else float(now))
 
     def _dates(self, batch: EventBatch, now: float | None) -> Float64:
         """Return when events happened; those without a time happen now, or when the last one did."""
@@ -151,31 +188,137 @@ class Graph:
             return np.full(len(batch), self.contacts.clock)  # before the first time: never
         return np.full(len(batch), now or 0.0)
 
-    def _stage(self, batch: EventBatch, now: float | None) -> tuple[NetEffect, Nodes, float, int, int]:
-        now = seconds(now)
-        weight = self._on_grid(batch)
-        clock = self._clock_after(batch, now)
-        src, dst = self._resolve(batch, batch.op > 0)
-        known = (src >= 0) & (dst >= 0)
-        loops = (src == dst) & known
-        kept = known & ~loops
-        times = self._dates(batch, now)
-        events = PairEvents(src[kept], dst[kept], batch.op[kept], weight[kept], times[kept])
-        effect = self._net_effect(self._with_ageing(events, clock), clock)
-        named = np.concatenate((src[known], dst[known]))
-        ends = effect.a, effect.b, effect.old, effect.new
-        if overweight(*ends, self.directed, self.strength, self._change, self.limit):
-            self._unstage(effect, named)
-            raise CapacityError(
-                f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
-                "integer sums hold no more: scale the weights down and fit again"
-            )
-        return effect, named, clock, int((~known).sum()), int(loops.sum())
+    def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
+        while True:
+            status, arcs, weights, nodes = writing.apply_events(*self.writing_of(ready))
+            delta = self.finish(ready, status, arcs, weights, nodes)
+            if delta is not None:
+                return delta
 
-    def _unstage(self, effect: NetEffect, named: Nodes) -> None:
-        self._census(named)
-        if self.memory is not None:  # ageing pairs were taken from the queue: put them back
-            self.memory.remember(effect.a, effect.b, *self.memory.recall(effect.a, effect.b))
+    def writing_of(self, ready: NodeEvents) -> tuple[Any, ...]:
+        """Return the arguments of `writing.apply_events`."""
+        room = self._room
+        room.make_room(len(ready.op))
+        where = room.book.pages, self.pull.book.pages, self.push.book.pages, self._node_book.pages
+        events = ready.src, ready.dst, ready.op, ready.weight, ready.t
+        return *events, self.directed, self.stay, self.limit, *where
+
+    def finish(
+        self, ready: NodeEvents, status: int, arcs: Nodes, weights: Int64, nodes: Nodes
+    ) -> GraphDelta | None:
+        """Take what `writing.apply_events` returned; None: there was no room, and it must be called again.
+
+        Raises
+        ------
+        CapacityError
+            If nothing was written because a node would carry too much weight.
+        """
+        if status == writing.SMALL_POOL:
+            self._make_room_for_arcs()
+            return None
+        if status == writing.OVERWEIGHT:
+            self._refuse(ready, nodes[0])
+        if self.contacts is not None:
+            self.contacts.clock = ready.contact_clock
+        return self._delta(arcs, weights, nodes)
+
+    def _refuse(self, ready: NodeEvents, ends: Nodes) -> NoReturn:
+        loops = ready.src[(ready.src == ready.dst) & (ready.src >= 0)]
+        self._census(np.concatenate((ends, loops)))
+        raise CapacityError(
+            f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
+            "integer sums hold no more: scale the weights down and fit again"
+        )
+
+    def _apply_with_memory(self, ready: NodeEvents) -> GraphDelta:
+        memory, room = self.memory, self._room
+        assert memory is not None
+        src, dst, op, weight, times = ready.src, ready.dst, ready.op, ready.weight, ready.t
+        if ready.clock > memory.clock:
+            due_a, due_b = memory.take_due(ready.clock)
+            silent = np.zeros(len(due_a))
+            src, dst = np.concatenate((src, due_a)), np.concatenate((dst, due_b))
+            op = np.concatenate((op, np.full(len(due_a), AGE, np.int8)))
+            weight = np.concatenate((weight, silent.astype(np.int64)))
+            times = np.concatenate((times, silent))
+        room.make_room(len(src))
+        a, b, old, new, contact, pair_of, _, _ = room.arrays
+        found = number_pairs(src, dst, self.directed, room.arrays)
+        a, b, old, new, contact = a[:found], b[:found], old[:found], new[:found], contact[:found]
+        adjacency.look_up(found, a, b, self.pull.arrays, old)
+        ghosts, ghost_t = memory.recall(a, b)
+        told = play(found, op, weight, times, ready.clock, memory.half_life, ghosts, ghost_t, room.arrays)
+        if overweight(found, a, b, old, new, self.directed, self.strength, self._change, self.limit):
+            # Ageing pairs were taken from the queue: put them back.
+            memory.remember(a, b, *memory.recall(a, b))
+            self._refuse(ready, np.concatenate((a, b)))
+        memory.clock = ready.clock
+        memory.remember(a, b, ghosts, ghost_t)
+        if self.contacts is not None:
+            self.contacts.clock = ready.contact_clock
+        return self._commit(a, b, old, new, contact, src, pair_of, told)
+
+    def _commit(
+        self,
+        a: Nodes,
+        b: Nodes,
+        old: Int64,
+        new: Int64,
+        contact: Float64,
+        named: Nodes,
+        pair_of: Nodes,
+        told: tuple[int, int, int] = (0, 0, 0),
+    ) -> GraphDelta:
+        """Write pairs of nodes; `named` are nodes that may have come or gone where `pair_of` says LOOP."""
+        room = self._room
+        room.make_room(len(a))
+        while True:
+            status, arcs, weights, nodes = writing.commit(
+                len(a),
+                a,
+                b,
+                old,
+                new,
+                contact,
+                named,
+                pair_of,
+                self.directed,
+                self.stay,
+                self.pull.arrays,
+                self.push.arrays,
+                self._node_arrays,
+                room.written,
+                room.needed,
+                room.sizes,
+            )
+            if status == writing.DONE:
+                room.sizes[writing.UNCHANGED :] = told
+                return self._delta(arcs, weights, nodes)
+            self._make_room_for_arcs()
+
+    def _make_room_for_arcs(self) -> None:
+        pool, table, more_pool, more_table = self._room.needed.tolist()
+        self.pull.make_room_for_arcs(pool, table)
+        if self.directed:
+            self.push.make_room_for_arcs(more_pool, more_table)
+
+    def _delta(self, arcs: Nodes, weights: Int64, nodes: Nodes) -> GraphDelta:
+        came, went, idle, touched, _, edges, bits, *told = self._room.sizes.tolist()
+        self.edge_count += edges
+        self._node_count += came - went
+        if bits:  # how many low bits no weight has used: sums need not store them
+            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
+            self.weight_shift = min(self.weight_shift, max(used, 0))
+        if idle:
+            self.ids.release(nodes[3, :idle])
+        n = len(arcs) // 2
+        lists = nodes[0, :touched], nodes[1, :came], nodes[2, :went]
+        return GraphDelta(arcs[:n], arcs[n:], weights[:n], weights[n:], *lists, *told)
+
+    def _census(self, nodes: Nodes) -> GraphDelta:
+        """See which nodes came, went, or never were there, and forget the last ones."""
+        none, nothing, never = nodes[:0], np.empty(0, np.int64), np.empty(0)
+        return self._commit(none, none, nothing, nothing, never, nodes, np.full(len(nodes), LOOP, np.int32))
 
     def remove(self, nodes: Nodes) -> GraphDelta:
         """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
@@ -183,19 +326,19 @@ class Graph:
         if self.directed:
             receiver, sender, _ = self.push.arcs(nodes)
             owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
-        a, b = self._canonical(owner, other)
-        _, _, a, b = group_pairs(a, b)
-        old = self.pull.look_up(a, b)
-        zeros = np.zeros(len(a), np.int64)
-        effect = NetEffect(a, b, old, zeros, zeros, np.zeros(len(a)), 0, 0)
+        self._room.make_room(len(owner))
+        found = number_pairs(owner, other, self.directed, self._room.arrays)
+        a, b = (ends[:found].copy() for ends in self._room.arrays[:2])
+        old, zeros = self.pull.look_up(a, b), np.zeros(found, np.int64)
         self._own[nodes] = 0
-        return self._commit(effect, nodes, None, 0, 0)
+        if self.memory is not None:
+            self.memory.remember(a, b, zeros, np.zeros(found))
+        return self._commit(a, b, old, zeros, np.empty(0), nodes, np.full(len(nodes), LOOP, np.int32))
 
     def set_own(self, nodes: Nodes) -> Nodes:
         """Say that nodes have features of their own; return those that came into the graph by it."""
         self._own[nodes] = 1
-        came, _ = self._census(nodes)
-        return came
+        return self._census(nodes).arrived
 
     def intern(self, column: IdColumn) -> Nodes:
         """Give nodes to ids; those that get neither edge nor features must be released again."""
@@ -208,9 +351,10 @@ class Graph:
         self.ids.release(nodes[self._active[nodes] == 0])
 
     def _on_grid(self, batch: EventBatch) -> Int64:
-        one = round(1.0 / self.grid)
-        if batch.weight is None and 1 <= one < self.limit:
-            return np.full(len(batch), one, np.int64)
+        if batch.weight is None and self._plain:
+            if len(batch) > len(self._ones):
+                self._ones = np.full(2 * len(batch), self.one, np.int64)
+            return self._ones[: len(batch)]
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
         units = np.rint(weight / self.grid)
         bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
@@ -238,21 +382,6 @@ class Graph:
             seen.append(float(now))
         return max(seen) + 0.0
 
-    def _resolve(self, batch: EventBatch, adds: Bool) -> tuple[Nodes, Nodes]:
-        if adds.all():
-            src, dst = self.ids.intern(batch.src), self.ids.intern(batch.dst)
-            self._make_room()
-            return src, dst
-        src, dst = self.ids.find(batch.src), self.ids.find(batch.dst)
-        new = adds & ((src < 0) | (dst < 0))
-        if new.any():  # an edge that is only removed must not create its ends
-            rows = np.flatnonzero(new)
-            self.ids.intern(take(batch.src, rows))
-            self.ids.intern(take(batch.dst, rows))
-            self._make_room()
-            src, dst = self.ids.find(batch.src), self.ids.find(batch.dst)
-        return src, dst
-
     def _make_room(self) -> None:
         high = self.ids.high
         if high <= len(self._active):
@@ -263,93 +392,10 @@ class Graph:
             self.contacts.make_room(high)
         for name in ("strength", "_own", "_active", "_seen", "_change"):
             setattr(self, name, grown(getattr(self, name), high))
+        self._arrays_changed()
 
     def _canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
         return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
-
-    def _with_ageing(self, events: PairEvents, clock: float) -> PairEvents:
-        a, b = self._canonical(events.a, events.b)
-        if self.memory is None or clock <= self.memory.clock:
-            return PairEvents(a, b, events.op, events.weight, events.t)
-        due_a, due_b = self.memory.take_due(clock)
-        silent = np.zeros(len(due_a))
-        return PairEvents(
-            np.concatenate((a, due_a)),
-            np.concatenate((b, due_b)),
-            np.concatenate((events.op, np.full(len(due_a), AGE, np.int8))),
-            np.concatenate((events.weight, silent.astype(np.int64))),
-            np.concatenate((events.t, silent)),
-        )
-
-    def _net_effect(self, events: PairEvents, clock: float) -> NetEffect:
-        order, first, a, b = group_pairs(events.a, events.b)
-        old = self.pull.look_up(a, b)
-        if self.memory is None:
-            ghosts, ghost_t = np.zeros(len(a), np.int64), np.zeros(len(a))
-            half_life = 0.0
-        else:
-            ghosts, ghost_t = self.memory.recall(a, b)
-            half_life = self.memory.half_life
-        new, ghosts, ghost_t, unchanged, missing, contact = settle(
-            order, first, old, ghosts, ghost_t, events.op, events.weight, events.t, clock, half_life
-        )
-        return NetEffect(a, b, old, new, ghosts, ghost_t, unchanged, missing, contact)
-
-    def _commit(
-        self, effect: NetEffect, named: Nodes, clock: float | None, missing: int, loops: int
-    ) -> GraphDelta:
-        stored = effect.old != effect.new
-        a, b, new, old = effect.a[stored], effect.b[stored], effect.new[stored], effect.old[stored]
-        self.pull.write(a, b, new)
-        self.push.write(b, a, new)
-        self.edge_count += int((new > 0).sum()) - int((old > 0).sum())
-        self._note_weights(new)
-        if self.memory is not None:
-            if clock is not None:
-                self.memory.clock = clock
-            self.memory.remember(effect.a, effect.b, effect.ghost_weight, effect.ghost_t)
-        receiver, sender, old, new = self._moved_arcs(a, b, np.abs(old), np.abs(new))
-        np.add.at(self.strength, receiver, new - old)
-        ends = np.concatenate((effect.a, effect.b))
-        came, went = self._census(np.concatenate((named, ends)))
-        return GraphDelta(
-            receiver,
-            sender,
-            old,
-            new,
-            distinct(ends, self._seen),
-            came,
-            went,
-            effect.unchanged,
-            effect.missing + missing,
-            loops,
-        )
-
-    def _note_weights(self, new: Int64) -> None:
-        """Remember how many low bits no weight has used: sums need not store them."""
-        bits = int(np.bitwise_or.reduce(new)) if len(new) else 0  # negating keeps the lowest set bit
-        if bits:
-            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
-            self.weight_shift = min(self.weight_shift, max(used, 0))
-
-    def _moved_arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> tuple[Nodes, Nodes, Int64, Int64]:
-        moved = old != new
-        a, b, old, new = a[moved], b[moved], old[moved], new[moved]
-        if self.directed:
-            return a, b, old, new
-        double = np.concatenate
-        return double((a, b)), double((b, a)), double((old, old)), double((new, new))
-
-    def _census(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        nodes = distinct(nodes, self._seen)
-        came, went, idle = census(nodes, self.pull.count, self.push.count, self._own, self._active)
-        if self.stay:
-            self._own[came] = 1
-        self._node_count += len(came) - len(went)
-        if self.contacts is not None:
-            self.contacts.forget(np.concatenate((went, idle)))
-        self.ids.release(idle)
-        return came, went
 
     def owns(self, nodes: Nodes) -> Bool:
         """Say which nodes have features of their own."""
@@ -372,7 +418,12 @@ class Graph:
         ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
         faded = weight < 0
         ghosts[faded], times[faded] = ghost_weight, ghost_t
-        effect = NetEffect(*self._canonical(a, b), zeros, weight, ghosts, times, 0, 0)
-        self._commit(effect, own, clock, 0, 0)
+        a, b = self._canonical(a, b)
+        if self.memory is not None:
+            if clock is not None:
+                self.memory.clock = clock
+            self.memory.remember(a, b, ghosts, times)
+        loop = np.full(len(own), LOOP, np.int32)
+        self._commit(a, b, zeros, weight, np.empty(0), own, loop)
         if self.contacts is not None:
             self.contacts.note(*contact, -np.inf if clock is None else clock)

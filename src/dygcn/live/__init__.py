@@ -1,7 +1,8 @@
 """Fit once, then feed it changes: the object that users hold."""
 
 from dygcn.live.change import Change
-from dygcn.live.embedding import LiveEmbedding, load, start
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
+from dygcn.live.opening import load, start
 
 __all__ = ["Change", "LiveEmbedding", "fit", "load", "start"]

@@ -17,7 +17,7 @@ from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.digest import digest_of
-from dygcn.live.files import load_state, save_state
+from dygcn.live.files import save_state
 from dygcn.live.health import take_anchor, wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.models import (
@@ -104,6 +104,23 @@ class LiveEmbedding:
             return self._restarted(outcome, change)
         return change
 
+    def bulk(self, parts: Iterable[object]) -> Change:
+        """Load a large graph: apply events part by part, and compute all messages once, at the end.
+
+        What `update` does for one batch after the other, faster when most of the graph changes. All nodes
+        count as moved, and ids that left in between are not told. The exact rule only; if a part is bad, the
+        parts before it stay.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.start(dygcn.fit([(1, 2), (2, 3)], dim=8).model)
+        >>> len(live.bulk([[(1, 2)], [(2, 3), (3, 4)]]))
+        4
+        """
+        self._settle_latest()
+        return self._changed(self._state.bulk(read_events(part, self.model.kind) for part in parts))
+
     def _restarted(self, outcome: Outcome, change: Change) -> Change:
         """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
         try:
@@ -160,6 +177,36 @@ class LiveEmbedding:
             state.model = dataclasses.replace(state.model, paper=paper)
         take_anchor(state)
         return outcome
+
+    def tolerate(self, tolerance: float) -> Change:
+        """Withhold changes of messages that are too small to matter, so that hubs cost less.
+
+        A change of a node's message reaches the node's neighbours only once all that was withheld of it is
+        longer than `tolerance`, where a feature vector has length one. No message of order 2 is then further
+        than that from the exact one, of order 3 not further than twice that, and so on; `error_bound` says
+        how far for each node. Lowering the tolerance publishes everything first; 0 is exact again.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)], dim=8)
+        >>> _ = live.tolerate(0.05)
+        >>> change = live.update(add=[(0, 200)])    # the hub's message hardly moves
+        >>> change.rows
+        4
+        >>> _ = live.flush()
+        >>> live.digest() == live.recompute().digest()
+        True
+        """
+        if not isinstance(tolerance, int | float) or not 0 <= tolerance < np.inf:
+            raise OptionError(f"tolerance is {tolerance!r}; allowed is a finite number, 0 or more")
+        self._settle_latest()
+        return self._changed(self._state.tolerate(float(tolerance)))
+
+    def flush(self) -> Change:
+        """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
+        self._settle_latest()
+        return self._changed(self._state.flush())
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges, their features and what is remembered of removed edges.
@@ -320,6 +367,18 @@ class LiveEmbedding:
         return self._version
 
     @property
+    def tolerance(self) -> float:
+        """How long a change may be that is withheld; see `tolerate`."""
+        return self._state.exact.tolerance if self.model.paper is None else 0.0
+
+    def error_bound(self, ids: object) -> Float64:
+        """Return how far the message of the last order of each node can be from the exact one, (n,).
+
+        In lengths of a feature vector; from what is withheld now, so 0 where nothing is.
+        """
+        return self._state.exact.error_bound(self._state.graph, self._find(ids))
+
+    @property
     def model(self) -> Model:
         """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
         return self._state.model
@@ -431,47 +490,3 @@ def _many(ids: object) -> IdColumn:
     if isinstance(ids, str):
         raise OptionError(f"{ids!r} is one id; pass a list of ids")
     return id_column(ids)
-
-
-def start(model: Model) -> LiveEmbedding:
-    """Return the model at work on an empty graph.
-
-    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges. One of the
-    paper's rules has no vectors yet: give it a graph (`update`), then a base (`restart`).
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=8)
-    >>> again = dygcn.start(live.model)
-    >>> _ = again.update(add=[(2, 3), (1, 2)])
-    >>> again.digest() == live.digest()
-    True
-    """
-    state = State(model)
-    if model.baseline is not None:
-        state.set_features(model.baseline.ids, model.baseline.vectors)
-    return LiveEmbedding(state)
-
-
-def load(path: str | os.PathLike[str]) -> LiveEmbedding:
-    """Load what `LiveEmbedding.save` wrote. Every byte is checked before use; nothing is unpickled.
-
-    Raises
-    ------
-    DamagedFolder
-        If the folder is missing, truncated, altered or contradicts itself.
-    UnsupportedFolder
-        If it was written in another format version.
-
-    Examples
-    --------
-    >>> import dygcn, tempfile
-    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     live.save(f"{folder}/friends.dygcn")
-    ...     same = dygcn.load(f"{folder}/friends.dygcn")
-    >>> same.digest() == live.digest()
-    True
-    """
-    return LiveEmbedding(*load_state(path))

@@ -14,11 +14,13 @@ from dygcn.propagation import ExactRule, RollingRule
 from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dygcn.models.folder import Tensors
     from dygcn.models.model import Model
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class Outcome:
     """What one batch did."""
 
@@ -55,6 +57,7 @@ class State:
         self.model = model
         self.graph = model.new_graph()
         self.rule = model.new_rule()
+        self._nobody = self.graph.ids.names(np.empty(0, np.int32))
 
     @property
     def exact(self) -> ExactRule:
@@ -65,12 +68,28 @@ class State:
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
+        if isinstance(self.rule, ExactRule):
+            return self._finish(*self.rule.apply_events(self.graph, batch, now))
         delta = self.graph.apply(batch, now)
         return self._finish(delta, self.rule.apply(self.graph, delta))
 
+    def bulk(self, batches: Iterable[EventBatch]) -> Outcome:
+        """Apply batches to the graph, and compute the state of the exact rule once, after the last."""
+        rule, told = self.exact, np.zeros(3, np.int64)
+        for batch in batches:
+            delta = self.graph.apply(batch)
+            told += (delta.unchanged, delta.missing, delta.loops)
+            self.graph.release(delta.left)
+        rule.rebuild(self.graph)
+        everyone = self.graph.nodes()
+        moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
+        return Outcome(moved, self._nobody, *told.tolist())
+
     def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
-        left = self.graph.ids.names(delta.left)
-        self.graph.release(delta.left)
+        left = self._nobody
+        if len(delta.left):
+            left = self.graph.ids.names(delta.left)
+            self.graph.release(delta.left)
         return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
@@ -114,6 +133,14 @@ class State:
         features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         delta = self.graph.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
+
+    def tolerate(self, tolerance: float) -> Outcome:
+        """Let changes up to this length be withheld; see `ExactRule.allow`."""
+        return Outcome(self.exact.allow(self.graph, tolerance), self._nobody)
+
+    def flush(self) -> Outcome:
+        """Publish what is withheld."""
+        return Outcome(self.exact.flush(self.graph), self._nobody)
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""

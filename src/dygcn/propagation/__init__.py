@@ -5,5 +5,15 @@ from dygcn.propagation.orders import influence
 from dygcn.propagation.plans import RuleOptions
 from dygcn.propagation.rolling import RollingRule, SpectralRule
 from dygcn.propagation.rule import Rule
+from dygcn.propagation.threads import set_threads, threads
 
-__all__ = ["ExactRule", "RollingRule", "Rule", "RuleOptions", "SpectralRule", "influence"]
+__all__ = [
+    "ExactRule",
+    "RollingRule",
+    "Rule",
+    "RuleOptions",
+    "SpectralRule",
+    "influence",
+    "set_threads",
+    "threads",
+]

@@ -10,23 +10,49 @@ The mean is over the neighbours that *have* a message of that order; a node with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.graph.ids import grown
+from dygcn._jit import Shelf
+from dygcn.features import GRID_BITS, Hashed
+from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation import kernels
+from dygcn.propagation.at_once import ALL_DONE, NOT_BEGUN, update_at_once
+from dygcn.propagation.gathering import distinct_rows
+from dygcn.propagation.room import Room
+from dygcn.propagation.spreading import Arcs, Spreading, Wave
 from dygcn.propagation.sums import Sums
-from dygcn.records import Bytes, FeatureDelta, GraphDelta, Int32, Int64, Moved, Nodes
+from dygcn.propagation.threads import side_by_side, threads
+from dygcn.propagation.withholding import Withheld
+from dygcn.records import (
+    Additions,
+    Bytes,
+    EventBatch,
+    FeatureDelta,
+    Float64,
+    GraphDelta,
+    Int8,
+    Int32,
+    Int64,
+    Moved,
+    Nodes,
+    Stored,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from dygcn.features import Features
     from dygcn.graph import Graph
+    from dygcn.graph.store import NodeEvents
 
 _BLOCK = 1 << 14
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
+_NOBODY = np.empty(0, np.int32)
+FEW = 64  # events; more than these are not worth a call of their own kind
 
 
 class ExactRule:
@@ -34,14 +60,15 @@ class ExactRule:
 
     Examples
     --------
-    >>> from dygcn.events import read_events
-    >>> from dygcn.features import Hashed
-    >>> from dygcn.graph import Graph
-    >>> graph = Graph("int64")
-    >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
-    >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
-    >>> moved.orders.tolist()
-    [1, 1, 1]
+        >>> from dygcn.events import read_events
+        >>> from dygcn._jit import Shelf
+    from dygcn.features import GRID_BITS, Hashed
+        >>> from dygcn.graph import Graph
+        >>> graph = Graph("int64")
+        >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
+        >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
+        >>> moved.orders.tolist()
+        [1, 1, 1]
     """
 
     def __init__(self, features: Features, orders: int) -> None:
@@ -49,9 +76,22 @@ class ExactRule:
         self.orders = orders
         shifts = [features.message_shift] + [0] * (orders - 1)
         self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
-        self.degree: list[Int64] = [np.zeros(0, np.int64) for _ in range(orders)]
-        self._place = np.empty(0, np.int32)
-        self._seen = np.empty(0, np.int8)
+        self._room = Room(features.width)
+        self._spreading = Spreading(self.sums, self._room)
+        self.tolerance = 0.0
+        self._told_at: list[int] = []
+        self._sums_shelf: Shelf
+        self._limits: Int64
+        self._scales: Float64
+
+    @property
+    def degree(self) -> list[Int64]:
+        """For each order, the weights of the neighbours that have a message, on the grid."""
+        return [sums.degree for sums in self.sums]
+
+    def watch(self, told: Callable[[Additions], None] | None) -> None:
+        """Have a function told what is added, order by order, before it is; None: no longer."""
+        self._spreading.watch = told
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
@@ -59,110 +99,201 @@ class ExactRule:
             self.rebuild(graph)  # it was empty before
             return Moved(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
         self._make_room(graph)
-        structural, arc_row = kernels.distinct_rows(delta.sender, self._place)
-        arcs = delta.receiver, arc_row, delta.new - delta.old
-        push, base = graph.push, len(structural)
-        senders, table, has = self._features_changed(graph, structural, features)
-        reached = [(0, senders), (1, delta.arrived)]
-        rows = 0
-        for k in range(1, self.orders + 1):
-            receivers, first, row, factor = kernels.contributions(
-                senders, push.start, push.count, push.others, push.weights, *arcs, base, self._place
-            )
-            # Old messages of this order are taken now, before its sums are written.
-            more = len(receivers) if k < self.orders else 0
-            next_table = np.empty((base + more, self.features.width), np.int32)
-            next_has = np.empty(base + len(receivers), np.int64)
-            if more:
-                self._write_messages(structural, k, next_table, next_has)
-            senders, delta_has = self._add_up(
-                k, receivers, (first, row, factor), table, has, next_table[base:]
-            )
-            next_has[base : base + len(senders)] = delta_has
-            table, has = next_table, next_has
-            reached.append((k, senders))
-            rows += len(receivers)
-        return self._moved(reached, delta.left, rows)
+        arcs = self._arcs(graph, delta)
+        wave = self._features_changed(graph, arcs.structural, features)
+        return self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
 
-    def _features_changed(
-        self, graph: Graph, structural: Nodes, features: FeatureDelta | None
-    ) -> tuple[Nodes, Int32, Int64]:
+    def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
+        structural, row = distinct_rows(delta.sender, self._spreading.place)
+        changed = delta.receiver, row, delta.new - delta.old
+        return Arcs(changed, structural, graph.push, graph.weight_shift)
+
+    def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
+        if len(delta.left):
+            self._spreading.seen[delta.left] = 1  # who left is told elsewhere
+        if len(wave.senders):
+            wave.noted = self._spreading.note(wave.senders, 0, 0)
+        if len(delta.arrived):
+            wave.noted = self._spreading.note(delta.arrived, 1, wave.noted)
+        return wave
+
+    def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Moved:
+        """Take a wave from an order to the last."""
+        for k in range(first, self.orders + 1):
+            wave = self._spreading.step(k, arcs, wave)
+        moved = self._moved(wave, left)
+        self._room.tidy(self.sums[-1].nbytes // 4)
+        return moved
+
+    def apply_events(self, graph: Graph, batch: EventBatch, now: float | None) -> tuple[GraphDelta, Moved]:
+        """Apply events to the graph and to the state; a few of them in one call, if that can be."""
+        features = self.features
+        if len(batch) > FEW or graph.memory is not None or not isinstance(features, Hashed):
+            delta = graph.apply(batch, now)
+            return delta, self.apply(graph, delta)
+        spreading = self._spreading
+        if spreading.watch or spreading.withheld or graph.weight_shift == GREATEST_SHIFT:
+            delta = graph.apply(batch, now)
+            return delta, self.apply(graph, delta)
+        ready = graph.prepare(batch, now)
+        self._make_room(graph)
+        while True:
+            status, arc, weight, ends, *reached = self._at_once(graph, features, ready)
+            written = graph.finish(ready, status, arc, weight, ends)
+            if written is not None:
+                return written, self._go_on(graph, written, *reached)
+
+    def _at_once(self, graph: Graph, features: Hashed, ready: NodeEvents) -> Any:
+        return update_at_once(
+            *graph.writing_of(ready),  # type: ignore[call-arg]
+            graph.ids.key_book.pages,
+            features.seed,
+            self._room.work_book.pages,
+            *self._books(),
+            graph.weight_shift,
+            self._limits,
+            self._scales,
+        )
+
+    def _go_on(
+        self,
+        graph: Graph,
+        delta: GraphDelta,
+        order: int,
+        moved: int,
+        noted: int,
+        rows: int,
+        nodes: Nodes,
+        at_order: Int8,
+    ) -> Moved:
+        """Go on from the order that `update_at_once` could not do, if there is one."""
+        if order == ALL_DONE:
+            return Moved(nodes, at_order, rows)
+        if order == NOT_BEGUN:
+            return self.apply(graph, delta)
+        arcs = self._arcs(graph, delta)
+        if order == 1:
+            wave = self._features_changed(graph, arcs.structural, None)
+            wave.noted = noted
+        else:
+            wave = self._spreading.wave_after(order - 1, moved, noted, rows)
+        return self._spread(order, arcs, wave, delta.left)
+
+    def allow(self, graph: Graph, tolerance: float) -> Moved:
+        """Let changes up to this length (a feature vector has length one) be withheld; publish the rest.
+
+        Raising it publishes nothing; lowering it publishes everything first.
+        """
+        spreading = self._spreading
+        lower = tolerance < self.tolerance
+        moved = self.flush(graph) if lower else Moved(_NOBODY, np.empty(0, np.int8))
+        self.tolerance = tolerance
+        spreading.allowed = tolerance * self._unit
+        if tolerance == 0:
+            spreading.withheld = []
+        elif not spreading.withheld:
+            spreading.withheld = [Withheld(self.features.width) for _ in range(self.orders - 1)]
+        return moved
+
+    @property
+    def _unit(self) -> float:
+        """The length of a feature vector on the grid: every column as large as its scale."""
+        return float(np.sqrt(self.features.width)) * 2.0**GRID_BITS
+
+    def error_bound(self, graph: Graph, nodes: Nodes) -> Float64:
+        """Return how far messages of the last order can be from exact ones, in lengths of a feature vector.
+
+        The mean of what the neighbours withhold, one rounding for each column, and for each order
+        before that what anyone may withhold.
+        """
+        withheld = self._spreading.withheld
+        if not any(map(len, withheld)):
+            return np.zeros(len(nodes))
+        _, other, weight = graph.pull.arcs(nodes)
+        withheld[-1].make_room(graph.ids.high, 0)
+        held = np.abs(weight) * withheld[-1].lengths(other)
+        owner = np.repeat(np.arange(len(nodes)), graph.pull.count[nodes])
+        total = np.bincount(owner, held, len(nodes))
+        degree = self.sums[-1].degree[nodes]
+        rounding = float(np.sqrt(self.features.width))
+        earlier = (self.orders - 2) * (self._spreading.allowed + rounding)
+        return (total / np.maximum(degree, 1) + rounding + earlier) / self._unit
+
+    def flush(self, graph: Graph) -> Moved:
+        """Publish everything that is withheld: the state is then what no tolerance would have given."""
+        spreading = self._spreading
+        if not any(len(withheld) for withheld in spreading.withheld):
+            return Moved(_NOBODY, np.empty(0, np.int8))
+        self._make_room(graph)
+        nothing = np.empty(0, np.int64)
+        arcs = Arcs((_NOBODY, _NOBODY, nothing), _NOBODY, graph.push, graph.weight_shift)
+        wave = Wave(_NOBODY, _NOBODY, np.empty((0, self.features.width), np.int32), nothing)
+        for k in range(2, self.orders + 1):
+            wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
+        return self._moved(wave, _NOBODY)
+
+    def _books(self) -> tuple[Int64, Int64, Int64, Int64, Stored, Stored]:
+        """Return where everything lies, and rows of the types that the first and the later orders have."""
+        if self._told_at != [sums.moves for sums in self.sums]:
+            self._told_at = [sums.moves for sums in self.sums]
+            self._sums_shelf = Shelf(*(sums.book for sums in self.sums))
+            self._limits = np.array([sums.limit for sums in self.sums])
+            self._scales = np.array([sums.scale for sums in self.sums])
+        room = self._room
+        rows = self.sums[0].arrays[4], self.sums[-1].arrays[4]
+        return (
+            self._sums_shelf.pages,
+            room.bank_shelf.pages,
+            self._spreading.marks.pages,
+            room.reach_book.pages,
+            *rows,
+        )
+
+    def _features_changed(self, graph: Graph, structural: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
-        table, has = self.messages(graph, structural, 0)
+        table, has = self.features.units(structural, graph.ids.keys[structural])
         if features is None:
-            return np.empty(0, np.int32), table, has
+            return Wave(_NOBODY, _NOBODY, table, has)
         self.features.write(features)
         differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
         change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
+        senders = features.nodes[differs]
+        row = np.arange(len(structural), len(structural) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
-        return features.nodes[differs], table, has
+        return Wave(senders, row, table, has)
 
-    def _add_up(
-        self,
-        order: int,
-        receivers: Nodes,
-        grouped: tuple[Int64, Int32, Int64],
-        table: Int32,
-        has: Int64,
-        out: Int32,
-    ) -> tuple[Nodes, Int64]:
-        sums = self.sums[order - 1]
-        before, now = kernels.degrees_after(receivers, *grouped, has, self.degree[order - 1])
-        sums.settle(receivers, np.maximum(before, now))
-        if sums.message_shift:
-            table = table >> sums.message_shift
-        return kernels.add_up(
-            receivers,
-            sums.slot[receivers],
-            before,
-            now,
-            *grouped,
-            table,
-            sums.narrow,
-            sums.wide,
-            sums.weight_shift,
-            sums.scale,
-            out,
-        )
-
-    def _moved(self, reached: list[tuple[int, Nodes]], left: Nodes, rows: int) -> Moved:
-        """Give each node the lowest order at which it moved; who left is told elsewhere."""
-        total = sum(len(ring) for _, ring in reached)
-        nodes, orders = np.empty(total, np.int32), np.empty(total, np.int8)
-        self._seen[left] = 1
-        n = 0
-        for order, ring in reached:
-            n = kernels.note_orders(ring, order, self._seen, nodes, orders, n)
-        self._seen[nodes[:n]] = 0
-        self._seen[left] = 0
-        return Moved(nodes[:n], orders[:n], rows)
+    def _moved(self, wave: Wave, left: Nodes) -> Moved:
+        """Return each node with the lowest order at which it moved."""
+        nodes, orders = self._room.reach[0][: wave.noted].copy(), self._room.reach[1][: wave.noted].copy()
+        self._spreading.seen[nodes] = 0
+        if len(left):
+            self._spreading.seen[left] = 0
+        return Moved(nodes, orders, wave.rows)
 
     def rebuild(self, graph: Graph) -> None:
-        """Compute the state from nothing: every row, every order."""
+        """Compute the state from nothing: every row, every order; nothing is withheld."""
         self._make_room(graph)
+        for withheld in self._spreading.withheld:
+            withheld.clear()
         everyone = np.arange(graph.ids.high, dtype=np.int32)
-        arcs = graph.pull.start, graph.pull.count, graph.pull.others, graph.pull.weights
-        for k, (sums, degree) in enumerate(zip(self.sums, self.degree, strict=True)):
-            message, has = self.messages(graph, everyone, k)
-            kernels.sum_degrees(*arcs, has, degree)
-            sums.settle(everyone, degree[: len(everyone)])
-            if sums.message_shift:
-                message >>= sums.message_shift
-            kernels.sum_neighbours(*arcs, message, sums.narrow, sums.wide, sums.slot, sums.weight_shift)
+        for k, sums in enumerate(self.sums):
+            if k == 0:
+                message, has = self.features.units(everyone, graph.ids.keys[everyone])
+            else:
+                message, has = self.messages(graph, everyone, k)
+            _in_ranges(kernels.sum_degrees, len(everyone), *graph.pull.lists, has, sums.degree)
+            sums.settle(everyone, sums.degree[: len(everyone)])
+            rows = sums.narrow, sums.wide, sums.slot, sums.weight_shift
+            _in_ranges(kernels.sum_neighbours, len(everyone), *graph.pull.lists, message, *rows)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
             return self.features.rows(nodes, graph.ids.keys[nodes])
         rows, has = np.empty((len(nodes), self.features.width), np.int32), np.empty(len(nodes), np.int64)
-        self._write_messages(nodes, order, rows, has)
+        degree, slot, narrow, wide, _, _ = self.sums[order - 1].arrays
+        kernels.write_messages(nodes, degree, narrow, wide, slot, self.sums[order - 1].scale, rows, has)
         return rows, has
-
-    def _write_messages(self, nodes: Nodes, order: int, rows: Int32, has: Int64) -> None:
-        sums = self.sums[order - 1]
-        kernels.write_messages(
-            nodes, self.degree[order - 1], sums.narrow, sums.wide, sums.slot, sums.scale, rows, has
-        )
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
         """Return what taking away the features of nodes changes."""
@@ -191,20 +322,20 @@ class ExactRule:
             x, has = self.messages(graph, block, 0)
             yield x.view(np.uint8).reshape(-1)
             yield has.view(np.uint8)
-            for k in range(self.orders):
-                yield self.degree[k][block].view(np.uint8)
-                yield self.sums[k].rows(block).view(np.uint8).reshape(-1)
+            for sums in self.sums:
+                yield sums.degree[block].view(np.uint8)
+                yield sums.rows(block).view(np.uint8).reshape(-1)
 
     def _make_room(self, graph: Graph) -> None:
         nodes = graph.ids.high
         for sums in self.sums:
             if graph.weight_shift < sums.weight_shift:
-                sums.layout(graph.weight_shift)
+                sums.layout(graph.weight_shift, graph.one)
             sums.make_room(nodes)
-        if nodes <= len(self._seen):
-            return
-        self.degree = [grown(degree, nodes) for degree in self.degree]
-        self._seen = grown(self._seen, nodes)
-        known = len(self._place)
-        self._place = grown(self._place, nodes)
-        self._place[known:] = -1
+        self._spreading.make_room(nodes)
+
+
+def _in_ranges(loop: Callable[..., None], nodes: int, *arguments: object) -> None:
+    """Run a loop over all nodes, some of them in each thread."""
+    bounds = np.linspace(0, nodes, threads() + 1).astype(int).tolist()
+    side_by_side([partial(loop, low, high, *arguments) for low, high in pairwise(bounds)])

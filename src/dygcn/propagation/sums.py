@@ -2,25 +2,26 @@
 
 The logical value is an int64, a sum of weights times messages. What all of these have in common is not
 stored: a power of two that divides every weight (an unweighted graph has one weight) and one that divides
-every message (hashed features are +-1). What is left fits an int32 while the degree of the node is small;
-the rows of larger nodes are kept in a pool of int64 rows. Which row lies where follows from the degree and
-changes no value.
+every message (hashed features are +-1). What is left fits a narrow row while the degree of the node is small:
+an int8 for sums of +-1, an int32 for sums of messages. The rows of larger nodes are kept in a pool of int64
+rows. Which row lies where follows from the degree and changes no value.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from dygcn._jit import kernel
+from dygcn._jit import Book, kernel
 from dygcn.graph.ids import grown
 from dygcn.graph.store import GREATEST_SHIFT
+from dygcn.records import Int32, Int64, Nodes, Stored
 
-if TYPE_CHECKING:
-    from dygcn.records import Int32, Int64, Nodes
-
+SumArrays: TypeAlias = tuple[Int64, Int32, Stored, Int64, Stored, Int64]
 NARROW = -1
+_SPARE_BITS = 6  # 64 neighbours of the usual weight should fit a narrow row
+_BLOCK = 1 << 14
 
 
 @kernel
@@ -38,7 +39,7 @@ def _settle(
     nodes: Nodes,
     degree: Int64,
     limit: int,
-    narrow: Int32,
+    narrow: Stored,
     wide: Int64,
     slot: Int32,
     free: Int32,
@@ -63,7 +64,7 @@ def _settle(
                     narrow[v, j] = 0
         elif at != NARROW and 2 * degree[i] < limit:
             for j in range(width):
-                narrow[v, j] = np.int32(wide[at, j])
+                narrow[v, j] = wide[at, j]
                 wide[at, j] = 0
             free[counts[1]] = at
             counts[1] += 1
@@ -71,7 +72,7 @@ def _settle(
 
 
 class Sums:
-    """Sums of one order for every node.
+    """Sums and degrees of one order for every node.
 
     Parameters
     ----------
@@ -85,55 +86,64 @@ class Sums:
     Examples
     --------
     >>> sums = Sums(4, message_bits=24, message_shift=0)
-    >>> sums.layout(weight_shift=10)
+    >>> sums.layout(weight_shift=10, one=1024)
     >>> sums.limit // 1024    # neighbours of weight one below which a row is narrow
     128
+    >>> signs = Sums(4, message_bits=24, message_shift=24)    # messages of +-1
+    >>> signs.layout(weight_shift=10, one=1024)
+    >>> signs.narrow.dtype, signs.limit // 1024
+    (dtype('int8'), 128)
     """
 
     def __init__(self, width: int, message_bits: int, message_shift: int) -> None:
         self.width = width
-        self._message_bits = message_bits
+        self._value_bits = message_bits - message_shift
         self.message_shift = message_shift
-        self.narrow: Int32 = np.zeros((0, width), np.int32)
+        self.narrow: Stored = np.zeros((0, width), np.int32)
         self.wide: Int64 = np.zeros((0, width), np.int64)
         self.slot: Int32 = np.empty(0, np.int32)
+        self.degree: Int64 = np.zeros(0, np.int64)
         self._free = np.empty(0, np.int32)
         self._counts = np.zeros(2, np.int64)  # wide rows ever used, free ones
         self.weight_shift = 0
-        self.limit = 0
-        self.layout(GREATEST_SHIFT)
+        self.scale = 1.0  # what a stored value is to be multiplied by
+        self.limit = 0  # rows of nodes whose degree is below this are narrow
+        self.moves = 0  # how often arrays were put in the place of others
+        self.arrays: SumArrays
+        self.layout(GREATEST_SHIFT, 1 << GREATEST_SHIFT)
 
-    @property
-    def scale(self) -> float:
-        """What a stored value is to be multiplied by."""
-        return float(2.0 ** (self.message_shift + self.weight_shift))
+    def layout(self, weight_shift: int, one: int) -> None:
+        """Choose how wide a narrow row is, and move all rows.
 
-    def layout(self, weight_shift: int) -> None:
-        """Say that every weight is a multiple of ``2**weight_shift``; fewer bits than before move rows."""
-        rows = self.rows(np.arange(len(self.slot), dtype=np.int32)) if len(self.slot) else None
+        Parameters
+        ----------
+        weight_shift
+            Every weight is a multiple of 2 to this.
+        one
+            What a weight of one is on the grid: the narrow rows hold some neighbours of that weight.
+        """
+        known, old = self.weight_shift, (self.narrow, self.wide, self.slot, self.limit)
         self.weight_shift = weight_shift
-        spare = 31 - (self._message_bits - self.message_shift)
-        # Below one neighbour of the usual weight nothing is narrow: then the int32 table is not kept.
-        self.limit = 1 << (spare + weight_shift) if weight_shift >= 4 else 0
-        self.narrow = np.zeros((0, self.width if self.limit else 0), np.int32)
-        if rows is not None:
-            self._refill(rows)
+        self.scale = float(2.0 ** (self.message_shift + weight_shift))
+        kind, self.limit = _narrow_kind(self._value_bits, weight_shift, one)
+        self.narrow = np.zeros((0, self.width if self.limit else 0), kind)
+        self._refill(*old, known - weight_shift)
 
-    def _refill(self, rows: Int64) -> None:
-        nodes = len(self.slot)
-        stored = rows >> (self.message_shift + self.weight_shift)
+    def _refill(self, narrow: Stored, wide: Int64, slot: Int32, limit: int, shift: int) -> None:
+        """Take rows over from another layout, in blocks, to units that are finer by `shift` bits."""
+        nodes = len(slot)
         self._counts[:] = 0
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
         self.make_room(nodes)
-        # The greatest magnitude stands in for the degree: what fits now may be narrow, what does not may not.
-        bulky = np.abs(stored).max(axis=1, initial=0) >= 1 << 30 if self.limit else np.ones(nodes, np.bool_)
-        self._widen(np.flatnonzero(bulky).astype(np.int32))
-        self.wide[self.slot[bulky]] = stored[bulky]
-        if self.limit:
-            self.narrow[~bulky] = stored[~bulky]
-
-    def _widen(self, nodes: Nodes) -> None:
-        self.settle(nodes, np.full(len(nodes), 1 << 62, np.int64))
+        for start in range(0, nodes, _BLOCK):
+            block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
+            stored = _rows_at(block, narrow, wide, slot, limit) << shift
+            big = self.degree[block] >= self.limit
+            self._settle(block[big], self.degree[block[big]])
+            self.wide[self.slot[block[big]]] = stored[big]
+            if self.limit:
+                self.narrow[block[~big]] = stored[~big]
+        self._arrays_changed()
 
     def make_room(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -142,11 +152,23 @@ class Sums:
             return
         if self.limit:
             self.narrow = grown(self.narrow, nodes)
+        self.degree = grown(self.degree, nodes)
         self.slot = grown(self.slot, nodes)
         self.slot[known:] = NARROW
+        self._arrays_changed()
+
+    def _arrays_changed(self) -> None:
+        before = np.empty(self.width, self.narrow.dtype), np.empty(self.width, np.int64)
+        self.arrays = self.degree, self.slot, self.narrow, self.wide, *before
+        self.book = Book(*self.arrays)
+        self.moves += 1
 
     def settle(self, nodes: Nodes, degree: Int64) -> None:
         """Bring the rows of nodes to where these degrees want them."""
+        self._settle(nodes, degree)
+        self._arrays_changed()
+
+    def _settle(self, nodes: Nodes, degree: Int64) -> None:
         more = _moves(nodes, degree, self.slot, self.limit)
         if more:
             size = int(self._counts[0]) + more
@@ -157,15 +179,32 @@ class Sums:
 
     def rows(self, nodes: Nodes) -> Int64:
         """Return the logical values, (n, width) int64."""
-        slot = self.slot[nodes]
-        narrow = slot == NARROW
-        out = np.zeros((len(nodes), self.width), np.int64)
-        if self.limit:
-            out[narrow] = self.narrow[nodes[narrow]]
-        out[~narrow] = self.wide[slot[~narrow]]
-        return out << (self.message_shift + self.weight_shift)
+        stored = _rows_at(nodes, self.narrow, self.wide, self.slot, self.limit)
+        return stored << (self.message_shift + self.weight_shift)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.narrow.nbytes + self.wide.nbytes + self.slot.nbytes + self._free.nbytes
+        return sum(a.nbytes for a in (self.narrow, self.wide, self.slot, self.degree, self._free))
+
+
+def _narrow_kind(value_bits: int, weight_shift: int, one: int) -> tuple[type[np.signedinteger[Any]], int]:
+    """Return the type of narrow rows, and the degree from which a row is wide; 0: all are."""
+    usual = max(one >> weight_shift, 1).bit_length() - 1  # bits of a usual weight
+    for kind, bits in ((np.int8, 7), (np.int16, 15), (np.int32, 31)):
+        spare = bits - value_bits
+        if spare >= usual + _SPARE_BITS:
+            return kind, 1 << (spare + weight_shift)
+    # Less than one neighbour of the usual weight: then the table of narrow rows is not worth its memory.
+    spare = 31 - value_bits
+    return np.int32, 1 << (spare + weight_shift) if spare > usual else 0
+
+
+def _rows_at(nodes: Nodes, narrow: Stored, wide: Int64, slot: Int32, limit: int) -> Int64:
+    at = slot[nodes]
+    is_narrow = at == NARROW
+    out = np.zeros((len(nodes), wide.shape[1]), np.int64)
+    if limit:
+        out[is_narrow] = narrow[nodes[is_narrow]]
+    out[~is_narrow] = wide[at[~is_narrow]]
+    return out

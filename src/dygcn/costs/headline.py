@@ -1,0 +1,55 @@
+"""The few numbers of the page of costs that belong into a README."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dygcn.costs.tables import DIGITS, batch_text
+from dygcn.report.blocks import put_between
+from dygcn.report.tables import Table, Value, markdown_table, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dygcn.costs.results import Result
+
+MARKS = "<!-- costs: written by dygcn bench page -->", "<!-- end of costs -->"
+_COLUMNS = [
+    "graph",
+    "single edge, us",
+    "events a second, batches of 1,000",
+    "vectors rewritten an event",
+    "N for a rerun",
+    "cheaper from a batch of: recompute",
+    "Cleora rerun",
+    "GCN forward",
+]
+_RIVALS = ("recompute in place", "Cleora rerun", "GCN forward")
+
+
+def with_costs(readme: str, results: Mapping[str, Result]) -> str:
+    """Return a README whose table of costs is that of the results."""
+    return put_between(readme, MARKS, markdown_table(costs_table(results)))
+
+
+def costs_table(results: Mapping[str, Result]) -> Table:
+    """Return one row for each graph whose crossover was measured, at the width of the crossover."""
+    updates, crossover = results["update"], results["crossover"]
+    rows: list[list[str | Value]] = []
+    for graph in crossover["graphs"]:
+        of = {
+            batch["events"]: batch
+            for batch in updates["batches"]
+            if (batch["graph"], batch["width"]) == (graph["graph"], crossover["width"])
+        }
+        cheaper = {rival["name"]: rival["cheaper_from_batch"] for rival in graph["rivals"]}
+        most = graph["batches"][-1]["events"]
+        cells = [_cell(of, 1, "median_us"), _cell(of, 1000, "events_per_second")]
+        cells += [_cell(of, 1000, "vectors_per_event"), plain(graph["nodes"])]
+        cells += [batch_text(cheaper[name], most) if name in cheaper else "" for name in _RIVALS]
+        rows.append([f"{graph['graph']} ({plain(graph['edges'])} edges)", *cells])
+    return Table("", _COLUMNS, rows)
+
+
+def _cell(batches: dict[int, dict[str, Any]], size: int, field: str) -> str:
+    return plain(batches[size][field], DIGITS) if size in batches else ""

@@ -1,0 +1,229 @@
+"""The pictures of the page of costs, one PNG for each kind of result. Needs matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.costs.rivals import CLEORA, CLEORA_READY, GCN, RECOMPUTE
+from dygcn.costs.tables import batch_text, size_text
+from dygcn.report.panels import OTHERS, OURS, panels, save, white_edge
+from dygcn.report.tables import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from dygcn.costs.results import Result
+
+SHADES = ("#9ec9e8", "#4f9bd0", "#1f5f99", "#0d3357", "#061a2c")  # light to dark, by size of batch
+_FAR = 8  # times; bars that differ by more are drawn on a log scale
+_LEGEND_COLUMNS = 4
+RIVAL_COLOURS = {
+    RECOMPUTE: "tab:red",
+    CLEORA: "tab:green",
+    CLEORA_READY: "tab:olive",
+    GCN: "tab:purple",
+}
+
+
+def draw(result: Result, file: Path) -> None:
+    """Draw a result."""
+    painters: dict[str, Callable[[Result], Any]] = {
+        "update": _update,
+        "crossover": _crossover,
+        "scale": _scale,
+        "memory": _memory,
+        "tolerance": _tolerance,
+        "threads": _threads,
+    }
+    save(painters[result["kind"]](result), file)
+
+
+def _update(result: Result) -> Any:
+    """Times bare as bars, times prefetched as marks on them."""
+    picture, axes = panels(1, 1, 7.5, 3.6)
+    axis = axes[0][0]
+    rows = [row for row in result["batches"] if row["width"] == result["batches"][0]["width"]]
+    places = _grouped_bars(axis, rows, "events", "times_bare")
+    ahead = [row["times_ahead"] for row in rows]
+    axis.plot(places, ahead, "_", color="tab:red", ms=16, mew=2, label="times bare, prefetched")
+    axis.axhline(1, color="black", lw=0.8, ls=":")
+    if max(ahead) > _FAR * min(row["times_bare"] for row in rows):
+        axis.set_yscale("log")
+        axis.set_ylim(bottom=0.5)
+        axis.yaxis.set_major_formatter("{x:g}")
+    axis.set_ylabel("times the bare additions")
+    _legend_below(picture, axis)
+    return picture
+
+
+def _grouped_bars(axis: Any, rows: Sequence[dict[str, Any]], by: str, field: str) -> list[float]:
+    """Draw one group of bars a graph, one shade a size of batch; return where each row's bar stands."""
+    graphs = list(dict.fromkeys(row["graph"] for row in rows))
+    sizes = sorted({row[by] for row in rows})
+    width = 0.8 / len(sizes)
+    places = [
+        graphs.index(row["graph"]) + width * (sizes.index(row[by]) - (len(sizes) - 1) / 2) for row in rows
+    ]
+    for number, size in enumerate(sizes):
+        here = [(x, row[field]) for x, row in zip(places, rows, strict=True) if row[by] == size]
+        label = "single edge" if size == 1 else f"batch of {plain(size)}"
+        shade = number % len(SHADES)
+        bars = axis.bar(*zip(*here, strict=True), 0.94 * width, color=SHADES[shade], label=label)
+        texts = [f"{value:.3g}" for _, value in here]
+        ink = "white" if shade else "black"
+        axis.bar_label(bars, texts, fontsize=8, padding=-12, color=ink)
+    axis.set_xticks(range(len(graphs)), graphs)
+    axis.margins(y=0.15)
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    return places
+
+
+def _legend_below(picture: Any, axis: Any, first: str = "") -> None:
+    """Put what the axis shows below the whole picture: bars before marks, and before all what is `first`."""
+    shown = list(zip(*axis.get_legend_handles_labels(), strict=True))
+    shown.sort(key=lambda pair: (not pair[1].startswith(first), not hasattr(pair[0], "patches")))
+    handles, labels = zip(*shown, strict=True)
+    columns = min(_LEGEND_COLUMNS, len(labels))
+    picture.legend(handles, labels, loc="outside lower center", ncol=columns, frameon=False, fontsize=9)
+
+
+def _crossover(result: Result) -> Any:
+    """One panel for each graph: time against the size of the batch, and a level line for each rival."""
+    graphs = result["graphs"]
+    picture, axes = panels(1, max(1, len(graphs)), 5.0, 4.6)
+    for axis, graph in zip(axes[0], graphs, strict=False):
+        _crossover_panel(axis, graph)
+    axes[0][0].set_ylabel("milliseconds")
+    fullest = max(axes[0], key=lambda axis: len(axis.get_legend_handles_labels()[1]))
+    if graphs:
+        _legend_below(picture, fullest, "our")
+    return picture
+
+
+def _crossover_panel(axis: Any, graph: dict[str, Any]) -> None:
+    sizes = [batch["events"] for batch in graph["batches"]]
+    both = (
+        ("update_us", "state_us", "cheaper_from_batch", "-", "our update"),
+        (
+            "update_and_vectors_us",
+            "vectors_us",
+            "cheaper_from_batch_with_vectors",
+            "--",
+            "our update, with vectors",
+        ),
+    )
+    for field, rival_field, crossed, line, label in both:
+        ours = [batch[field] / 1000 for batch in graph["batches"]]
+        axis.plot(sizes, ours, line, marker="o", ms=3, color=OURS, lw=2 if line == "-" else 1.3, label=label)
+        for rival in graph["rivals"]:
+            level, colour = rival[rival_field] / 1000, RIVAL_COLOURS.get(rival["name"], OTHERS)
+            if line == "-" or rival["state_us"] != rival["vectors_us"]:
+                name = rival["name"] if line == "-" else f"{rival['name']}, with vectors"
+                axis.axhline(level, color=colour, ls=line, lw=1.2, label=name)
+            if rival[crossed] is not None:
+                axis.plot(rival[crossed], level, "o", color=colour, mec="black", ms=5, zorder=4)
+                _name(axis, (rival[crossed], level), colour, left=line != "-")
+    axis.set(xscale="log", yscale="log", title=graph["graph"], xlabel="changes in a batch")
+    axis.margins(x=0.09)
+    axis.grid(alpha=0.3)
+
+
+def _name(axis: Any, at: tuple[float, float], colour: str, left: bool) -> None:
+    """Write the size of the batch beside a crossing."""
+    side: dict[str, Any] = {"xytext": (-5, 4), "ha": "right"} if left else {"xytext": (5, -10), "ha": "left"}
+    text = axis.annotate(
+        batch_text(at[0], 0), at, textcoords="offset points", fontsize=8, color=colour, **side
+    )
+    text.set_path_effects(white_edge())
+
+
+def _scale(result: Result) -> Any:
+    rows = result["rows"]
+    nodes = [row["nodes"] for row in rows]
+    picture, axes = panels(1, 2, 4.6, 3.6)
+    for axis, fields in zip(
+        axes[0],
+        (
+            {
+                "rows_per_event": ("rows", OURS, "-"),
+                "additions_per_event": ("additions", "tab:gray", "--"),
+                "vectors_per_event": ("vectors that move", "tab:orange", ":"),
+            },
+            {
+                "median_us": ("our update", OURS, "-"),
+                "bare_us": ("bare additions", "tab:gray", "--"),
+                "ahead_us": ("bare, prefetched", "black", ":"),
+            },
+        ),
+        strict=True,
+    ):
+        for field, (label, colour, line) in fields.items():
+            axis.plot(nodes, [row[field] for row in rows], line, marker="o", ms=4, color=colour, label=label)
+        axis.set(xscale="log", xlabel="nodes")
+        axis.set_ylim(0, 1.45 * max(row[field] for row in rows for field in fields))
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8, loc="upper left")
+    axes[0][0].set_ylabel("for each changed edge")
+    axes[0][1].set_ylabel(f"microseconds, batch of {plain(rows[0]['events'])}")
+    return picture
+
+
+def _memory(result: Result) -> Any:
+    """The prediction stacked by its parts, the measurement beside it, a node; the whole above the bars."""
+    rows = result["rows"]
+    picture, axes = panels(1, 1, 2.2 + 1.5 * len(rows), 3.9)
+    axis = axes[0][0]
+    nodes = 1000 * np.array([row["nodes"] for row in rows])
+    places, below = np.arange(len(rows)), np.zeros(len(rows))
+    for name in dict.fromkeys(name for row in rows for name in row["parts"]):
+        part = np.array([row["parts"].get(name, 0) for row in rows]) / nodes
+        stack = axis.bar(places - 0.2, part, 0.38, bottom=below, label=name)
+        below += part
+    measured = np.array([row["measured_bytes"] for row in rows]) / nodes
+    beside = axis.bar(places + 0.2, measured, 0.38, color=OTHERS, ec="black", lw=0.6, label="measured")
+    for bars, field in ((stack, "predicted_bytes"), (beside, "measured_bytes")):
+        axis.bar_label(bars, [size_text(row[field]) for row in rows], fontsize=8, padding=2)
+    axis.set_xticks(places, [f"{row['graph']}\nwidth {row['width']}" for row in rows], fontsize=8)
+    axis.set_ylabel("KB for each node")
+    axis.margins(y=0.12)
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    _legend_below(picture, axis)
+    return picture
+
+
+def _tolerance(result: Result) -> Any:
+    picture, axes = panels(1, 1, 5.6, 3.9)
+    axis = axes[0][0]
+    rows = [row for row in result["rows"] if row["error"] > 0]  # the exact rule has no place on a log axis
+    saved = [row["times_fewer_rows"] for row in rows]
+    axis.plot([row["error"] for row in rows], saved, "-", marker="o", color=OURS, label="error")
+    axis.plot(
+        [row["worst"] for row in rows], saved, "--", marker="s", ms=4, color="tab:red", label="worst error"
+    )
+    for row in rows:
+        at = row["error"], row["times_fewer_rows"]
+        axis.annotate(
+            plain(row["tolerance"]), at, (-6, 4), textcoords="offset points", ha="right", fontsize=8
+        )
+    axis.axhline(1, color="black", lw=0.8, ls=":")
+    axis.set(xscale="log", xlabel="error of vectors (numbers: tolerance)", ylabel="times fewer rows")
+    axis.set_title(result["graph"], fontsize=10)
+    axis.margins(x=0.12, y=0.12)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return picture
+
+
+def _threads(result: Result) -> Any:
+    picture, axes = panels(1, 1, 7.5, 3.4)
+    axis = axes[0][0]
+    _grouped_bars(axis, result["rows"], "batch", "times_faster")
+    axis.axhline(1, color="black", lw=0.8, ls=":")
+    axis.set_ylabel("times faster with two threads")
+    _legend_below(picture, axis)
+    return picture

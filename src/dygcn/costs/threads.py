@@ -1,0 +1,76 @@
+"""The same batches on one thread and on several: how much faster, and whether the bits are the same."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from dygcn.costs.graphs import graph_events
+from dygcn.costs.timing import load_average, parts_of, timed, undisturbed
+from dygcn.costs.traffic import Traffic
+from dygcn.costs.updates import as_users_do, live_of
+from dygcn.propagation import set_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.costs.timing import Notify
+    from dygcn.live import LiveEmbedding
+
+_WARM = 2
+
+
+def measure_threads(
+    names: Sequence[str],
+    *,
+    width: int = 100,
+    orders: int = 2,
+    sizes: Sequence[int] = (1000, 10_000),
+    repeats: int = 15,
+    count: int = 2,
+    seed: int = 0,
+    notify: Notify | None = None,
+) -> dict[str, Any]:
+    """Time batches by turns on one thread and on `count`, two embeddings side by side.
+
+    Both get the same batches, so that they must have the same digest at the end.
+    """
+    rows = []
+    for name, tell in parts_of(names, notify):
+        tell(0, 1 + len(sizes), "loading the graph")
+        drawn = graph_events(name, seed)
+        lives = [live_of(drawn, width, orders=orders, seed=seed) for _ in range(2)]
+        for done, size in enumerate(sizes):
+            tell(1 + done, 1 + len(sizes), f"batches of {size:,}")
+            traffic = Traffic(lives[0].state.graph, drawn, seed)
+            rows.append({"graph": name, "batch": size, **_by_turns(lives, traffic, size, repeats, count)})
+    return {
+        "kind": "threads",
+        "width": width,
+        "orders": orders,
+        "threads": count,
+        "load_average": load_average(),
+        "rows": rows,
+    }
+
+
+def _by_turns(
+    lives: list[LiveEmbedding], traffic: Traffic, size: int, repeats: int, count: int
+) -> dict[str, Any]:
+    seconds: tuple[list[float], list[float]] = ([], [])
+    same = True
+    try:
+        for number in range(repeats + _WARM):
+            for batch in traffic.round(size):
+                handed = as_users_do(batch)
+                for live, threads, found in zip(lives, (1, count), seconds, strict=True):
+                    set_threads(threads)
+                    with undisturbed():
+                        took = timed(lambda live=live, handed=handed: live.update(**handed))  # type: ignore[misc]
+                    if number >= _WARM:
+                        found.append(took)
+    finally:
+        set_threads(None)
+    same = lives[0].digest() == lives[1].digest()
+    one, two = (1e6 * statistics.median(found) for found in seconds)
+    return {"one_us": one, "two_us": two, "times_faster": one / two, "same_bits": same}

@@ -1,0 +1,239 @@
+"""What an update costs: beside the bare additions and beside a full recompute, in one run on one graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.costs.bare import Bare
+from dygcn.costs.graphs import PART, graph_events, graph_parts, random_graph
+from dygcn.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed
+from dygcn.costs.traffic import Stream, Traffic
+from dygcn.events import python_ids
+from dygcn.features import Hashed
+from dygcn.live import LiveEmbedding, start
+from dygcn.live.choices import weight_grid
+from dygcn.models import Model
+from dygcn.records import EventBatch, IdColumn
+from dygcn.training import starting_matrices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.costs.timing import Notify
+
+AHEAD = 6
+STREAM = "stream:"
+_IN_A_BLOCK = 100
+_SINGLES = 50  # single edges for each batch of another size
+_WARM = 3  # rounds that are not counted
+_RECOMPUTES = 3
+
+
+_Round: TypeAlias = tuple[float, float, float, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCost:
+    """What batches of one size cost."""
+
+    events: int
+    median_us: float
+    p99_us: float
+    bare_us: float  # median
+    ahead_us: float  # bare, with rows asked for ahead of time
+    times_bare: float  # median of the ratios of single batches
+    times_ahead: float
+    events_per_second: float
+    rows_per_event: float  # rows of state that were added to
+    additions_per_event: float  # rows added; one row of state may take several
+    vectors_per_event: float  # nodes that moved
+
+
+def live_of(
+    events: EventBatch, width: int = 256, dim: int = 128, orders: int = 2, seed: int = 0
+) -> LiveEmbedding:
+    """Return an embedding at work on a graph. Its matrices are untrained; updates cost the same."""
+    live = start(_model(events, width, dim, orders, seed))
+    live.update(dataclasses.replace(events, t=None))
+    return live
+
+
+def _model(events: EventBatch, width: int, dim: int, orders: int, seed: int) -> Model:
+    matrices = starting_matrices(width, dim, orders, seed)
+    grid = weight_grid(events, Hashed.message_bits)
+    return Model(matrices, events.src.kind, "hashed", np.ones(width), seed, grid=grid)
+
+
+def load_graph(
+    name: str, width: int, orders: int, seed: int = 0, dim: int = 128
+) -> tuple[LiveEmbedding, EventBatch]:
+    """Load a graph by name, a very large random one part by part; return some of its events, too."""
+    random = random_graph(name)
+    if random is None or random[2] <= PART:
+        events = graph_events(name, seed)
+        return live_of(events, width, dim, orders, seed), events
+    sample = next(graph_parts(name, seed, lambda: PART))
+    live = start(_model(sample, width, dim, orders, seed))
+    edges = random[2]
+    live.bulk(graph_parts(name, seed, lambda: edges - live.edge_count))
+    return live, sample
+
+
+def measure_updates(
+    names: Sequence[str],
+    *,
+    widths: Sequence[int] = (256,),
+    orders: int = 2,
+    sizes: Sequence[int] = (1, 1000),
+    repeats: int = 30,
+    seed: int = 0,
+    notify: Notify | None = None,
+) -> dict[str, Any]:
+    """Load graphs one by one, and time batches of mixed adds and removes, the bare additions and recomputes.
+
+    See `Traffic` for the batches. They are handed over as a user would: one edge as ``add=[(a, b)]``, more
+    as columns. Vectors are not read.
+
+    Parameters
+    ----------
+    names
+        Of graphs; see `graph_events`. One that begins with ``stream:`` changes as its edges came (`Stream`).
+    widths
+        Of messages; everything is measured for each.
+    repeats
+        Batches of each size; fifty times as many single edges.
+    """
+    graphs, batches = [], []
+    settings = [(name, width) for width in widths for name in names]
+    parts = parts_of([f"{name}, width {width}" for name, width in settings], notify)
+    for (name, width), (_, tell) in zip(settings, parts, strict=True):
+        about, rows = _measure_graph(name, width, orders, sizes, repeats, seed, tell)
+        graphs.append(about)
+        batches += rows
+    return {
+        "kind": "update",
+        "orders": orders,
+        "repeats": repeats,
+        "load_average": load_average(),
+        "graphs": graphs,
+        "batches": batches,
+    }
+
+
+def _measure_graph(
+    name: str,
+    width: int,
+    orders: int,
+    sizes: Sequence[int],
+    repeats: int,
+    seed: int,
+    notify: Notify,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    steps = len(sizes) + 2
+    notify(0, steps, "loading the graph")
+    events = graph_events(name.removeprefix(STREAM), seed)
+    stream = Stream(events) if name.startswith(STREAM) else None
+    begun = time.perf_counter()
+    live = live_of(events if stream is None else stream.base, width, orders=orders, seed=seed)
+    loaded = time.perf_counter() - begun
+    traffic = Traffic(live.state.graph, events, seed) if stream is None else stream
+    costs = []
+    for done, size in enumerate(sizes):
+        notify(1 + done, steps, f"batches of {size:,}")
+        costs.append(batch_cost(live, traffic, size, repeats if size > 1 else _SINGLES * repeats))
+    notify(steps - 1, steps, "recomputing")
+    recompute = statistics.median(timed(live.recompute) for _ in range(_RECOMPUTES))
+    about = {
+        "graph": name,
+        "width": width,
+        "nodes": len(live),
+        "edges": live.edge_count,
+        "load_seconds": loaded,
+        "recompute_seconds": recompute,
+    }
+    rows = [
+        {
+            "graph": name,
+            "width": width,
+            **dataclasses.asdict(cost),
+            "vectors_of_a_rerun": len(live),
+            "times_cheaper_than_recompute": 1e6 * recompute / cost.median_us,
+        }
+        for cost in costs
+    ]
+    return about, rows
+
+
+def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeats: int) -> BatchCost:
+    """Time batches of one size, and the bare additions of those that take them back.
+
+    In blocks: a few small updates one after the other, then as many bare additions, so that neither finds
+    the other's code and rows in the caches.
+    """
+    block = min(repeats, _IN_A_BLOCK) if size == 1 else 1
+    found: list[_Round] = []
+    bare = Bare(live.state.exact)
+    for number in range(-_WARM, -(-repeats // block)):
+        rounds = [tuple(map(as_users_do, traffic.round(size))) for _ in range(block)]
+        timed_block = _time_block(live, bare, rounds, traffic.moves_on)
+        if number >= 0:
+            found += timed_block
+    seconds, plain, ahead, rows, additions, moved = np.array(found).T
+    ours = spread(seconds)
+    return BatchCost(
+        size,
+        ours.median,
+        ours.p99,
+        spread(plain).median,
+        spread(ahead).median,
+        median_ratio(seconds, plain),
+        median_ratio(seconds, ahead),
+        1e6 * size / ours.median,
+        *(float(counts.mean() / size) for counts in (rows, additions, moved)),
+    )
+
+
+def _time_block(
+    live: LiveEmbedding, bare: Bare, rounds: list[tuple[dict[str, Any], ...]], moves_on: bool
+) -> list[_Round]:
+    ours, least = [], []
+    with undisturbed():
+        for there, back in rounds:
+            begun = time.perf_counter()
+            change = live.update(**there)
+            took = time.perf_counter() - begun
+            ours.append((took, change.rows, len(change)))
+            live.update(**back)
+    for there, back in rounds:
+        live.update(**there)
+        additions = bare.watch(lambda back=back: live.update(**back))  # type: ignore[misc]
+        least.append((bare.kept, additions))
+        if moves_on:
+            live.update(**there)
+    with undisturbed():
+        plain = [bare.repeat(kept) for kept, _ in least]
+        ahead = [bare.repeat(kept, AHEAD) for kept, _ in least]
+    return [
+        (took, slow, fast, rows, additions, moved)
+        for (took, rows, moved), slow, fast, (_, additions) in zip(ours, plain, ahead, least, strict=True)
+    ]
+
+
+def as_users_do(batch: EventBatch) -> dict[str, Any]:
+    """Return the arguments of `update`: one edge as a pair, more as columns."""
+    if len(batch) > 1:
+        columns = {"src": _column(batch.src), "dst": _column(batch.dst), "op": batch.op}
+        return {"events": columns}
+    pair = (python_ids(batch.src).tolist()[0], python_ids(batch.dst).tolist()[0])
+    return {"add" if batch.op[0] > 0 else "remove": [pair]}
+
+
+def _column(ids: IdColumn) -> Any:
+    return ids.values if ids.data is None else pa.array(python_ids(ids).tolist())
