@@ -98,3 +98,23 @@ def test_starting_matrices_are_orthogonal_and_shared():
     first, second, third = starting_matrices(32, 8, 2, seed=0)
     assert first is second is third
     np.testing.assert_allclose(first.T @ first, np.eye(8), atol=1e-6)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shape", ["hub", "sparse"])
+def test_bulk_leaves_the_bits_of_updates(shape, directed):
+    """Loading in parts, with removes in them, and updates after it: no gap in the pool changes a value."""
+    events = random_events(shape, 7, nodes=120)
+    model = fresh(2, directed, 0).model
+    one, other = dygcn.start(model), dygcn.start(model)
+    half = len(events) // 2
+    one.update(events[:half])
+    change = other.bulk([events[: half // 3], events[half // 3 : half]])
+    assert len(change) == len(other) == len(one)
+    arcs = other.state.graph.pull
+    assert int(arcs._tail[0]) <= len(arcs.others)
+    assert one.digest() == other.digest() == other.recompute().digest()
+    for start in range(half, len(events), 9):
+        one.update(events[start : start + 9])
+        other.update(events[start : start + 9])
+        assert one.digest() == other.digest()

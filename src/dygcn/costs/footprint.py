@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,9 @@ def resident_bytes() -> int:
     True
     """
     gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:  # what was freed, and the C library keeps for later, is held by nobody
+        trim(0)
     return _status("VmRSS")
 
 

@@ -60,6 +60,18 @@ class Adjacency:
         self._table.make_room(entries)
         self._arrays_changed()
 
+    def compact(self) -> None:
+        """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
+        used = loops.pool_of_all(self.count)
+        others, weights = np.empty(used + used // 16, np.int32), np.empty(used + used // 16, np.int64)
+        blocks = self.start, self.count, self._room, self.others, self.weights
+        loops.move_all(*blocks, others, weights)
+        self.others, self.weights = others, weights
+        self._heads.fill(-1)
+        self._tail[0] = used
+        self._table.shrink()
+        self._arrays_changed()
+
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""
         found = np.empty(len(nodes), np.int64)

@@ -243,6 +243,40 @@ def give_back_empty(n: int, nodes: Nodes, arcs: Arcs) -> None:
 
 
 @kernel
+def pool_of_all(count: Int32) -> int:
+    """Return how much pool all arcs take if no block is larger than it need be."""
+    total = 0
+    for node in range(len(count)):
+        if count[node] > 0:
+            total += _block_size(count[node])
+    return total
+
+
+@kernel
+def move_all(
+    start: Int64,
+    count: Int32,
+    room: Int32,
+    others: Int32,
+    weights: Int64,
+    new_others: Int32,
+    new_weights: Int64,
+) -> None:
+    """Move every block to another pool, one after the other in the order of nodes, as small as can be."""
+    base = 0
+    for node in range(len(count)):
+        if count[node] == 0:
+            room[node] = 0
+            continue
+        for i in range(count[node]):
+            new_others[base + i] = others[start[node] + i]
+            new_weights[base + i] = weights[start[node] + i]
+        start[node] = base
+        room[node] = _block_size(count[node])
+        base += room[node]
+
+
+@kernel
 def list_arcs(
     nodes: Nodes, start: Int64, count: Int32, others: Int32, weights: Int64
 ) -> tuple[Int32, Int32, Int64]:

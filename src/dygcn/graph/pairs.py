@@ -89,9 +89,16 @@ class PairTable:
     def make_room(self, new: int) -> None:
         """Grow the table so that `new` more keys fit."""
         need = 3 * (int(self.used[0]) + new) // 2
-        if need <= len(self.keys):
-            return
-        size = 1 << need.bit_length()
+        if need > len(self.keys):
+            self._resize(1 << need.bit_length())
+
+    def shrink(self) -> None:
+        """Make the table as small as its keys allow."""
+        size = max(16, 1 << (3 * int(self.used[0]) // 2).bit_length())
+        if size < len(self.keys):
+            self._resize(size)
+
+    def _resize(self, size: int) -> None:
         keys, slots = self.keys, self.slots
         self.keys, self.slots = np.full(size, EMPTY, np.int64), np.zeros(size, np.int32)
         self.used[0] = 0

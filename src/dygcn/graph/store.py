@@ -100,7 +100,7 @@ class Graph:
         self._node_count = 0
         self._room = PairRoom()
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
-        self._ones = np.full(64, self.one, np.int64)
+        self._ones = np.full(1 << 14, self.one, np.int64)
         self._node_arrays: writing.NodeArrays
         self._arrays_changed()
 
@@ -320,6 +320,11 @@ class Graph:
         none, nothing, never = nodes[:0], np.empty(0, np.int64), np.empty(0)
         return self._commit(none, none, nothing, nothing, never, nodes, np.full(len(nodes), LOOP, np.int32))
 
+    def compact(self) -> None:
+        """Give back the memory that arcs no longer need; no value changes."""
+        for arcs in {id(arcs): arcs for arcs in (self.pull, self.push)}.values():
+            arcs.compact()
+
     def remove(self, nodes: Nodes) -> GraphDelta:
         """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
         owner, other, _ = self.pull.arcs(nodes)
@@ -352,9 +357,8 @@ class Graph:
 
     def _on_grid(self, batch: EventBatch) -> Int64:
         if batch.weight is None and self._plain:
-            if len(batch) > len(self._ones):
-                self._ones = np.full(2 * len(batch), self.one, np.int64)
-            return self._ones[: len(batch)]
+            ones = self._ones
+            return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
         units = np.rint(weight / self.grid)
         bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)

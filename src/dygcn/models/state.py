@@ -80,6 +80,7 @@ class State:
             delta = self.graph.apply(batch)
             told += (delta.unchanged, delta.missing, delta.loops)
             self.graph.release(delta.left)
+        self.graph.compact()
         rule.rebuild(self.graph)
         everyone = self.graph.nodes()
         moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
