@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dygcn.costs.asked import Asked, asked_table, read_asked
+from dygcn.costs.headline import with_costs
 from dygcn.costs.page import page_text, seen_from, write_page
 from dygcn.costs.results import KINDS, read_results, rows_of, write_result
 from dygcn.costs.tables import tables_of
@@ -33,6 +34,12 @@ def test_files_are_named_by_their_kind_and_name_no_machine(file):
     assert "load_average" in json.loads(text)
     assert "/work" not in text
     assert "/tmp" not in text
+
+
+@pytest.mark.skipif(not RESULTS, reason="nothing measured yet")
+def test_the_readme_has_the_numbers_of_the_results():
+    readme = (ROOT / "README.md").read_text()
+    assert with_costs(readme, read_results(RESULTS)) == readme
 
 
 @pytest.fixture(scope="module")

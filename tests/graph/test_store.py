@@ -99,3 +99,17 @@ def test_minus_zero_is_zero():
             graph.apply(read_events([(1, 2, t)]))
         clocks.add(str(graph.clock))
     assert clocks == {"0.0"}
+
+
+def test_ghosts_that_age_do_not_make_weights_finer():
+    """What a ghost weighs follows from the edge it was: the low bits are reserved for it once."""
+    graph = Graph("int64", half_life=1.0)
+    graph.apply(read_events([(1, 2, 0.0), (2, 3, 0.0)]))
+    graph.apply(read_events([(1, 2, 0.0, -1)]))
+    shifts = []
+    for now in (1.5, 2.5, 3.5):
+        graph.apply(read_events([]), now=now)
+        shifts.append(graph.weight_shift)
+        weights = graph.edges()[2]
+        assert all(weight % (1 << graph.weight_shift) == 0 for weight in weights.tolist())
+    assert shifts == [12, 12, 12]

@@ -223,7 +223,7 @@ def test_what_the_exact_rule_has_is_refused():
     live = begun("rolling")
     with pytest.raises(OptionError, match=r"restart\(\) takes a fresh base"):
         live.recompute()
-    with pytest.raises(FeatureError, match="keeps vectors, and has no features"):
+    with pytest.raises(FeatureError, match="keeps vectors: it has no features"):
         live.set_features([1], [[1.0] * DIM])
     with pytest.raises(FeatureError, match="keeps vectors"):
         live.features([1])

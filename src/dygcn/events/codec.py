@@ -112,7 +112,7 @@ def _one_pair(pairs: object, op: int) -> EventBatch | None:
     a, b = pairs[0]
     if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
         return None
-    ends = np.array((a, b))
+    ends = np.array((a, b), np.int64)
     return EventBatch(IdColumn(ends[:1]), IdColumn(ends[1:]), _ADD if op > 0 else _REMOVE)
 
 

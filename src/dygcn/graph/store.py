@@ -156,9 +156,7 @@ class Graph:
             If the batch cannot be applied; then nothing was.
         """
         ready = self.prepare(batch, now)
-        delta = self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
-        self._room.tidy()
-        return delta
+        return self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
 
     def prepare(self, batch: EventBatch, now: float | None) -> NodeEvents:
         """Check a batch and find its nodes; after it the batch must be written, or refused."""
@@ -220,6 +218,7 @@ class Graph:
             self._refuse(ready, nodes[0])
         if self.contacts is not None:
             self.contacts.clock = ready.contact_clock
+        self._room.tidy()
         return self._delta(arcs, weights, nodes)
 
     def _refuse(self, ready: NodeEvents, ends: Nodes) -> NoReturn:
@@ -293,6 +292,7 @@ class Graph:
             )
             if status == writing.DONE:
                 room.sizes[writing.UNCHANGED :] = told
+                room.tidy()
                 return self._delta(arcs, weights, nodes)
             self._make_room_for_arcs()
 
@@ -306,14 +306,18 @@ class Graph:
         came, went, idle, touched, _, edges, bits, *told = self._room.sizes.tolist()
         self.edge_count += edges
         self._node_count += came - went
-        if bits:  # how many low bits no weight has used: sums need not store them
-            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
-            self.weight_shift = min(self.weight_shift, max(used, 0))
+        self._note_bits(bits)
         if idle:
             self.ids.release(nodes[3, :idle])
         n = len(arcs) // 2
         lists = nodes[0, :touched], nodes[1, :came], nodes[2, :went]
         return GraphDelta(arcs[:n], arcs[n:], weights[:n], weights[n:], *lists, *told)
+
+    def _note_bits(self, bits: int) -> None:
+        """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
+        if bits:
+            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
+            self.weight_shift = min(self.weight_shift, max(used, 0))
 
     def _census(self, nodes: Nodes) -> GraphDelta:
         """See which nodes came, went, or never were there, and forget the last ones."""
@@ -427,6 +431,7 @@ class Graph:
             if clock is not None:
                 self.memory.clock = clock
             self.memory.remember(a, b, ghosts, times)
+        self._note_bits(int(np.bitwise_or.reduce(ghosts)) if len(ghosts) else 0)
         loop = np.full(len(own), LOOP, np.int32)
         self._commit(a, b, zeros, weight, np.empty(0), own, loop)
         if self.contacts is not None:

@@ -97,7 +97,7 @@ def _write_pairs(
         if old[p] != new[p]:
             end_a[n], end_b[n], weight[n] = a[p], b[p], new[p]
             edges += (1 if new[p] > 0 else 0) - (1 if old[p] > 0 else 0)
-            bits |= new[p]
+            bits |= max(new[p], 0)  # what a ghost weighs follows from the edge it was
             n += 1
     if not _room_for_arcs(n, end_a, end_b, weight, directed, pull, push, needed):
         return False

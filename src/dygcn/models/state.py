@@ -63,7 +63,10 @@ class State:
     def exact(self) -> ExactRule:
         """The rule, where it has features and messages."""
         if not isinstance(self.rule, ExactRule):
-            raise FeatureError(f"the {self.model.rule} rule keeps vectors, and has no features")
+            raise FeatureError(
+                f"the {self.model.rule} rule keeps vectors: it has no features, and no messages to withhold "
+                "or to compute anew; fit with rule='exact' for these"
+            )
         return self.rule
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:

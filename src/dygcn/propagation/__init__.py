@@ -5,7 +5,7 @@ from dygcn.propagation.orders import influence
 from dygcn.propagation.plans import RuleOptions
 from dygcn.propagation.rolling import RollingRule, SpectralRule
 from dygcn.propagation.rule import Rule
-from dygcn.propagation.threads import set_threads, threads
+from dygcn.propagation.threads import set_threads
 
 __all__ = [
     "ExactRule",
@@ -15,5 +15,4 @@ __all__ = [
     "SpectralRule",
     "influence",
     "set_threads",
-    "threads",
 ]

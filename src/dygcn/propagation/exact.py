@@ -60,15 +60,14 @@ class ExactRule:
 
     Examples
     --------
-        >>> from dygcn.events import read_events
-        >>> from dygcn._jit import Shelf
-    from dygcn.features import GRID_BITS, Hashed
-        >>> from dygcn.graph import Graph
-        >>> graph = Graph("int64")
-        >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
-        >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
-        >>> moved.orders.tolist()
-        [1, 1, 1]
+    >>> from dygcn.events import read_events
+    >>> from dygcn.features import Hashed
+    >>> from dygcn.graph import Graph
+    >>> graph = Graph("int64")
+    >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
+    >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
+    >>> moved.orders.tolist()
+    [1, 1, 1]
     """
 
     def __init__(self, features: Features, orders: int) -> None:
@@ -285,6 +284,7 @@ class ExactRule:
             sums.settle(everyone, sums.degree[: len(everyone)])
             rows = sums.narrow, sums.wide, sums.slot, sums.weight_shift
             _in_ranges(kernels.sum_neighbours, len(everyone), *graph.pull.lists, message, *rows)
+        self._books()  # lest the last one keeps arrays that are no longer used
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
@@ -331,7 +331,10 @@ class ExactRule:
         for sums in self.sums:
             if graph.weight_shift < sums.weight_shift:
                 sums.layout(graph.weight_shift, graph.one)
+                self._told_at = []
             sums.make_room(nodes)
+        if not self._told_at:
+            self._books()
         self._spreading.make_room(nodes)
 
 
