@@ -83,6 +83,7 @@ def scale():
             "nodes": nodes,
             "edges": 10 * nodes,
             "peak_bytes": 700 * nodes,
+            "rows_of_a_single_edge": 240.0,
             "events": 1000,
             "median_us": 9000.0 + 500 * number,
             "p99_us": 14_000.0,
@@ -156,7 +157,8 @@ def tolerance():
 
 def threads():
     rows = [
-        {"graph": graph, "batch": size, "one_us": 9e3, "two_us": 5e3, "times_faster": 1.8, "same_bits": True}
+        {"graph": graph, "batch": size, "one_us": 9e3, "two_us": 5e3, "times_faster": 1.8}
+        | {"bare_times_faster": 1.9, "same_bits": True}
         for graph in GRAPHS
         for size in (1000, 10_000)
     ]

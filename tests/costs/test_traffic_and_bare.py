@@ -3,8 +3,8 @@ import pytest
 
 from dygcn.costs.bare import Bare
 from dygcn.costs.graphs import graph_events
-from dygcn.costs.traffic import Traffic
-from dygcn.costs.updates import as_users_do, live_of
+from dygcn.costs.traffic import Traffic, as_users_do
+from dygcn.costs.updates import live_of
 from dygcn.errors import OptionError
 
 

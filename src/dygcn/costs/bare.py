@@ -7,6 +7,8 @@ the state's are, so that it meets the same cache misses.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from dygcn._jit import kernel, prefetch_row
 from dygcn.costs.timing import timed
 from dygcn.propagation.kernels import add_row, inverse_of, write_message
+from dygcn.propagation.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,13 +98,15 @@ class Bare:
         copied = additions.copied()
         self.kept.append((copied, slot[copied.receivers], degree[copied.receivers]))
 
-    def repeat(self, kept: Kept, ahead: int = 0) -> float:
+    def repeat(self, kept: Kept, ahead: int = 0, parts: int = 1) -> float:
         """Do additions that were kept, and nothing else; return seconds.
 
         Parameters
         ----------
         ahead
             So many rows are asked for ahead of time; 0 for a plain kernel.
+        parts
+            So many threads share the receivers of an order.
         """
         calls = []
         for additions, slot, degree in kept:
@@ -109,7 +114,34 @@ class Bare:
             grouped = additions.first, additions.row, additions.factor.astype(np.int32), additions.table
             rows = self._rows[min(ahead, 1)][k]
             calls.append((additions.receivers, slot, degree, *grouped, *rows, self._rule.sums[k].scale))
-        return timed(lambda: [add_bare(*call, self._message, ahead) for call in calls])
+        if parts == 1:
+            return timed(lambda: [add_bare(*call, self._message, ahead) for call in calls])
+        shared = [
+            [partial(add_bare, *part) for part in _split((*call, self._message, ahead), parts)]
+            for call in calls
+        ]
+        return timed(lambda: [side_by_side(order) for order in shared])
+
+
+def _split(call: tuple[Any, ...], parts: int) -> list[tuple[Any, ...]]:
+    """Cut a call into parts of its receivers, each with a message of its own to write.
+
+    Where their rows begin still counts from the first of all.
+    """
+    receivers, slot, degree, first, *rest, message, ahead = call
+    bounds = np.linspace(0, len(receivers), parts + 1).astype(int).tolist()
+    return [
+        (
+            receivers[low:high],
+            slot[low:high],
+            degree[low:high],
+            first[low : high + 1],
+            *rest,
+            message.copy(),
+            ahead,
+        )
+        for low, high in pairwise(bounds)
+    ]
 
 
 def _touched(like: NDArray[Any]) -> NDArray[Any]:

@@ -13,8 +13,8 @@ import numpy as np
 from dygcn.costs.graphs import graph_events
 from dygcn.costs.rivals import WORKERS, median_us, others, recompute
 from dygcn.costs.timing import load_average, parts_of, undisturbed
-from dygcn.costs.traffic import Traffic
-from dygcn.costs.updates import as_users_do, live_of
+from dygcn.costs.traffic import Traffic, as_users_do
+from dygcn.costs.updates import live_of
 from dygcn.errors import DatasetError
 
 if TYPE_CHECKING:

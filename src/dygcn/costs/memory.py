@@ -10,8 +10,8 @@ import numpy as np
 
 from dygcn.costs.footprint import peak_bytes, predict, resident_bytes
 from dygcn.costs.timing import load_average, parts_of, timed
-from dygcn.costs.traffic import Traffic
-from dygcn.costs.updates import as_users_do, live_of, load_graph
+from dygcn.costs.traffic import Traffic, as_users_do
+from dygcn.costs.updates import live_of, load_graph
 from dygcn.records import EventBatch, IdColumn
 
 if TYPE_CHECKING:

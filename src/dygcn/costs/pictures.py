@@ -75,7 +75,7 @@ def _grouped_bars(axis: Any, rows: Sequence[dict[str, Any]], by: str, field: str
         texts = [f"{value:.3g}" for _, value in here]
         ink = "white" if shade else "black"
         axis.bar_label(bars, texts, fontsize=8, padding=-12, color=ink)
-    axis.set_xticks(range(len(graphs)), graphs)
+    axis.set_xticks(range(len(graphs)), [graph.replace(":", ":\n") for graph in graphs])
     axis.margins(y=0.15)
     axis.grid(axis="y", alpha=0.3)
     axis.set_axisbelow(True)
@@ -149,7 +149,8 @@ def _scale(result: Result) -> Any:
         axes[0],
         (
             {
-                "rows_per_event": ("rows", OURS, "-"),
+                "rows_of_a_single_edge": ("rows of a single edge", "black", "-"),
+                "rows_per_event": ("rows, in a batch", OURS, "-"),
                 "additions_per_event": ("additions", "tab:gray", "--"),
                 "vectors_per_event": ("vectors that move", "tab:orange", ":"),
             },
@@ -199,19 +200,24 @@ def _memory(result: Result) -> Any:
 def _tolerance(result: Result) -> Any:
     picture, axes = panels(1, 1, 5.6, 3.9)
     axis = axes[0][0]
-    rows = [row for row in result["rows"] if row["error"] > 0]  # the exact rule has no place on a log axis
-    saved = [row["times_fewer_rows"] for row in rows]
-    axis.plot([row["error"] for row in rows], saved, "-", marker="o", color=OURS, label="error")
-    axis.plot(
-        [row["worst"] for row in rows], saved, "--", marker="s", ms=4, color="tab:red", label="worst error"
-    )
-    for row in rows:
-        at = row["error"], row["times_fewer_rows"]
-        axis.annotate(
-            plain(row["tolerance"]), at, (-6, 4), textcoords="offset points", ha="right", fontsize=8
-        )
+    for number, batch in enumerate(dict.fromkeys(row["batch"] for row in result["rows"])):
+        # The exact rule has no place on a log axis.
+        rows = [row for row in result["rows"] if row["error"] > 0 and row["batch"] == batch]
+        label = "single edges" if batch == 1 else f"batches of {plain(batch)}"
+        saved = [row["times_fewer_rows"] for row in rows]
+        style = {"marker": "os"[number % 2], "color": SHADES[-1 - number % len(SHADES)]}
+        axis.plot([row["error"] for row in rows], saved, "-", label=label, **style)
+        for row in rows:
+            at = row["error"], row["times_fewer_rows"]
+            shift, side = ((-6, 4), "right") if number == 0 else ((6, -10), "left")
+            axis.annotate(plain(row["tolerance"]), at, shift, textcoords="offset points", ha=side, fontsize=8)
     axis.axhline(1, color="black", lw=0.8, ls=":")
-    axis.set(xscale="log", xlabel="error of vectors (numbers: tolerance)", ylabel="times fewer rows")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="error over all nodes (numbers: tolerance)",
+        ylabel="times fewer rows",
+    )
     axis.set_title(result["graph"], fontsize=10)
     axis.margins(x=0.12, y=0.12)
     axis.grid(alpha=0.3)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.costs.footprint import peak_bytes
 from dygcn.costs.timing import load_average, parts_of
-from dygcn.costs.traffic import Traffic
+from dygcn.costs.traffic import Traffic, as_users_do
 from dygcn.costs.updates import batch_cost, load_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.costs.timing import Notify
+
+
+_SINGLES = 2000
 
 
 def measure_scale(
@@ -65,4 +68,6 @@ def _measure_graph(
     # Now, before the bare additions get rows of their own.
     about = {"graph": name, "nodes": len(live), "edges": live.edge_count, "peak_bytes": peak_bytes()}
     notify(2, 3, f"batches of {batch:,}")
-    return {**about, **dataclasses.asdict(batch_cost(live, traffic, batch, repeats))}
+    singles = [live.update(**as_users_do(single)).rows for single in traffic.rounds(1, _SINGLES)]
+    cost = dataclasses.asdict(batch_cost(live, traffic, batch, repeats))
+    return {**about, "rows_of_a_single_edge": sum(singles) / len(singles), **cost}

@@ -45,7 +45,14 @@ _RIVAL = [
     "vectors us",
     "cheaper from a batch of, vectors",
 ]
-SCALE = {"nodes": "nodes", "edges": "edges", **_BATCH, **_COUNTS, "peak_bytes": "peak memory"}
+SCALE = {
+    "nodes": "nodes",
+    "edges": "edges",
+    "rows_of_a_single_edge": "rows of a single edge",
+    **_BATCH,
+    **_COUNTS,
+    "peak_bytes": "peak memory",
+}
 MEMORY = {
     "graph": "graph",
     "nodes": "nodes",
@@ -81,6 +88,7 @@ THREADS = {
     "one_us": "one thread us",
     "two_us": "two threads us",
     "times_faster": "times faster",
+    "bare_times_faster": "bare additions, times faster",
     "same_bits": "same bits",
 }
 
@@ -134,7 +142,7 @@ def _caption(graph: dict[str, Any], result: Result) -> str:
 
 
 def _update(result: Result) -> list[Table]:
-    return [
+    tables = [
         _rows(
             f"{_caption(graph, result)}, a recompute takes {plain(graph['recompute_seconds'], DIGITS)} s",
             UPDATE,
@@ -142,6 +150,19 @@ def _update(result: Result) -> list[Table]:
         )
         for graph in result["graphs"]
     ]
+    return [*tables, _stages(result)] if any(graph.get("stages") for graph in result["graphs"]) else tables
+
+
+def _stages(result: Result) -> Table:
+    """Where the time of batches goes, a row for each that is large enough to be taken apart."""
+    found = [each for graph in result["graphs"] for each in graph.get("stages", ())]
+    names = list(dict.fromkeys(name for each in found for name in each["stages"]))
+    rows: list[list[str | Value]] = [
+        [each["graph"], plain(each["width"]), plain(each["events"])]
+        + [plain(each["stages"][name], DIGITS) if name in each["stages"] else "" for name in names]
+        for each in found
+    ]
+    return Table("Where the time of a batch goes, us", ["graph", "width", "batch", *names], rows)
 
 
 def _of(row: dict[str, Any]) -> tuple[str, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from dygcn.costs.bare import Bare
 from dygcn.costs.graphs import graph_events
 from dygcn.costs.timing import load_average, parts_of, timed, undisturbed
-from dygcn.costs.traffic import Traffic
-from dygcn.costs.updates import as_users_do, live_of
+from dygcn.costs.traffic import Traffic, as_users_do
+from dygcn.costs.updates import AHEAD, live_of
 from dygcn.propagation import set_threads
 
 if TYPE_CHECKING:
@@ -73,4 +74,25 @@ def _by_turns(
         set_threads(None)
     same = lives[0].digest() == lives[1].digest()
     one, two = (1e6 * statistics.median(found) for found in seconds)
-    return {"one_us": one, "two_us": two, "times_faster": one / two, "same_bits": same}
+    return {
+        "one_us": one,
+        "two_us": two,
+        "times_faster": one / two,
+        "bare_times_faster": _bare_by_turns(lives[0], traffic, size, repeats, count),
+        "same_bits": same,
+    }
+
+
+def _bare_by_turns(live: LiveEmbedding, traffic: Traffic, size: int, repeats: int, count: int) -> float:
+    """Return how much faster the bare additions are on several threads: what the machine has to give."""
+    bare = Bare(live.state.exact)
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for number in range(2 * (repeats + _WARM)):  # by turns, each time with other rows: none is in a cache
+        there, back = (as_users_do(batch) for batch in traffic.round(size))
+        live.update(**there)
+        bare.watch(lambda back=back: live.update(**back))  # type: ignore[misc]
+        with undisturbed():
+            took = bare.repeat(bare.kept, AHEAD, (1, count)[number % 2])
+        if number >= 2 * _WARM:
+            seconds[number % 2].append(took)
+    return statistics.median(seconds[0]) / statistics.median(seconds[1])

@@ -6,14 +6,15 @@ Each comes with the batch that takes it back, so that the same change can be mad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from dygcn.errors import OptionError
-from dygcn.events import take
+from dygcn.events import python_ids, take
 from dygcn.graph import Graph
-from dygcn.records import EventBatch
+from dygcn.records import EventBatch, IdColumn
 
 if TYPE_CHECKING:
     from dygcn.records import Int64, Nodes
@@ -131,3 +132,16 @@ def first_mentions(events: EventBatch) -> EventBatch:
 
 def _rows_of(events: EventBatch, rows: Int64) -> EventBatch:
     return EventBatch(take(events.src, rows), take(events.dst, rows), events.op[rows])
+
+
+def as_users_do(batch: EventBatch) -> dict[str, Any]:
+    """Return the arguments of `update`: one edge as a pair, more as columns."""
+    if len(batch) > 1:
+        columns = {"src": _column(batch.src), "dst": _column(batch.dst), "op": batch.op}
+        return {"events": columns}
+    pair = (python_ids(batch.src).tolist()[0], python_ids(batch.dst).tolist()[0])
+    return {"add" if batch.op[0] > 0 else "remove": [pair]}
+
+
+def _column(ids: IdColumn) -> Any:
+    return ids.values if ids.data is None else pa.array(python_ids(ids).tolist())

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from dygcn.costs.bare import Bare
 from dygcn.costs.graphs import PART, graph_events, graph_parts, random_graph
+from dygcn.costs.stages import measure_stages
 from dygcn.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed
-from dygcn.costs.traffic import Stream, Traffic
-from dygcn.events import python_ids
+from dygcn.costs.traffic import Stream, Traffic, as_users_do
 from dygcn.features import Hashed
 from dygcn.live import LiveEmbedding, start
 from dygcn.live.choices import weight_grid
 from dygcn.models import Model
-from dygcn.records import EventBatch, IdColumn
+from dygcn.records import EventBatch
 from dygcn.training import starting_matrices
 
 if TYPE_CHECKING:
@@ -148,6 +147,11 @@ def _measure_graph(
     for done, size in enumerate(sizes):
         notify(1 + done, steps, f"batches of {size:,}")
         costs.append(batch_cost(live, traffic, size, repeats if size > 1 else _SINGLES * repeats))
+    stages = [
+        {"graph": name, "width": width, "events": size, "stages": measure_stages(live, traffic, size, 7)}
+        for size in sizes
+        if size > 1
+    ]
     notify(steps - 1, steps, "recomputing")
     recompute = statistics.median(timed(live.recompute) for _ in range(_RECOMPUTES))
     about = {
@@ -168,7 +172,7 @@ def _measure_graph(
         }
         for cost in costs
     ]
-    return about, rows
+    return {**about, "stages": stages}, rows
 
 
 def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeats: int) -> BatchCost:
@@ -224,16 +228,3 @@ def _time_block(
         (took, slow, fast, rows, additions, moved)
         for (took, rows, moved), slow, fast, (_, additions) in zip(ours, plain, ahead, least, strict=True)
     ]
-
-
-def as_users_do(batch: EventBatch) -> dict[str, Any]:
-    """Return the arguments of `update`: one edge as a pair, more as columns."""
-    if len(batch) > 1:
-        columns = {"src": _column(batch.src), "dst": _column(batch.dst), "op": batch.op}
-        return {"events": columns}
-    pair = (python_ids(batch.src).tolist()[0], python_ids(batch.dst).tolist()[0])
-    return {"add" if batch.op[0] > 0 else "remove": [pair]}
-
-
-def _column(ids: IdColumn) -> Any:
-    return ids.values if ids.data is None else pa.array(python_ids(ids).tolist())
