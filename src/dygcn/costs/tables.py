@@ -88,6 +88,7 @@ THREADS = {
     "one_us": "one thread us",
     "two_us": "two threads us",
     "times_faster": "times faster",
+    "events_per_second": "events per second on two",
     "bare_times_faster": "bare additions, times faster",
     "same_bits": "same bits",
 }

@@ -33,6 +33,7 @@ _IN_A_BLOCK = 100
 _SINGLES = 50  # single edges for each batch of another size
 _WARM = 3  # rounds that are not counted
 _RECOMPUTES = 3
+_STAGED = 3  # batches that are taken apart
 
 
 _Round: TypeAlias = tuple[float, float, float, int, int, int]
@@ -148,7 +149,12 @@ def _measure_graph(
         notify(1 + done, steps, f"batches of {size:,}")
         costs.append(batch_cost(live, traffic, size, repeats if size > 1 else _SINGLES * repeats))
     stages = [
-        {"graph": name, "width": width, "events": size, "stages": measure_stages(live, traffic, size, 7)}
+        {
+            "graph": name,
+            "width": width,
+            "events": size,
+            "stages": measure_stages(live, traffic, size, _STAGED),
+        }
         for size in sizes
         if size > 1
     ]
