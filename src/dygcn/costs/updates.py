@@ -138,12 +138,16 @@ def _measure_graph(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     steps = len(sizes) + 2
     notify(0, steps, "loading the graph")
-    events = graph_events(name.removeprefix(STREAM), seed)
-    stream = Stream(events) if name.startswith(STREAM) else None
     begun = time.perf_counter()
-    live = live_of(events if stream is None else stream.base, width, orders=orders, seed=seed)
+    traffic: Traffic | Stream
+    if name.startswith(STREAM):
+        traffic = Stream(graph_events(name.removeprefix(STREAM), seed))
+        live = live_of(traffic.base, width, orders=orders, seed=seed)
+    else:
+        live, events = load_graph(name, width, orders, seed)
+        traffic = Traffic(live.state.graph, events, seed)
+        del events
     loaded = time.perf_counter() - begun
-    traffic = Traffic(live.state.graph, events, seed) if stream is None else stream
     costs = []
     for done, size in enumerate(sizes):
         notify(1 + done, steps, f"batches of {size:,}")

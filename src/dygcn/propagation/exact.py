@@ -126,12 +126,15 @@ class ExactRule:
 
     def apply_events(self, graph: Graph, batch: EventBatch, now: float | None) -> tuple[GraphDelta, Moved]:
         """Apply events to the graph and to the state; a few of them in one call, if that can be."""
-        features = self.features
-        if len(batch) > FEW or graph.memory is not None or not isinstance(features, Hashed):
-            delta = graph.apply(batch, now)
-            return delta, self.apply(graph, delta)
-        spreading = self._spreading
-        if spreading.watch or spreading.withheld or graph.weight_shift == GREATEST_SHIFT:
+        features, spreading = self.features, self._spreading
+        if (
+            len(batch) > FEW
+            or not isinstance(features, Hashed)
+            or graph.memory is not None
+            or graph.weight_shift == GREATEST_SHIFT  # the graph is empty, and rows have no layout yet
+            or spreading.watch is not None
+            or spreading.withheld
+        ):
             delta = graph.apply(batch, now)
             return delta, self.apply(graph, delta)
         ready = graph.prepare(batch, now)
