@@ -3,6 +3,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dygcn.graph import arcs as loops
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.arcs import FEW
 from dygcn.graph.pairs import EMPTY
@@ -35,9 +36,19 @@ HUNT = settings(
 )
 
 
+def write_arcs(arcs, nodes, other, new):
+    """What `writing` does with one direction of a batch."""
+    n = len(nodes)
+    loops.count_new(n, nodes, new, arcs.arrays)
+    arcs.make_room_for_arcs(*loops.needs(n, nodes, arcs.arrays))
+    loops.reserve(n, nodes, arcs.arrays)
+    loops.write(n, nodes, other, new, arcs.arrays)
+    loops.give_back_empty(n, nodes, arcs.arrays)
+
+
 def write(arcs, rows):
     node, other, weight = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    arcs.write(node.astype(np.int32), other.astype(np.int32), weight)
+    write_arcs(arcs, node.astype(np.int32), other.astype(np.int32), weight)
 
 
 def check(arcs, model):
@@ -138,12 +149,14 @@ def test_deleting_from_a_hub_touches_few_places():
     arcs = Adjacency()
     arcs.make_room(2)
     for node, size in sizes.items():
-        arcs.write(np.full(size, node, np.int32), np.arange(size, dtype=np.int32), np.ones(size, np.int64))
+        write_arcs(
+            arcs, np.full(size, node, np.int32), np.arange(size, dtype=np.int32), np.ones(size, np.int64)
+        )
     random, used = np.random.default_rng(0), sum(sizes.values())
     before = {node: arcs.others[arcs.start[node] :][:size].copy() for node, size in sizes.items()}
     chosen = {node: random.choice(size, gone, replace=False).astype(np.int32) for node, size in sizes.items()}
     nodes, table = np.repeat(np.array(list(sizes), np.int32), gone), arcs._table.keys.copy()
-    arcs.write(nodes, np.concatenate(list(chosen.values())), np.zeros(2 * gone, np.int64))
+    write_arcs(arcs, nodes, np.concatenate(list(chosen.values())), np.zeros(2 * gone, np.int64))
     assert arcs._hub[:2].tolist() == [1, 1]
     assert arcs._table.used[0] == used - 2 * gone
     assert longest_run(arcs._table.keys) < 200
@@ -160,10 +173,9 @@ def test_deleting_from_a_hub_touches_few_places():
 
 def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(monkeypatch):
     """The mutant: the arc that fills a gap is still looked for where it was."""
-    loops = "dygcn.graph.arcs"
-    seed_bug(
-        monkeypatch, loops, "if slot != last:", "if False:", places={"dygcn.graph.adjacency.loops": loops}
-    )
+    name = "dygcn.graph.arcs"
+    places = dict.fromkeys(("dygcn.graph.adjacency.loops", f"{__name__}.loops"), name)
+    seed_bug(monkeypatch, name, "if slot != last:", "if False:", places=places)
     with pytest.raises(AssertionError):
         HUNT(given(batches=BATCHES)(agree_with_a_dict))()
     with pytest.raises(AssertionError):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.graph.adjacency import Adjacency
 from dygcn.models import Model
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
 from dygcn.training import Recipe, starting_matrices
@@ -118,3 +119,16 @@ def test_bulk_leaves_the_bits_of_updates(shape, directed):
         one.update(events[start : start + 9])
         other.update(events[start : start + 9])
         assert one.digest() == other.digest()
+
+
+def test_a_pool_that_forgets_its_end_would_be_noticed(monkeypatch):
+    """The seeded bug: after gaps are closed, new blocks are cut where old ones lie."""
+    whole = Adjacency.compact
+
+    def compact(self):
+        whole(self)
+        self._tail[0] = 0
+
+    monkeypatch.setattr(Adjacency, "compact", compact)
+    with pytest.raises(AssertionError):
+        test_bulk_leaves_the_bits_of_updates("hub", False)

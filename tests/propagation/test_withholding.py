@@ -94,6 +94,15 @@ def test_what_was_published_is_taken_back_over_a_removed_arc(monkeypatch):
     assert near.digest() != exact.digest()
 
 
+def test_a_bound_that_forgets_what_is_withheld_would_be_noticed(monkeypatch):
+    live = fresh()
+    hub_stream(live, 0.02)
+    check(live)
+    monkeypatch.setattr(withholding.Withheld, "lengths", lambda self, nodes: np.zeros(len(nodes)))
+    with pytest.raises(AssertionError):
+        check(live)
+
+
 def test_lowering_the_tolerance_publishes_first():
     live = fresh()
     hub_stream(live, 0.02)

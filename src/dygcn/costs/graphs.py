@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from dygcn.records import Float, Int64
 
-MEASURED = ("arxiv-coauthor", "sx-mathoverflow", "as-caida", "power-law")
 OGBN_ARXIV = (169_343, 1_040_000)  # nodes and edges of the power law
 DEGREES = (4, 1000)  # least and greatest expected degree of `steady`
 _UNITS = {"k": 1_000, "m": 1_000_000}

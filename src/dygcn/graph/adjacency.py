@@ -78,20 +78,6 @@ class Adjacency:
         loops.look_up(len(nodes), nodes, other, self.arrays, found)
         return found
 
-    def write(self, nodes: Nodes, other: Nodes, new: Int64) -> None:
-        """Set the stored weight of each arc: insert, replace, or delete where it is 0."""
-        n = len(nodes)
-        loops.count_new(n, nodes, new, self.arrays)
-        self.make_room_for_arcs(*loops.needs(n, nodes, self.arrays))
-        loops.reserve(n, nodes, self.arrays)
-        loops.write(n, nodes, other, new, self.arrays)
-        loops.give_back_empty(n, nodes, self.arrays)
-
     def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
         return loops.list_arcs(nodes, *self.lists)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the arrays."""
-        return sum(array.nbytes for array in self.arrays)

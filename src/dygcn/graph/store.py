@@ -100,7 +100,7 @@ class Graph:
         self._node_count = 0
         self._room = PairRoom()
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
-        self._ones = np.full(1 << 14, self.one, np.int64)
+        self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
         self._node_arrays: writing.NodeArrays
         self._arrays_changed()
 

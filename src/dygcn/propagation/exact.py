@@ -79,6 +79,7 @@ class ExactRule:
         self._spreading = Spreading(self.sums, self._room)
         self.tolerance = 0.0
         self._told_at: list[int] = []
+        self._no_row = np.empty(0, np.int32)  # of the orders after the only one
         self._sums_shelf: Shelf
         self._limits: Int64
         self._scales: Float64
@@ -242,7 +243,8 @@ class ExactRule:
             self._limits = np.array([sums.limit for sums in self.sums])
             self._scales = np.array([sums.scale for sums in self.sums])
         room = self._room
-        rows = self.sums[0].arrays[4], self.sums[-1].arrays[4]
+        later = self.sums[1].arrays[4] if self.orders > 1 else self._no_row
+        rows = self.sums[0].arrays[4], later
         return (
             self._sums_shelf.pages,
             room.bank_shelf.pages,

@@ -160,8 +160,3 @@ class Withheld:
             if len(self._lengths)
             else np.zeros(len(at))
         )
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._slot.nbytes + self._rows.nbytes + self._lengths.nbytes + self._free.nbytes
