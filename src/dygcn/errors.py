@@ -12,6 +12,13 @@
     ├── FolderError      (OSError)       a saved folder that cannot be used
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
     │   └── UnsupportedFolder            whole, but from another format version
+    ├── StorageError     (OSError)       the durable log cannot be used
+    │   ├── DamagedLog                   a log that is not what was written
+    │   ├── WriteFailed                  a write failed; nothing more is accepted until it is opened again
+    │   └── FolderInUse                  another process has the folder open
+    ├── SequenceGap      (ValueError)    events of a client that come before earlier ones of its own
+    ├── SourceError      (OSError)       a source that cannot be reached or read
+    ├── SinkError        (OSError)       a sink that cannot be reached or written to
     ├── DatasetError     (LookupError)   a data set that is not known, not found, or not what its publisher
     │                                    gave
     └── MissingExtra     (ImportError)   an optional package is not installed
@@ -86,6 +93,41 @@ class DamagedFolder(FolderError):
 
 class UnsupportedFolder(FolderError):
     """A saved folder that is whole but was written in another format version."""
+
+
+class StorageError(DygcnError, OSError):
+    """The durable log of a folder cannot be used."""
+
+
+class DamagedLog(StorageError):
+    """A log that is not what was written: altered, truncated, or not ours."""
+
+
+class WriteFailed(StorageError):
+    """A write to the log failed. What was acknowledged is safe; nothing more is accepted."""
+
+
+class FolderInUse(StorageError):
+    """Another process has the folder open; one at a time may write to it."""
+
+
+class SequenceGap(DygcnError, ValueError):
+    """Events of a client that come before earlier ones of its own; send those first."""
+
+    def __init__(self, source: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"{source} sent sequence {found}; expected is {expected}: send what is missing first, in order"
+        )
+        self.source = source
+        self.expected = expected
+
+
+class SourceError(DygcnError, OSError):
+    """A source that cannot be reached or read."""
+
+
+class SinkError(DygcnError, OSError):
+    """A sink that cannot be reached or written to."""
 
 
 class DatasetError(DygcnError, LookupError):

@@ -13,6 +13,8 @@ record                    made by                                  taken by
 `Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
 `Moved`                   `propagation` (what moved, which order)  `live`
 `Moment`                  `datasets` (a step of a graph's past)     `evaluation`
+`Message`                 `sources` (as it came, with its place)   `events.wire`, `live`
+`Rows`                    `live` (what moved, once for each node)  `sinks`, the feed
 ========================  =======================================  =======================
 
 `live` turns a `Moved` into the `Change` that users see. Users speak in their own ids; everything
@@ -172,3 +174,27 @@ class Moment:
     dst: Int64  # (n,)
     op: Int64  # (n,) +1 or -1
     edges: Int64  # (m, 2) undirected edges after them, each once, the lower end first
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a source, as it came: one event or many."""
+
+    stream: str  # which ordered stream it is of, the same after every restart: "kafka:clicks/3"
+    position: int  # its place there, 0..2^63 - 1; grows from message to message, gaps are allowed
+    body: bytes
+    form: str = "json"  # json (an object, or a list of them), ndjson or arrow
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Vectors that moved and ids that left, each node once, with the sequence at which it happened."""
+
+    ids: NDArray[Any]  # (n,) int64, or Python strings
+    vectors: Float32  # (n, dim)
+    versions: Int64  # (n,) the sequence at which each moved last
+    left: NDArray[Any]  # (m,) ids that are no longer in the graph; never one that is in `ids`
+    left_versions: Int64  # (m,) the sequence at which each left
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.left)

@@ -58,7 +58,7 @@ def read_events(events: object, kind: str | None = None) -> EventBatch:
     """
     if isinstance(events, EventBatch):
         return events
-    return _assemble(_columns(events, kind))
+    return assemble(_columns(events, kind))
 
 
 def read_pairs(pairs: object, op: int, kind: str | None = None) -> EventBatch:
@@ -74,7 +74,7 @@ def read_pairs(pairs: object, op: int, kind: str | None = None) -> EventBatch:
         raise EventError(
             "add= and remove= say the operation; pass a table with an op column as update(events)"
         )
-    return _assemble(columns, op)
+    return assemble(columns, op)
 
 
 def removes_then_adds(add: object, remove: object, kind: str | None = None) -> EventBatch:
@@ -176,7 +176,8 @@ def _from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     return dict(zip(COLUMNS, map(list, zip(*listed, strict=True)), strict=False))
 
 
-def _assemble(columns: dict[str, Any], every_op: int = 1) -> EventBatch:
+def assemble(columns: dict[str, Any], every_op: int = 1) -> EventBatch:
+    """Make a batch of columns by name: check each, then that they fit together."""
     src, dst = id_column(columns["src"], "src"), id_column(columns["dst"], "dst")
     src, dst = _one_kind(src, dst)
     op_values = columns.get("op")

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dygcn.errors import EventError
-from dygcn.records import Float64, IdColumn, Int8, Int64
+from dygcn.records import Bool, Float64, IdColumn, Int8, Int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
+"""Which rows of a column are bad, and what is wrong with one of them."""
 
 MAX_ID_BYTES = 256
 _NUMBERS = {
     "op": "allowed are +1 (add) and -1 (remove)",
     "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
 }
-_IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
+IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
 
 
 def id_column(values: object, name: str = "id") -> IdColumn:
@@ -70,7 +73,7 @@ def _checked_int64(values: NDArray[Any], name: str) -> Int64:
     if values.ndim != 1:
         raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
     if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
-        raise EventError(f"column {name!r} holds an id above 2^63 - 1; {_IDS_ALLOWED}", int(values.argmax()))
+        raise EventError(f"column {name!r} holds an id above 2^63 - 1; {IDS_ALLOWED}", int(values.argmax()))
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
@@ -83,39 +86,68 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
         try:
             return IdColumn(np.array(values, dtype=np.int64))
         except OverflowError:
-            raise EventError(f"column {name!r} holds an id outside int64; {_IDS_ALLOWED}") from None
+            raise EventError(f"column {name!r} holds an id outside int64; {IDS_ALLOWED}") from None
     found = " and ".join(sorted(kind.__name__ for kind in types))
     usual: set[Any] = set(integers) or {str, np.str_}
     odd = next(i for i, value in enumerate(values) if type(value) not in usual)
     row = odd if len(types) > 1 else None
-    raise EventError(f"column {name!r} holds {found}; {_IDS_ALLOWED}, never through floats", row)
+    raise EventError(f"column {name!r} holds {found}; {IDS_ALLOWED}, never through floats", row)
 
 
 def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
     try:
-        encoded = [value.encode("utf-8") for value in values]
+        data = "".join(values).encode("utf-8")
     except UnicodeEncodeError as error:
         raise EventError(f"column {name!r} holds text that is not UTF-8: {error.reason}") from None
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(value) for value in encoded], out=offsets[1:])
-    return _checked_lengths(offsets, np.frombuffer(b"".join(encoded), np.uint8), name)
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(byte_lengths(values, len(data)), out=offsets[1:])
+    return _checked_lengths(offsets, np.frombuffer(data, np.uint8), name)
+
+
+def byte_lengths(values: Sequence[str], total: int) -> Int64:
+    """Return the length of each string in UTF-8, where the length of all of them together is known."""
+    characters = np.fromiter(map(len, values), np.int64, len(values))
+    if characters.sum() == total:
+        return characters
+    return np.fromiter((len(value.encode("utf-8")) for value in values), np.int64, len(values))
 
 
 def _checked_lengths(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdColumn:
-    lengths = np.diff(offsets)
-    if len(lengths) and lengths.max() > MAX_ID_BYTES:
-        row = int(lengths.argmax())
-        raise EventError(f"column {name!r} holds an id of {lengths[row]} bytes; {_IDS_ALLOWED}", row)
+    refuse(length_faults(np.diff(offsets), name))
     return IdColumn(offsets, data)
+
+
+def length_faults(lengths: Int64, name: str) -> Faults:
+    """Find ids that are too long."""
+    return (
+        lengths > MAX_ID_BYTES,
+        lambda row: f"column {name!r} holds an id of {lengths[row]} bytes; {IDS_ALLOWED}",
+    )
+
+
+def refuse(faults: Faults) -> None:
+    """Raise an error that names the first bad row, if there is one."""
+    bad, reason = faults
+    if bad.any():
+        row = int(bad.argmax())
+        raise EventError(reason(row), row)
+
+
+def _refuse_long_words(words: pa.Array, indices: pa.Array, name: str) -> None:
+    """Refuse a word that is too long before it is repeated: once it is, there may be no memory left."""
+    lengths = pc.fill_null(pc.binary_length(words), 0).to_numpy(zero_copy_only=False)
+    if len(lengths) and lengths.max() > MAX_ID_BYTES:
+        refuse(length_faults(lengths[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)], name))
 
 
 def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
     array = arrow_array(column, name)
     if pa.types.is_dictionary(array.type):
         words = array.dictionary
-        array = (words if pa.types.is_integer(words.type) else words.cast(pa.large_string())).take(
-            array.indices
-        )
+        if not pa.types.is_integer(words.type):
+            words = words.cast(pa.large_string())
+            _refuse_long_words(words, array.indices, name)
+        array = words.take(array.indices)
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()
         raise EventError(f"column {name!r} has an empty cell; every event names two nodes", row)
@@ -129,7 +161,7 @@ def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
         return _checked_lengths(offsets, data, name)
     if len(array) == 0:
         return IdColumn(np.empty(0, np.int64))
-    raise EventError(f"column {name!r} holds {kind}; {_IDS_ALLOWED}, never through floats")
+    raise EventError(f"column {name!r} holds {kind}; {IDS_ALLOWED}, never through floats")
 
 
 def strings_of(array: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
@@ -208,11 +240,14 @@ def numbers(values: object, name: str) -> NDArray[Any]:
 def operations(values: object) -> Int8:
     """Read the `op` column: +1 and -1 only."""
     found = numbers(values, "op")
-    bad = (found != 1) & (found != -1)
-    if bad.any():
-        row = int(bad.argmax())
-        raise EventError(f"op is {found[row]:g}; allowed are +1 (add) and -1 (remove)", row)
+    refuse(op_faults(found))
     return found.astype(np.int8)
+
+
+def op_faults(found: NDArray[Any]) -> Faults:
+    """Find operations that are neither +1 nor -1."""
+    bad = (found != 1) & (found != -1)
+    return bad, lambda row: f"op is {found[row]:g}; allowed are +1 (add) and -1 (remove)"
 
 
 def weights(values: object, op: Int8) -> Float64:
@@ -220,13 +255,15 @@ def weights(values: object, op: Int8) -> Float64:
     found = numbers(values, "weight").astype(np.float64)
     if len(found) != len(op):
         raise EventError(f"column 'weight' has {len(found)} rows, src has {len(op)}")
-    bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
-    if bad.any():
-        row = int(bad.argmax())
-        raise EventError(
-            f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)", row
-        )
+    refuse(weight_faults(found, op))
+    found[~(found > 0) | np.isinf(found)] = 1.0  # of removes, where nobody looks at it
     return found
+
+
+def weight_faults(found: Float64, op: NDArray[Any]) -> Faults:
+    """Find weights that no edge may have, where one is added."""
+    bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
+    return bad, lambda row: f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)"
 
 
 def seconds(value: Any) -> Any:
@@ -252,8 +289,12 @@ def seconds(value: Any) -> Any:
 def times(values: object) -> NDArray[Any]:
     """Read the `t` column: finite, in any unit; whole numbers stay whole, so that sorting is exact."""
     found = numbers(values, "t")
-    bad = ~np.isfinite(found)
-    if bad.any():
-        row = int(bad.argmax())
-        raise EventError(f"t is {found[row]}; allowed is a finite number in every row, or no t at all", row)
+    refuse(time_faults(found))
     return found
+
+
+def time_faults(found: NDArray[Any]) -> Faults:
+    """Find times that are missing or not finite."""
+    return ~np.isfinite(
+        found
+    ), lambda row: f"t is {found[row]}; allowed is a finite number in every row, or no t at all"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -17,6 +18,8 @@ _PARQUET = {".parquet", ".pq"}
 _CSV = {".csv", ".tsv"}
 _NDJSON = {".ndjson", ".jsonl", ".json"}
 _IDS = ("src", "dst", "id")
+_ROWS_A_BYTE, _MOST_UNPACKED, _FEW = 100, 200, 1 << 22  # beyond these a Parquet file is a bomb
+_DEEPEST, _BLOCK = 64, 1 << 20
 
 
 def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None = None) -> pa.Table:
@@ -44,9 +47,7 @@ def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None
         if not file.is_file():
             raise EventError(f"there is no file {path!r}")
         if ending in _PARQUET:
-            names = pyarrow.parquet.read_schema(file).names
-            wanted = None if columns is None else [name for name in columns if name in names]
-            return pyarrow.parquet.read_table(file, columns=wanted or None)
+            return _read_parquet(file, columns)
         if ending in _CSV:
             return _read_csv(file, "\t" if ending == ".tsv" else ",", kind)
         return _read_ndjson(file)
@@ -54,7 +55,42 @@ def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None
         raise EventError(f"cannot read {path!r}: {str(error).splitlines()[0]}") from None
 
 
+def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
+    about, size = pyarrow.parquet.read_metadata(file), file.stat().st_size
+    groups = (about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    if about.num_rows > _ROWS_A_BYTE * size + _FEW or sum(groups) > _MOST_UNPACKED * size + _FEW:
+        raise EventError(
+            f"{str(file)!r} says that its {size:,} bytes hold {about.num_rows:,} rows, as no file of events "
+            "does; if it is what it says, write it again without compression"
+        )
+    schema = about.schema.to_arrow_schema()
+    wanted = None if columns is None else [name for name in columns if name in schema.names]
+    # A long word that stands for many is seen to be too long before it is repeated.
+    words = [field.name for field in schema if field.name in _IDS and pa.types.is_string(field.type)]
+    return pyarrow.parquet.read_table(file, columns=wanted or None, read_dictionary=words)
+
+
+def _refuse_deep(file: Path) -> None:
+    """Refuse JSON that is nested so deeply that reading it would end the process."""
+    depth = 0
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            data = np.frombuffer(block, np.uint8)
+            up = (data == ord("[")) | (data == ord("{"))
+            down = (data == ord("]")) | (data == ord("}"))
+            depths = depth + np.cumsum(up.astype(np.int32) - down)
+            ends = data == ord("\n")
+            line = np.maximum.accumulate(np.where(ends, np.arange(len(data)), -1))  # where the last one ended
+            within = depths - np.where(line < 0, 0, depths[line])
+            if within.max() > _DEEPEST:
+                raise EventError(
+                    f"{str(file)!r} is nested more than {_DEEPEST} levels deep; an event is flat"
+                )
+            depth = int(within[-1])
+
+
 def _read_ndjson(file: Path) -> pa.Table:
+    _refuse_deep(file)
     table = pyarrow.json.read_json(file)
     # Arrow takes text that looks like a date for one; an id is never a date.
     dates = [field.name for field in table.schema if field.name in _IDS and pa.types.is_temporal(field.type)]
