@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn import errors
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.features import Embedding
-    from dygcn.live import Change, LiveEmbedding, fit, load, start
+    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, fit, load, open, start
     from dygcn.models import Model
     from dygcn.propagation import set_threads
     from dygcn.training import RollingRecipe
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Change",
+    "DurableEmbedding",
     "DygcnError",
     "Embedding",
     "EventError",
@@ -38,12 +39,14 @@ __all__ = [
     "errors",
     "fit",
     "load",
+    "open",
     "set_threads",
     "start",
 ]
 
 _HOMES = {
     "Change": "dygcn.live",
+    "DurableEmbedding": "dygcn.live",
     "DygcnError": "dygcn.errors",
     "Embedding": "dygcn.features",
     "EventError": "dygcn.errors",
@@ -55,6 +58,7 @@ _HOMES = {
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",
     "load": "dygcn.live",
+    "open": "dygcn.live",
     "set_threads": "dygcn.propagation",
     "start": "dygcn.live",
 }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16
 _COPIED = 64 << 20  # bytes; larger arrays grow in place
+_WHOLE = (int, np.integer)
+_END = 1 << 63
 _A = TypeVar("_A", bound="NDArray[Any]")
 
 
@@ -94,6 +96,31 @@ class IdMap:
             self._lengths,
             self._arena,
         )
+
+    def find_one(self, name: object) -> int:
+        """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
+
+        Examples
+        --------
+        >>> from dygcn.events import id_column
+        >>> ids = IdMap("int64")
+        >>> ids.intern(id_column([7, 9])).tolist()
+        [0, 1]
+        >>> ids.find_one(9), ids.find_one(8), ids.find_one("9"), ids.find_one(2**70)
+        (1, -1, -1, -1)
+        """
+        if self.kind == "int64":
+            if not isinstance(name, _WHOLE) or isinstance(name, bool):
+                return -1
+            number = int(name)
+            return loops.find_int(number, self._table, self._values) if -_END <= number < _END else -1
+        if type(name) is not str and type(name) is not np.str_:
+            return -1
+        try:
+            data = name.encode()
+        except UnicodeEncodeError:
+            return -1
+        return loops.find_string(data, self._table, self.keys, self._values, self._lengths, self._arena)
 
     def intern(self, column: IdColumn) -> Nodes:
         """Return the node of each id, giving one to each id never seen."""

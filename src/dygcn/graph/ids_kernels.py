@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import inlined, kernel, page, prefetch
-from dygcn.events.keys import mix
+from dygcn.events.keys import keys_of_strings, mix
 
 if TYPE_CHECKING:
     from dygcn.records import Bytes, Int8, Int32, Int64, Integer, Nodes, UInt64
@@ -85,6 +85,23 @@ def find_strings(
         at = _place_of_string(keys[i], data, offsets[i], size, table, stored_keys, starts, lengths, arena)
         nodes[i] = table[at]
     return nodes
+
+
+@kernel
+def find_int(value: int, table: Int32, stored: Int64) -> int:
+    """Return the node of one id, or -1."""
+    return int(table[_place_of_int(mix(np.uint64(value)), value, table, stored)])
+
+
+@kernel
+def find_string(
+    data: bytes, table: Int32, stored_keys: UInt64, starts: Int64, lengths: Int32, arena: Bytes
+) -> int:
+    """Return the node of one id, or -1."""
+    text = np.frombuffer(data, np.uint8)
+    offsets = np.array([0, len(text)])
+    keys = keys_of_strings(offsets, text)
+    return int(find_strings(keys, offsets, text, table, stored_keys, starts, lengths, arena)[0])
 
 
 @inlined

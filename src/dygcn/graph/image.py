@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +29,29 @@ class GraphImage:
     clock: float | None
     contact: Float64  # (n,) time of the last contact, minus infinity without one; (0,) if times are not kept
 
+    def arranged(self) -> GraphImage:
+        """Return the same with the edges in order."""
+        order = np.argsort(self.a.astype(np.int64) << 32 | self.b)
+        faded = self.weight < 0
+        ghosts = (np.cumsum(faded) - 1)[order[faded[order]]]
+        return replace(
+            self,
+            a=self.a[order],
+            b=self.b[order],
+            weight=self.weight[order],
+            ghost_weight=self.ghost_weight[ghosts],
+            ghost_t=self.ghost_t[ghosts],
+        )
+
 
 def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
     """Return the image of a graph, and its nodes in the same order."""
+    image, nodes = take_loose_image(graph)
+    return image.arranged(), nodes
+
+
+def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
+    """Return an image whose edges are in no order yet: quick, and on arrays of its own."""
     nodes = graph.nodes()
     rank = np.empty(graph.ids.high, np.int32)
     rank[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -39,18 +59,17 @@ def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
     first, second = rank[a], rank[b]
     if not graph.directed:
         first, second = np.minimum(first, second), np.maximum(first, second)
-    order = np.lexsort((second, first))
-    ghosts = order[weight[order] < 0]
     if graph.memory is None:
         full, t = np.empty(0, np.int64), np.empty(0)
     else:
+        ghosts = weight < 0
         full, t = graph.memory.recall(a[ghosts], b[ghosts])
     image = GraphImage(
         graph.ids.names(nodes),
         graph.owns(nodes),
-        first[order],
-        second[order],
-        weight[order],
+        first,
+        second,
+        weight,
         full,
         t,
         graph.clock,

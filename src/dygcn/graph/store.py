@@ -139,6 +139,20 @@ class Graph:
         nodes[known[self._active[nodes[known]] == 0]] = -1
         return nodes
 
+    def present(self, nodes: Nodes) -> Bool:
+        """Say which nodes are in the graph now."""
+        return self._active[nodes] > 0
+
+    @property
+    def here(self) -> Int8:
+        """For each number that was ever a node, 1 if it is one of the graph now. Not for changing."""
+        return self._active[: self.ids.high]
+
+    def find_one(self, name: object) -> int:
+        """Return the node of one id, -1 if it is not in the graph now; much faster than `find` of one."""
+        node = self.ids.find_one(name)
+        return node if node >= 0 and self._active[node] else -1
+
     def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
         a, b, weight = self.pull.arcs(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
@@ -364,7 +378,8 @@ class Graph:
             ones = self._ones
             return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
-        units = np.rint(weight / self.grid)
+        with np.errstate(over="ignore"):  # what is too large is told below
+            units = np.rint(weight / self.grid)
         bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
         if bad.any():
             row = int(bad.argmax())

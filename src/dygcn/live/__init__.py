@@ -1,8 +1,9 @@
 """Fit once, then feed it changes: the object that users hold."""
 
 from dygcn.live.change import Change
+from dygcn.live.durable import DurableEmbedding
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
-from dygcn.live.opening import load, start
+from dygcn.live.opening import load, open, start
 
-__all__ = ["Change", "LiveEmbedding", "fit", "load", "start"]
+__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "fit", "load", "open", "start"]

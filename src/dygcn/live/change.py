@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dygcn.live.embedding import LiveEmbedding
     from dygcn.models import Outcome
-    from dygcn.records import Float32, Int8
+    from dygcn.records import Float32, Int8, Nodes
 
 
 class Change:
@@ -51,6 +51,11 @@ class Change:
         self.missing = outcome.missing
         self.loops = outcome.loops
         self.rows = outcome.moved.rows
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes that moved, for the other modules of this room."""
+        return self._nodes
 
     @property
     def ids(self) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.digest import digest_of
-from dygcn.live.files import save_state
+from dygcn.live.files import take_snapshot
 from dygcn.live.health import take_anchor, wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.models import (
@@ -32,7 +32,7 @@ from dygcn.models import (
     read_vectors,
 )
 from dygcn.models.checks import one_of
-from dygcn.records import Float32, Float64, IdColumn, Int64, Nodes
+from dygcn.records import EventBatch, Float32, Float64, IdColumn, Int64, Nodes
 from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
@@ -92,10 +92,15 @@ class LiveEmbedding:
         EventError
             If a row is bad; then the whole batch was left alone.
         """
+        return self._apply(self._read(events, add, remove), now)
+
+    def _read(self, events: object, add: object, remove: object) -> EventBatch:
         if events is not None and (add is not None or remove is not None):
             raise OptionError("pass either events or add= and remove=, not both")
         kind = self.model.kind
-        batch = removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
+        return removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
+
+    def _apply(self, batch: EventBatch, now: float | None) -> Change:
         self._settle_latest()
         outcome = self._state.apply(batch, now)
         change = self._changed(outcome)
@@ -119,7 +124,7 @@ class LiveEmbedding:
         4
         """
         self._settle_latest()
-        return self._changed(self._state.bulk(read_events(part, self.model.kind) for part in parts))
+        return self._state.bulk((read_events(part, self.model.kind) for part in parts), self._changed)
 
     def _restarted(self, outcome: Outcome, change: Change) -> Change:
         """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
@@ -244,7 +249,8 @@ class LiveEmbedding:
 
     def vector(self, node: int | str) -> Float32:
         """Return the vector of one node, (dim,). An unknown id is a KeyError."""
-        row: Float32 = self.vectors([node])[0]
+        at = self._state.graph.find_one(node)
+        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors([node])[0]
         return row
 
     def __getitem__(self, node: int | str) -> Float32:
@@ -255,10 +261,7 @@ class LiveEmbedding:
         return self.vectors_of(self._find(ids))
 
     def __contains__(self, node: object) -> bool:
-        try:
-            return bool(self._find([node])[0] >= 0)
-        except UnknownNode:
-            return False
+        return self._state.graph.find_one(node) >= 0
 
     def __len__(self) -> int:
         return len(self._state.graph)
@@ -354,7 +357,7 @@ class LiveEmbedding:
         graph = self._state.graph
         candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
         candidates = candidates[candidates != me[0]]
-        vectors, lengths = self._cached().refresh(candidates)
+        vectors, lengths = self.cached().refresh(candidates)
         found = nearest_rows(vectors, lengths, self.vectors_of(me)[0], k)
         ids = python_ids(self.names(candidates[[row for row, _ in found]]))
         return [(name, score) for name, (_, score) in zip(ids.tolist(), found, strict=True)]
@@ -418,7 +421,7 @@ class LiveEmbedding:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save model and graph to a folder, in one step. See `dygcn.load`."""
-        save_state(self._state, self._version, path)
+        take_snapshot(self._state, self._version).write(path)
 
     def __repr__(self) -> str:
         return (
@@ -445,14 +448,15 @@ class LiveEmbedding:
         """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
         head, here = self._head(links), np.unique(np.concatenate((first, second)))
         here = here[here >= 0]
-        vectors, _ = self._cached().refresh(here)
+        vectors, _ = self.cached().refresh(here)
         cosine = pair_cosines(vectors, _places(here, first), _places(here, second))
         if head is None:
             return cosine
         traits = (node_traits(self._state.graph, nodes, self.model.unit) for nodes in (first, second))
         return head.score(cosine, *traits)
 
-    def _cached(self) -> VectorCache:
+    def cached(self) -> VectorCache:
+        """Return the vectors that were read and did not move since."""
         if self._cache is None:
             self._cache = VectorCache(self._state)
         return self._cache

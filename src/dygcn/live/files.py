@@ -6,6 +6,7 @@ The exact rule's state follows, bit for bit; the paper's rules save their vector
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,6 +56,15 @@ class PaperSettings(msgspec.Struct, forbid_unknown_fields=True):
     watch: Watch
 
 
+class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
+    """What of a durable log a snapshot holds."""
+
+    sequence: int
+    cut: int
+    chain: str
+    streams: dict[str, int]
+
+
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
     """The part of the manifest that is ours."""
 
@@ -73,12 +83,28 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     paper: PaperSettings | None = None
     unit: float | None = None
     links: dict[str, LinkHead] = {}
+    log: LogPosition | None = None
 
 
-def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None:
-    """Write model and graph to a folder, in one step."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state at one moment; it shares nothing with the state itself, which may go on."""
+
+    settings: Settings
+    model: Model
+    image: StateImage
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write model and graph to a folder, in one step."""
+        graph = _graph_tensors(self.image.arranged(), self.model.unit)
+        files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
+        write_folder(path, msgspec.to_builtins(self.settings), files)
+
+
+def take_snapshot(state: State, version: int, log: LogPosition | None = None) -> Snapshot:
+    """Return the state as it is now; what takes long is done when it is written."""
     model = state.model
-    image, _ = state.image()
+    image, _ = state.loose_image()
     settings = Settings(
         model.rule,
         model.orders,
@@ -95,9 +121,9 @@ def save_state(state: State, version: int, path: str | os.PathLike[str]) -> None
         _paper_settings(model.paper),
         model.unit,
         dict(model.links),
+        log,
     )
-    files = {MODEL_FILE: _model_tensors(model), GRAPH_FILE: _graph_tensors(image, model.unit)}
-    write_folder(path, msgspec.to_builtins(settings), files)
+    return Snapshot(settings, model, image)
 
 
 def _paper_settings(paper: Paper | None) -> PaperSettings | None:
@@ -108,6 +134,12 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     """Read a folder that `save_state` wrote; return the state and its version."""
+    state, version, _ = load_snapshot(path)
+    return state, version
+
+
+def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition | None]:
+    """Read a folder; return the state, its version, and what it holds of a log."""
     raw, files = read_folder(path, (MODEL_FILE, GRAPH_FILE))
     try:
         settings = msgspec.convert(raw, Settings)
@@ -119,7 +151,7 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
         raise DamagedFolder(
             f"{path} contradicts itself: the manifest counts other nodes or edges than it holds"
         )
-    return state, settings.version
+    return state, settings.version, settings.log
 
 
 def _model_tensors(model: Model) -> Tensors:

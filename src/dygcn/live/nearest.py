@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.graph.ids import grown
-from dygcn.models import cosines, norms, read_vectors
+from dygcn.models import cosines, norms
+from dygcn.models.readout import Readout
 
 if TYPE_CHECKING:
     from dygcn.models import State
@@ -22,6 +23,7 @@ class VectorCache:
         self._vectors: Float32 = np.zeros((0, state.model.dim), np.float32)
         self._lengths: Float64 = np.zeros(0)
         self._stale = np.ones(0, np.int8)
+        self._readout = Readout(state.model, state.rule, state.graph)
 
     def mark(self, nodes: Nodes) -> None:
         """Say that nodes moved."""
@@ -29,19 +31,42 @@ class VectorCache:
 
     def refresh(self, nodes: Nodes) -> tuple[Float32, Float64]:
         """Return vectors and lengths of nodes as they are now."""
-        known = len(self._stale)
-        high = self._state.graph.ids.high
+        self._make_room()
+        stale = nodes[self._stale[nodes] > 0]
+        if len(stale):
+            self._read(stale)
+        return self._vectors[nodes], self._lengths[nodes]
+
+    def one(self, node: int) -> Float32:
+        """Return the vector of one node as it is now, (dim,); the caller may change it."""
+        if node >= len(self._stale) or self._stale[node]:
+            self._make_room()
+            fresh = self._reading().vectors(np.array([node], np.int32))
+            # One number at a time: setting it by an array of one takes five times as long.
+            self._vectors[node], self._lengths[node], self._stale[node] = fresh[0], norms(fresh)[0], 0
+            row: Float32 = fresh[0]
+        else:
+            row = self._vectors[node].copy()
+        return row
+
+    def _make_room(self) -> None:
+        known, high = len(self._stale), self._state.graph.ids.high
+        if known >= high:
+            return
         self._vectors, self._lengths = grown(self._vectors, high), grown(self._lengths, high)
         self._stale = grown(self._stale, high)
         self._stale[known:] = 1
-        stale = nodes[self._stale[nodes] > 0]
-        if len(stale):
-            model = self._state.model
-            fresh = read_vectors(model, self._state.rule, self._state.graph, stale)
-            self._vectors[stale] = fresh
-            self._lengths[stale] = norms(fresh)
-            self._stale[stale] = 0
-        return self._vectors[nodes], self._lengths[nodes]
+
+    def _read(self, nodes: Nodes) -> None:
+        fresh = self._reading().vectors(nodes)
+        self._vectors[nodes] = fresh
+        self._lengths[nodes] = norms(fresh)
+        self._stale[nodes] = 0
+
+    def _reading(self) -> Readout:
+        if self._readout.model is not self._state.model:  # a fresh base may bring another
+            self._readout = Readout(self._state.model, self._state.rule, self._state.graph)
+        return self._readout
 
 
 def nearest_rows(vectors: Float32, lengths: Float64, query: Float32, k: int) -> list[tuple[int, float]]:

@@ -20,7 +20,7 @@ from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-_LARGEST_MANIFEST = 1 << 20
+_LARGEST_MANIFEST = 4 << 20
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -61,6 +61,7 @@ def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: 
             _sync(file)
         _sync(staged)
         _swap(staged, target)
+        _sync(target.parent)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -71,6 +72,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     try:
         if target.exists() and not (target / MANIFEST).is_file() and not _is_empty(target):
             raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
+        if target.exists() and not all(map(_is_ours, target.iterdir())):
+            raise FolderError(
+                f"{target} holds more than was saved, perhaps a log; choose another name or remove it"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(target.parent, os.W_OK):
             raise FolderError(f"{target.parent} cannot be written to")
@@ -79,6 +84,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise FolderError(f"cannot write to {target}: {error.strerror}") from None
     return target
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == MANIFEST or path.suffix == ".safetensors"
 
 
 def _is_empty(folder: Path) -> bool:

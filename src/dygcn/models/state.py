@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dygcn.errors import FeatureError
 from dygcn.features import to_grid
-from dygcn.graph.image import GraphImage, build_graph, take_image
+from dygcn.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.propagation import ExactRule, RollingRule
 from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dygcn.models.folder import Tensors
     from dygcn.models.model import Model
+
+_Told = TypeVar("_Told")
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
@@ -37,6 +39,10 @@ class StateImage:
 
     graph: GraphImage
     tensors: Tensors  # what the rule adds: x of those who own some, or every vector
+
+    def arranged(self) -> StateImage:
+        """Return the same with the edges in order."""
+        return StateImage(self.graph.arranged(), self.tensors)
 
 
 class State:
@@ -76,18 +82,27 @@ class State:
         delta = self.graph.apply(batch, now)
         return self._finish(delta, self.rule.apply(self.graph, delta))
 
-    def bulk(self, batches: Iterable[EventBatch]) -> Outcome:
-        """Apply batches to the graph, and compute the state of the exact rule once, after the last."""
-        rule, told = self.exact, np.zeros(3, np.int64)
-        for batch in batches:
-            delta = self.graph.apply(batch)
-            told += (delta.unchanged, delta.missing, delta.loops)
-            self.graph.release(delta.left)
-        self.graph.compact()
-        rule.rebuild(self.graph)
-        everyone = self.graph.nodes()
-        moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
-        return Outcome(moved, self._nobody, *told.tolist())
+    def bulk(self, batches: Iterable[EventBatch], told: Callable[[Outcome], _Told]) -> _Told:
+        """Apply batches to the graph, and compute the state of the exact rule once, after the last.
+
+        Parameters
+        ----------
+        told
+            Called with the outcome, also where a batch is bad: those before it stay.
+        """
+        rule, counts = self.exact, np.zeros(3, np.int64)
+        try:
+            for batch in batches:
+                delta = self.graph.apply(batch)
+                counts += (delta.unchanged, delta.missing, delta.loops)
+                self.graph.release(delta.left)
+        finally:
+            self.graph.compact()
+            rule.rebuild(self.graph)
+            everyone = self.graph.nodes()
+            moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
+            result = told(Outcome(moved, self._nobody, *counts.tolist()))
+        return result
 
     def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
         left = self._nobody
@@ -148,7 +163,12 @@ class State:
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
-        graph, nodes = take_image(self.graph)
+        image, nodes = self.loose_image()
+        return image.arranged(), nodes
+
+    def loose_image(self) -> tuple[StateImage, Nodes]:
+        """Return the image with edges in no order yet; it shares nothing with the state, which may go on."""
+        graph, nodes = take_loose_image(self.graph)
         return StateImage(graph, self.rule.image(self.graph, nodes)), nodes
 
     @classmethod

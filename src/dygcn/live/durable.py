@@ -1,0 +1,439 @@
+"""A live embedding that survives: what it acknowledged is on disk, and a restart takes seconds."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.errors import DamagedFolder, EventError, FolderError, StorageError
+from dygcn.events import join_events, join_ids, read_events, take
+from dygcn.live.change import Change
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.feed import Feed
+from dygcn.live.files import LogPosition, Snapshot, take_snapshot
+from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
+from dygcn.live.recovery import Beginning, Replayed, replay
+from dygcn.models import Outcome
+from dygcn.propagation import influence
+from dygcn.records import EventBatch, Moved, Nodes
+from dygcn.storage import (
+    BARRIER,
+    EVENTS,
+    REFUSAL,
+    EventLog,
+    FolderLock,
+    NewEntry,
+    drop_old_snapshots,
+    pack,
+    set_aside,
+    snapshot_path,
+)
+
+if TYPE_CHECKING:
+    from dygcn.features import Embedding
+
+SNAPSHOT_EVERY = 500_000  # events
+MOST_STREAMS = 10_000
+
+
+class DurableEmbedding(LiveEmbedding):
+    """A `LiveEmbedding` in a folder. Made by `dygcn.open`; see there.
+
+    One thread at a time may write. Another thread that reads holds `lock` meanwhile.
+
+    Attributes
+    ----------
+    sequence
+        The last entry of the log that the vectors reflect.
+    streams
+        How far each named stream of events was applied.
+    feed
+        What moved since any sequence.
+    damage
+        What recovery found that could not be used, and did without.
+    """
+
+    def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
+        super().__init__(begin.state, begin.version)
+        self.folder, self.damage = folder, begin.damage
+        self.lock = threading.RLock()
+        self.sequence = begin.position.sequence
+        self.streams = dict(begin.position.streams)
+        self.feed = Feed(self, begin.position.sequence)
+        self._log, self._held, self._every = log, held, every
+        self._writing = threading.Lock()
+        self._cut = begin.position.cut
+        self._watchers: list[Callable[[Nodes], None]] = []
+        self.saved_at, self._events_since = begin.position.sequence, 0
+        self._snapshot: threading.Thread | None = None
+        self.snapshot_seconds = self.snapshot_stall = 0.0
+        self._closed = False
+        replay(log, begin.position, self.model.paper is None, self._replayed)
+        self._cut = max(self._cut, log.last_cut)
+        self.sequence = log.last  # a refusal may stand behind the last cut
+        self.feed.reach(self.sequence)
+        for path in begin.unusable:
+            set_aside(path)
+
+    def _replayed(self, one: Replayed) -> None:
+        last = one.cuts[-1]
+        self.sequence = last.sequence
+        if last.entries[-1].kind == BARRIER:
+            if self.damage:
+                raise DamagedFolder(
+                    f"the snapshot that holds entry {last.sequence} cannot be used: {'; '.join(self.damage)}"
+                )
+            self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
+            return
+        try:
+            change = self._apply_cut(one.batch, one.now, last.number)
+            if len(one.cuts) > 1:
+                self._tell_all(one.batch, change)
+        except EventError:
+            if one.certain:
+                raise
+            self._refuse(last.number)
+            return
+        except Warning:  # it was told when it happened, and what it is about is done
+            pass
+        self._events_since += len(one.batch)
+        for cut in one.cuts:
+            for entry in cut.entries:
+                if entry.position >= 0:
+                    self.streams[entry.stream] = entry.position
+
+    def _tell_all(self, batch: EventBatch, change: Change) -> None:
+        """Note all that cuts may have moved of which only the sum is known: a reader may have seen one.
+
+        That is who can be reached from what they touched, along the edges that are there in the end: an edge
+        that came or went has two ends that were touched.
+        """
+        graph, names = self._state.graph, join_ids([batch.src, batch.dst])
+        ends = graph.find(names)
+        touched = np.concatenate((ends[ends >= 0], change.nodes[change.orders <= 1]))
+        rings = influence(graph, touched, self.model.orders).orders
+        self.feed.note(np.concatenate(rings), take(names, np.flatnonzero(ends < 0)), self.sequence)
+
+    # ---- changing ----------------------------------------------------------------------------------
+
+    def update(
+        self,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        now: float | None = None,
+        stream: str = "",
+        position: int = -1,
+    ) -> Change:
+        """Apply changes of the graph, on disk before they are applied, and return what moved.
+
+        Parameters
+        ----------
+        events, add, remove, now
+            As in `LiveEmbedding.update`.
+        stream, position
+            Where the events are from, and their place there: whole numbers that grow. Events of a place that
+            was applied before change nothing, so a source can be read again from `streams[stream]` on.
+
+        Raises
+        ------
+        EventError
+            If a row is bad; then the whole batch was left alone.
+        WriteFailed
+            If it could not be written; then nothing more is accepted until the folder is opened again.
+        """
+        batch = self._read(events, add, remove)
+        part = Part(batch, stream, whole(position), now=time_of(now))
+        part.check()
+        with self._writing:
+            if stream and part.position <= self.streams.get(stream, -1):
+                return Change(self, self._nothing(), self.version)
+            _, change = self._commit([part])
+            return change
+
+    def _nothing(self) -> Outcome:
+        nodes = np.empty(0, np.int32)
+        return Outcome(Moved(nodes, np.empty(0, np.int8)), self.names(nodes))
+
+    def ingest(self, parts: Sequence[Part]) -> list[Receipt]:
+        """Apply the events of many requests in one transaction; a bad event stops nobody.
+
+        Returns
+        -------
+        list
+            What became of each part, in order. All that was applied is on disk.
+        """
+        with self._writing:
+            receipts, fresh = self._screen(parts)
+            for group in groups(fresh):
+                refused, _ = self._commit([part for part, _ in group], split=True)
+                for (part, receipt), count in zip(group, refused, strict=True):
+                    receipt.sequence, receipt.dead = self.sequence, len(part.dead) + count
+                    receipt.applied = len(part.batch) - count
+            for receipt in receipts:
+                receipt.sequence = receipt.sequence or self.sequence
+            return receipts
+
+    def _screen(self, parts: Sequence[Part]) -> tuple[list[Receipt], list[tuple[Part, Receipt]]]:
+        """Tell what is new from what was applied before, and from what comes too early."""
+        reached: dict[str, int] = {}
+        receipts, fresh = [], []
+        for part in parts:
+            receipt = Receipt(APPLIED)
+            receipts.append(receipt)
+            part.check()
+            if part.stream:
+                last = reached.get(part.stream, self.streams.get(part.stream))
+                if last is None and len(self.streams | reached) >= MOST_STREAMS:
+                    receipt.status = FULL
+                    continue
+                if last is None and part.first is not None:
+                    last = -1  # else what overtakes the first of its own would hide it
+                if last is not None and part.position <= last:
+                    receipt.status = REPEATED
+                    continue
+                if last is not None and part.first is not None:
+                    if part.first > last + 1:
+                        receipt.status, receipt.expected = GAP, last + 1
+                        continue
+                    part = part.after(last)
+                reached[part.stream] = part.position
+            fresh.append((part, receipt))
+        return receipts, fresh
+
+    def _commit(self, parts: Sequence[Part], split: bool = False) -> tuple[list[int], Change]:
+        """Write one cut to the log, then apply it; return how many events of each part were refused."""
+        cut = self._cut + 1
+        pieces = [piece for part in parts for piece in part.pieces()]
+        entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in pieces]
+        dead = [letter for part in parts for letter in part.dead]
+        batch = join_events([part.batch for part in parts])
+        last, self._cut = self._log.append(entries, cut, dead), cut
+        warning: Warning | None = None
+        try:
+            with self.lock:
+                self.sequence = last
+                change = self._apply_cut(batch, parts[0].now, cut)
+        except EventError as error:
+            self._refuse(cut)
+            if not split:
+                raise
+            return self._commit_pieces(parts, error)
+        except Warning as told:  # the update is whole before it warns
+            warning = told
+        except BaseException as error:  # nobody knows how much of it was applied
+            self._log.fail(error)
+            raise
+        self._events_since += len(batch)
+        self.streams |= {part.stream: part.position for part in parts if part.position >= 0}
+        self._snapshot_if_due()
+        if warning is not None:
+            raise warning
+        return [0] * len(parts), change
+
+    def _refuse(self, cut: int) -> None:
+        self._cut = max(self._cut, cut) + 1
+        self.sequence = self._log.append([NewEntry(REFUSAL, "", -1, str(cut).encode())], self._cut)
+        self.feed.reach(self.sequence)
+
+    def _commit_pieces(self, parts: Sequence[Part], error: EventError) -> tuple[list[int], Change]:
+        """Find the events that cannot be applied, by halves, and apply all others."""
+        if len(parts) > 1:
+            done = [self._commit([part.buried()], split=True) for part in parts]
+            return [refused[0] for refused, _ in done], done[-1][1]
+        if len(parts[0].batch) > 1:
+            done = [self._commit([half], split=True) for half in parts[0].buried().halves()]
+            return [sum(refused[0] for refused, _ in done)], done[-1][1]
+        _, change = self._commit([parts[0].refused(error, self.sequence)])
+        return [1], change
+
+    def _apply_cut(self, batch: EventBatch, now: float | None, cut: int) -> Change:
+        self._cut, self._version = cut, cut - 1
+        return LiveEmbedding._apply(self, batch, now)
+
+    def _note(self, outcome: Outcome) -> Change:
+        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
+        for watcher in self._watchers:
+            watcher(outcome.moved.nodes)
+        return super()._note(outcome)
+
+    def watch(self, watcher: Callable[[Nodes], None]) -> None:
+        """Have a function told which nodes moved, at every update, under the lock."""
+        self._watchers.append(watcher)
+
+    # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
+
+    def bulk(self, parts: Iterable[object]) -> Change:
+        """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
+        _ = self._state.exact  # the paper's rules cannot
+        failures: list[Exception] = []
+
+        def load() -> Change:
+            try:
+                return LiveEmbedding.bulk(self, parts)
+            except MemoryError:
+                raise
+            except Exception as error:  # the parts before it stay, so they belong into the snapshot
+                failures.append(error)
+                return Change(self, self._nothing(), self.version)
+            finally:
+                self.feed.forget(self.sequence)  # who left in between is not told
+
+        change = self._then_snapshot(load)
+        if failures:
+            raise failures[0]
+        return change
+
+    def set_features(self, ids: object, values: object) -> Change:
+        """Give nodes features of their own; a snapshot is written before it returns."""
+        return self._then_snapshot(lambda: LiveEmbedding.set_features(self, ids, values))
+
+    def remove_nodes(self, ids: object) -> Change:
+        """Remove nodes with their edges and features; a snapshot is written before it returns."""
+        return self._then_snapshot(lambda: LiveEmbedding.remove_nodes(self, ids))
+
+    def restart(self, base: Embedding | None = None) -> Change:
+        """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
+        return self._then_snapshot(lambda: LiveEmbedding.restart(self, base))
+
+    def _then_snapshot(self, change: Callable[[], Change]) -> Change:
+        with self._writing:
+            self._wait_for_snapshot()
+            cut = self._cut + 1
+            with self.lock:
+                self.sequence, self._cut = self._log.append([NewEntry(BARRIER, "", -1, b"")], cut), cut
+                self._version = cut - 1
+                try:
+                    changed = change()
+                except (MemoryError, KeyboardInterrupt, SystemExit) as error:  # who knows what it left
+                    self._log.fail(error)
+                    raise
+                except BaseException:
+                    self._refuse(cut)
+                    raise
+                self._write(self._take())
+            self._tidy()
+            return changed
+
+    # ---- changes of vectors alone: a restart is exact again --------------------------------------------
+
+    def tolerate(self, tolerance: float) -> Change:
+        """Withhold small changes, as `LiveEmbedding.tolerate` does, until the folder is opened again."""
+        return self._counted(lambda: LiveEmbedding.tolerate(self, tolerance))
+
+    def flush(self) -> Change:
+        """Publish every change that a tolerance withheld."""
+        return self._counted(lambda: LiveEmbedding.flush(self))
+
+    def _counted(self, change: Callable[[], Change]) -> Change:
+        """Give a change a sequence of its own, so that readers of the feed are told."""
+        with self._writing, self.lock:
+            cut = self._cut + 1
+            nothing = NewEntry(EVENTS, "", -1, pack(read_events([])))
+            self.sequence, self._cut = self._log.append([nothing], cut), cut
+            self._version = cut - 1
+            try:
+                return change()
+            except BaseException:
+                self._refuse(cut)
+                raise
+
+    # ---- snapshots -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Write a snapshot now, and return when it is on disk; the log before it is forgotten."""
+        with self._writing:
+            self._wait_for_snapshot()
+            self._log.check()
+            if self.saved_at == self.sequence:
+                return
+            self._write(self._take())
+            self._tidy()
+
+    def _take(self) -> Snapshot:
+        with self.lock:
+            chain = self._log.chain.hex()
+            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams))
+            taken = take_snapshot(self._state, self._version, position)
+            self.saved_at, self._events_since = self.sequence, 0
+        return taken
+
+    def _write(self, taken: Snapshot) -> None:
+        begun = time.perf_counter()
+        assert taken.settings.log is not None
+        try:
+            taken.write(snapshot_path(self.folder, taken.settings.log.sequence))
+            self._log.note_snapshot(taken.settings.log.sequence)
+        except Exception as error:  # whatever it was, it is not on disk
+            raise self._log.fail(error) from None
+        self.snapshot_seconds = time.perf_counter() - begun
+
+    def _tidy(self) -> None:
+        oldest = drop_old_snapshots(self.folder)
+        if oldest is not None:
+            self._log.prune(oldest)
+
+    def _snapshot_if_due(self) -> None:
+        busy = self._snapshot is not None and self._snapshot.is_alive()
+        if self._events_since < self._every or busy:
+            return
+        begun = time.perf_counter()
+        taken = self._take()
+        self.snapshot_stall = time.perf_counter() - begun
+        self._snapshot = threading.Thread(
+            target=self._write_behind, args=(taken,), name="dygcn-snapshot", daemon=True
+        )
+        self._snapshot.start()
+
+    def _write_behind(self, taken: Snapshot) -> None:
+        try:
+            self._write(taken)
+            self._tidy()
+        except StorageError:
+            return  # the log has the failure, and shows it to the next writer
+
+    def _wait_for_snapshot(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.join()
+
+    # ---- the rest ------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> EventLog:
+        """The log, for its dead letters and its failure."""
+        return self._log
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save a copy of model and graph to another folder, as `LiveEmbedding.save` does."""
+        if Path(path).resolve() == self.folder.resolve():
+            raise FolderError(f"{path} is the folder of this embedding, which is durable; choose another")
+        with self.lock:
+            super().save(path)
+
+    def close(self) -> None:
+        """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
+        with self._writing:
+            if self._closed:
+                return
+            self._closed = True
+            self._wait_for_snapshot()
+            try:
+                if self._log.failure is None and self.saved_at != self.sequence:
+                    self._write(self._take())
+                    self._tidy()
+            finally:
+                self._log.close()
+                self._held.release()
+
+    def __enter__(self) -> DurableEmbedding:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

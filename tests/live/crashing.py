@@ -1,0 +1,69 @@
+"""Small models in folders, and ways to stop without stopping in good order."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+import dygcn
+from dygcn.models import Model
+
+WIDTH, DIM = 16, 8
+TOO_HEAVY = 1e30  # no model carries it, so an event with it is refused after it is in the log
+
+
+@contextmanager
+def many_folders():
+    """Yield a function that returns a new place each time; in memory, where nobody waits for a disk."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as room:
+        numbers = itertools.count()
+        yield lambda: Path(room) / str(next(numbers))
+
+
+def small_model(kind="int64", directed=False, half_life=None, orders=2, unit=None):
+    random = np.random.default_rng(7)
+    weights = tuple(random.standard_normal((WIDTH, DIM)).astype(np.float32) for _ in range(orders + 1))
+    return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life, unit=unit)
+
+
+def begin(path, snapshot_every=10**9, **options):
+    """A folder that was just begun, without an edge."""
+    return dygcn.open(path, dygcn.start(small_model(**options)), snapshot_every=snapshot_every)
+
+
+def crash(live):
+    """Let go of the folder without writing anything, as the end of a process does."""
+    if live._snapshot is not None:
+        live._snapshot.join()
+    live._log._db.close()
+    live._log._mark.close()
+    live._held.release()
+    live._closed = True
+
+
+def crashed_copy(live, path):
+    """Copy the folder as it lies there now, with a journal that is in use; return where to."""
+    if live._snapshot is not None:
+        live._snapshot.join()
+    return shutil.copytree(live.folder, path, ignore=shutil.ignore_patterns("*-shm", "lock"))
+
+
+def reopened(live, **options):
+    """Crash, and open again."""
+    crash(live)
+    return dygcn.open(live.folder, **options)
+
+
+def same(one, other):
+    """Say whether everything is the same that a restart must not change."""
+    return (one.digest(), one.streams, one.sequence, one.clock) == (
+        other.digest(),
+        other.streams,
+        other.sequence,
+        other.clock,
+    )

@@ -1,0 +1,427 @@
+"""Whoever reads the feed has, once there is no more, exactly the vectors that are there."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+import dygcn
+from dygcn.errors import EventError, OptionError
+from dygcn.live import feed as module
+from dygcn.live.durable import DurableEmbedding
+from dygcn.live.feed import Feed
+from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened, small_model
+
+
+class Reader:
+    """Keeps what the feed tells, as a sink does."""
+
+    def __init__(self):
+        self.place, self.rows, self.walking = "", {}, False
+        self.told, self.told_left, self.resets = [], [], 0
+
+    def read(self, live, limit=1000):
+        """Take one page; return whether there is more."""
+        page = live.feed.since(self.place, limit)
+        rows = page.rows
+        if page.reset:
+            self.rows, self.resets = {}, self.resets + 1
+        assert len(rows.ids) <= limit
+        assert len(rows.ids) == len(rows.vectors) == len(rows.versions)
+        assert len(rows.left) == len(rows.left_versions)
+        assert not set(rows.ids.tolist()) & set(rows.left.tolist())
+        assert all(version <= page.sequence for version in (*rows.versions, *rows.left_versions))
+        np.testing.assert_array_equal(rows.vectors, live.vectors(rows.ids.tolist()))
+        for one, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
+            self.rows[one] = vector.tobytes()
+        for one in rows.left.tolist():
+            self.rows.pop(one, None)
+        self.told += rows.ids.tolist()
+        self.told_left += rows.left.tolist()
+        assert page.more == ("." in page.next)
+        self.place = page.next
+        return page.more
+
+    def catch_up(self, live, limit=1000):
+        """Take pages until there is no more."""
+        self.told, self.told_left, pages = [], [], 1
+        while self.read(live, limit):
+            pages += 1
+            assert pages < 500, "it never ends"
+        assert self.rows == {one: live[one].tobytes() for one in live}
+        return self
+
+
+IDS = st.integers(0, 6)
+EVENTS = st.lists(
+    st.tuples(IDS, IDS, st.just(0), st.sampled_from([1, 1, -1]), st.sampled_from([1.0, 2.0])), max_size=5
+)
+LIMITS = st.sampled_from([1, 2, 3, 1000])
+
+
+class FeedMachine(RuleBasedStateMachine):
+    """Three readers, each at a place of its own, while the graph changes and the program dies."""
+
+    most_left = 2
+
+    @initialize(directed=st.booleans(), orders=st.integers(1, 3))
+    def start(self, directed, orders):
+        self.before, module.MOST_LEFT = module.MOST_LEFT, self.most_left
+        self.live = begin(self.new_folder(), directed=directed, orders=orders)
+        self.readers = [Reader() for _ in range(3)]
+        self.history = []  # (sequence, ids that moved, ids that left)
+        self.exact_from = 0
+        self.update([(100, 101, 0, 1, 1.0), (102, 103, 0, 1, 1.0)])  # these never move again
+
+    def note(self, change):
+        self.history.append((self.live.sequence, set(change.ids.tolist()), set(change.left.tolist())))
+
+    @rule(events=EVENTS)
+    def update(self, events):
+        self.note(self.live.update(events))
+
+    @rule(which=st.integers(0, 2), one=IDS)
+    def taken_back(self, which, one):
+        """After a restart nobody can see that this ever happened, but one reader did."""
+        self.update([(one, 50, 0, 1, 1.0)])
+        self.readers[which].catch_up(self.live)
+        self.update([(one, 50, 0, -1, 1.0)])
+        self.update([])
+
+    @rule()
+    def refused(self):
+        with pytest.raises(EventError):
+            self.live.update([(0, 1, 0, 1, TOO_HEAVY)])
+
+    @rule(nodes=st.lists(IDS, max_size=3))
+    def remove_nodes(self, nodes):
+        self.note(self.live.remove_nodes(nodes))
+
+    @rule(events=EVENTS)
+    def bulk(self, events):
+        self.note(self.live.bulk([events]))
+        self.exact_from = self.live.sequence
+
+    @rule()
+    def snapshot(self):
+        self.live.snapshot()
+
+    @rule()
+    def restart(self):
+        self.live = reopened(self.live)
+        self.exact_from = self.live.sequence
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def read(self, which, limit):
+        self.readers[which].read(self.live, limit)
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def catch_up(self, which, limit):
+        reader = self.readers[which]
+        before, resets = reader.place, reader.resets
+        reader.catch_up(self.live, limit)
+        assert reader.place == str(self.live.sequence)
+        if before and "." not in before and reader.resets == resets and int(before) >= self.exact_from:
+            self.check_exact(reader, int(before))
+        again = self.live.feed.since(reader.place, 9)
+        assert (len(again.rows), again.more, again.reset) == (0, False, False)
+
+    def check_exact(self, reader, place):
+        """Each node once, and only what moved or left since."""
+        moved, left = set(), set()
+        for sequence, ids, gone in self.history:
+            if sequence > place:
+                moved, left = moved | ids, left | gone
+        here = set(self.live)
+        assert sorted(reader.told) == sorted(moved & here)
+        assert set(reader.told_left) == left - here
+
+    @invariant()
+    def the_feed_has_come_as_far_as_the_rest(self):
+        assert self.live.feed.sequence == self.live.sequence
+
+    def teardown(self):
+        for reader in self.readers:
+            reader.catch_up(self.live, 2)
+        module.MOST_LEFT = self.before
+        crash(self.live)
+
+
+class LongMemory(FeedMachine):
+    """The same, where no one who left is forgotten."""
+
+    most_left = 10**6
+
+
+RUN = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+HUNT = settings(
+    RUN,
+    max_examples=150,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+)
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch):
+    monkeypatch.setattr(module, "MOST_LEFT", module.MOST_LEFT)
+    with many_folders() as new_folder:
+        monkeypatch.setattr(FeedMachine, "new_folder", staticmethod(new_folder), raising=False)
+        yield
+
+
+@pytest.mark.parametrize("machine", [FeedMachine, LongMemory], ids=lambda machine: machine.__name__)
+def test_readers_always_get_there(machine):
+    run_state_machine_as_test(machine, settings=RUN)
+
+
+# ---- seeded bugs -------------------------------------------------------------------------------------
+
+
+def who_left_is_told_again(monkeypatch):
+    whole = Feed._left_behind
+    monkeypatch.setattr(Feed, "_left_behind", lambda self, after: whole(self, after - 1))
+
+
+def a_new_beginning_misses_who_moved_before(monkeypatch):
+    def forget(self, sequence):
+        self.floor = max(self.floor, sequence)
+        self._left = {one: at for one, at in self._left.items() if at > self.floor}
+
+    monkeypatch.setattr(Feed, "forget", forget)
+
+
+def only_the_sum_of_cuts_is_told(monkeypatch):
+    """A reader that saw one of them never hears that it was taken back."""
+    monkeypatch.setattr(DurableEmbedding, "_tell_all", lambda self, batch, change: None)
+
+
+def recycled_nodes_keep_their_past(monkeypatch):
+    whole = Feed.note
+
+    def note(self, nodes, left, sequence):
+        whole(self, nodes[1:], left, sequence)
+
+    monkeypatch.setattr(Feed, "note", note)
+
+
+def pages_end_with_the_sequence(monkeypatch):
+    """A page that ends inside a sequence: the rest of that sequence is skipped."""
+    whole = Feed._read
+    monkeypatch.setattr(Feed, "_read", lambda self, place: (whole(self, place)[0], module._ALL))
+
+
+def bulk_loads_forget_nothing(monkeypatch):
+    whole = DurableEmbedding.bulk
+
+    def bulk(self, parts):
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Feed, "forget", lambda self, sequence: None)
+            return whole(self, parts)
+
+    monkeypatch.setattr(DurableEmbedding, "bulk", bulk)
+
+
+def another_run_has_the_same_nodes(monkeypatch):
+    """Places of a run that is over are read as if nodes had the same numbers now."""
+    monkeypatch.setattr(module.secrets, "token_hex", lambda n: "run")
+
+
+MUTANTS = [
+    (who_left_is_told_again, LongMemory),
+    (a_new_beginning_misses_who_moved_before, FeedMachine),
+    (only_the_sum_of_cuts_is_told, LongMemory),
+    (recycled_nodes_keep_their_past, LongMemory),
+    (pages_end_with_the_sequence, LongMemory),
+    (bulk_loads_forget_nothing, LongMemory),
+]
+
+
+@pytest.mark.parametrize(("mutant", "machine"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=HUNT)
+
+
+# ---- single cases ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(tmp_path):
+    live = begin(tmp_path / "x")
+    yield live
+    live.close()
+
+
+def test_the_empty_place_is_before_everything(live):
+    live.update(add=[(1, 2)])
+    page = live.feed.since("", 10)
+    assert page.reset
+    assert sorted(page.rows.ids.tolist()) == [1, 2]
+    assert not live.feed.since("0", 10).reset
+    assert sorted(live.feed.since("0", 10).rows.ids.tolist()) == [1, 2]
+
+
+def test_pages_inside_one_sequence(live):
+    live.update(add=[(n, n + 1) for n in range(10)])
+    found, place, pages = [], "0", []
+    while True:
+        page = live.feed.since(place, 4)
+        found += page.rows.ids.tolist()
+        pages.append(len(page.rows.ids))
+        place = page.next
+        if not page.more:
+            break
+    assert sorted(found) == list(range(11))
+    assert pages == [4, 4, 3]
+    assert place == "1"
+
+
+def test_an_id_that_left_and_came_back_is_told_once(live):
+    live.update(add=[(1, 2), (2, 3)])
+    live.update(remove=[(1, 2)])
+    assert live.feed.since("1", 9).rows.left.tolist() == [1]
+    live.update(add=[(1, 3)])
+    page = live.feed.since("1", 9)
+    assert (page.rows.left.tolist(), sorted(page.rows.ids.tolist())) == ([], [1, 2, 3])
+    live.update(remove=[(1, 3)])
+    page = live.feed.since("1", 9)
+    assert (page.rows.left.tolist(), page.rows.left_versions.tolist()) == ([1], [4])
+
+
+def test_a_recycled_node_is_another_id(live):
+    live.update(add=[(1, 2), (3, 4)])
+    live.update(remove=[(1, 2)])
+    live.update(add=[(5, 6)])
+    page = live.feed.since("1", 9)
+    assert sorted(page.rows.left.tolist()) == [1, 2]
+    assert sorted(page.rows.ids.tolist()) == [5, 6]
+
+
+def test_who_left_is_not_told_for_ever(live):
+    """Whoever waits for news must not be woken by old ones."""
+    live.update(add=[(1, 2), (2, 3)])
+    live.update(remove=[(1, 2)])
+    assert len(live.feed.since("2", 9).rows) == 0
+    live.update([])
+    assert len(live.feed.since("2", 9).rows) == 0
+
+
+def test_versions_are_the_sequences_at_which_nodes_moved(live):
+    live.update(add=[(1, 2)])
+    live.update(add=[(8, 9)])
+    rows = live.feed.since("0", 9).rows
+    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {1: 1, 2: 1, 8: 2, 9: 2}
+
+
+def test_strings(tmp_path):
+    with begin(tmp_path / "x", kind="string") as live:
+        live.update(add=[("ann", "böb")])
+        live.update(remove=[("ann", "böb")], add=[("cat", "dan")])
+        page = live.feed.since("1", 9)
+        assert (sorted(page.rows.ids), sorted(page.rows.left)) == (["cat", "dan"], ["ann", "böb"])
+
+
+def test_a_restart_goes_on_where_readers_are(live):
+    live.update(add=[(1, 2), (2, 3)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    live.update(add=[(4, 5)])
+    live.update(remove=[(1, 2)])
+    again = reopened(live)
+    resets = reader.resets
+    reader.catch_up(again)
+    assert reader.resets == resets
+    assert reader.told_left == [1]
+    late = Reader()
+    late.place = "0"  # before the snapshot, of which nothing is known any more
+    late.catch_up(again)
+    assert late.resets == 1
+    crash(again)
+
+
+def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
+    """After a restart only the sum of many cuts is known; a reader may have seen one that was taken back."""
+    live = begin(tmp_path / "x")
+    live.update(add=[(1, 2), (2, 3), (3, 4)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    live.update([(1, 2, 0, 1, 5.0), (8, 9, 0, 1, 1.0)])
+    live.update(remove=[(3, 4)])
+    reader.catch_up(live)
+    live.update([(1, 2, 0, 1, 1.0), (3, 4, 0, 1, 1.0), (8, 9, 0, -1, 1.0)])
+    live.update([])
+    live.update([])
+    again = reopened(live)
+    reader.catch_up(again)
+    assert {8, 9} <= set(reader.told_left)
+    crash(again)
+
+
+def test_a_place_inside_a_page_of_another_run(live):
+    live.update(add=[(n, n + 1) for n in range(10)])
+    reader = Reader()
+    assert reader.read(live, 3)
+    again = reopened(live)
+    reader.catch_up(again, 4)
+    crash(again)
+
+
+def test_vectors_that_a_tolerance_withheld_are_told_when_they_are_published(live):
+    live.update(add=[(0, spoke) for spoke in range(1, 40)])
+    live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    reader = Reader().catch_up(live)
+    change = live.flush()
+    assert len(change)
+    assert set(reader.catch_up(live).told) == set(change.ids.tolist())
+    assert live.digest() == live.recompute().digest()
+    with pytest.raises(OptionError):
+        live.tolerate(-1)
+    live.update(add=[(0, 41)])
+    reader.catch_up(live)
+
+
+def test_a_stale_change_of_a_tolerance_says_so(live):
+    live.update(add=[(0, spoke) for spoke in range(1, 40)])
+    change = live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    with pytest.raises(dygcn.StaleChange):
+        _ = change.vectors
+
+
+@pytest.mark.parametrize(
+    "place", ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1"]
+)
+def test_what_is_no_place(live, place):
+    with pytest.raises(OptionError, match="not a place"):
+        live.feed.since(place, 10)
+
+
+def test_a_place_that_has_not_come(live):
+    with pytest.raises(OptionError, match="has not come yet"):
+        live.feed.since("1", 10)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_is_at_least_one(live, limit):
+    live.update(add=[(1, 2)])
+    with pytest.raises(OptionError, match="limit"):
+        live.feed.since("0", limit)
+
+
+def test_a_feed_beside_an_embedding_that_is_not_durable():
+    live = dygcn.start(small_model())
+    live.update(add=[(1, 2)])
+    page = Feed(live, floor=0).since("", 1)
+    assert (page.more, len(page.rows.ids)) == (True, 1)

@@ -1,0 +1,400 @@
+"""Vectors by id: the bits of `LiveEmbedding.vectors`, one at a time, kept until they move."""
+
+import timeit
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+import dygcn
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.events import id_column
+from dygcn.graph import Graph
+from dygcn.graph.ids import IdMap
+from dygcn.live.nearest import VectorCache
+from dygcn.live.reading import Reader
+from dygcn.models import Base, Model, Paper, State, Watch, read_vectors
+from dygcn.models.readout import Readout
+from dygcn.propagation import RuleOptions
+from dygcn.training import Recipe
+from tests.seeded import seed_bug
+
+WIDTH, DIM = 6, 5
+numbers = st.integers(0, 20)
+edges = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=8)
+
+
+def matrices(width, dim, count=3, seed=0):
+    random = np.random.default_rng(seed)
+    return tuple(random.standard_normal((width, dim)).astype(np.float32) for _ in range(count))
+
+
+def hashed(kind="int64", **options):
+    return dygcn.start(Model(matrices(WIDTH, DIM), kind, "hashed", np.ones(WIDTH), **options))
+
+
+def given_some():
+    return dygcn.start(Model(matrices(WIDTH, DIM), "int64", "given", np.ones(WIDTH)))
+
+
+def rolled():
+    paper = Paper(RuleOptions(), Base(), Watch())
+    weights = tuple(0.4 * matrix for matrix in matrices(DIM, DIM))
+    live = dygcn.start(Model(weights, "int64", "none", np.ones(DIM), rule="rolling", paper=paper))
+    live.restart(dygcn.Embedding(list(range(9)), np.abs(matrices(9, DIM, 1)[0])))
+    return live
+
+
+def kept_fresh():
+    base = dygcn.Embedding(list(range(12)), matrices(12, DIM, 1)[0])
+    return dygcn.fit([(i, (i * 5 + 1) % 14) for i in range(12)], features=base, recipe=Recipe(rounds=2))
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype == np.float32 and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+# ---- whatever happens ----------------------------------------------------------------------------------
+
+
+class Reading(RuleBasedStateMachine):
+    """Updates, removals and reads in any order; vectors that were given away may be overwritten."""
+
+    start = staticmethod(hashed)
+
+    def __init__(self):
+        super().__init__()
+        self.live = self.start()
+        self.reader = Reader(self.live.state)
+
+    def named(self, number):
+        return number if self.live.model.kind == "int64" else f"n{number}"
+
+    def changed(self, change):
+        self.reader.mark(change.nodes)
+
+    @rule(add=edges, remove=edges)
+    def update(self, add, remove):
+        pairs = [[(self.named(a), self.named(b)) for a, b in some] for some in (add, remove)]
+        self.changed(self.live.update(add=pairs[0], remove=pairs[1]))
+
+    @rule(number=numbers, new=st.integers(100, 120), other=numbers)
+    def one_takes_the_number_of_another(self, number, new, other):
+        self.changed(self.live.remove_nodes([self.named(number)]))
+        self.changed(self.live.update(add=[(self.named(new), self.named(other))]))
+
+    @rule(number=numbers)
+    def read_one_and_spoil_it(self, number):
+        name = self.named(number)
+        row = self.reader.vector(name)
+        assert (row is not None) == (name in self.live)
+        if row is not None:
+            assert same_bits(row, self.live.vectors([name])[0])
+            row[:] = np.nan
+
+    @rule(share=st.floats(0, 1))
+    def read_many_and_spoil_them(self, share):
+        ids = self.live.ids()[: int(share * len(self.live))]
+        rows = self.reader.vectors(ids)
+        assert same_bits(rows, self.live.vectors(ids))
+        rows[:] = np.nan
+
+    @invariant()
+    def everyone_is_found(self):
+        for name in self.live.ids().tolist():
+            assert same_bits(self.reader.vector(name), self.live.vectors([name])[0])
+        for number in range(130):
+            assert (self.reader.vector(self.named(number)) is None) == (self.named(number) not in self.live)
+
+
+class ReadingStrings(Reading):
+    start = staticmethod(lambda: hashed("string"))
+
+
+class ReadingDirected(Reading):
+    start = staticmethod(lambda: hashed(directed=True))
+
+
+class ReadingGiven(Reading):
+    start = staticmethod(given_some)
+
+    @rule(number=numbers, scale=st.sampled_from([0.0, 0.5]))
+    def describe(self, number, scale):
+        self.changed(self.live.set_features([number], np.full((1, WIDTH), scale, np.float32)))
+
+
+class ReadingRolled(Reading):
+    start = staticmethod(rolled)
+
+    @rule(seed=st.integers(0, 99))
+    def restart(self, seed):
+        base = dygcn.Embedding(list(range(7)), matrices(7, DIM, 1, seed)[0])
+        self.changed(self.live.restart(base))
+
+
+class ReadingKeptFresh(Reading):
+    start = staticmethod(kept_fresh)
+
+
+MACHINES = [Reading, ReadingStrings, ReadingDirected, ReadingGiven, ReadingRolled, ReadingKeptFresh]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_read_has_the_bits_of_the_embedding(machine):
+    examples = settings(
+        max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(machine, settings=examples)
+
+
+def marks_are_ignored(monkeypatch):
+    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+
+
+def the_first_of_what_moved_is_not_marked(monkeypatch):
+    whole = VectorCache.mark
+    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: whole(self, nodes[1:]))
+
+
+def what_is_kept_is_given_away(monkeypatch):
+    def one(self, node):
+        self.refresh(np.array([node], np.int32))
+        return self._vectors[node]
+
+    monkeypatch.setattr(VectorCache, "one", one)
+
+
+def ids_are_found_by_their_hash_alone(monkeypatch):
+    """The place where an id would stand is taken for the place where it stands."""
+    kernels = "dygcn.graph.ids_kernels"
+    line = "return int(table[_place_of_int(mix(np.uint64(value)), value, table, stored)])"
+    wrong = "return int(table[np.int64(mix(np.uint64(value))) & (len(table) - 1)])"
+    seed_bug(
+        monkeypatch, kernels, line, wrong, places={"dygcn.graph.ids.loops.find_int": f"{kernels}.find_int"}
+    )
+
+
+MUTANTS = [
+    marks_are_ignored,
+    the_first_of_what_moved_is_not_marked,
+    what_is_kept_is_given_away,
+    ids_are_found_by_their_hash_alone,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_seeded_bug_would_be_noticed(mutant, monkeypatch):
+    mutant(monkeypatch)
+    hunt = settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        print_blob=False,
+    )
+    with pytest.raises((AssertionError, UnknownNode, pytest.fail.Exception)):
+        run_state_machine_as_test(Reading, settings=hunt)
+
+
+# ---- one id --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.tuples(st.booleans(), st.lists(st.integers(-20, 40), max_size=30)), max_size=12))
+def test_one_id_is_found_where_many_are(kind, steps):
+    named = (lambda i: i) if kind == "int64" else (lambda i: "é" * (i % 4) + "x" * (i % 7) + str(i))
+    ids = IdMap(kind)
+    every = [named(i) for i in range(-21, 42)]
+    for forget, some in steps:
+        if some and forget:
+            nodes = ids.find(id_column([named(i) for i in some]))
+            ids.release(np.unique(nodes[nodes >= 0]))
+        elif some:
+            ids.intern(id_column([named(i) for i in some]))
+        assert [ids.find_one(name) for name in every] == ids.find(id_column(every)).tolist()
+
+
+def test_one_id_is_found_after_the_bytes_of_others_were_given_back():
+    ids = IdMap("string")
+    for turn in range(30):
+        column = id_column([f"turn {turn} node {i} {'y' * 60}" for i in range(2000)])
+        nodes = ids.intern(column)
+        ids.release(nodes[1:])
+        assert ids.find_one(f"turn {turn} node 0 {'y' * 60}") == nodes[0]
+        assert ids.find_one(f"turn {turn} node 1 {'y' * 60}") == -1
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+def test_what_cannot_be_an_id_is_not_found(kind):
+    live = hashed(kind)
+    live.update(add=[(1, 0), (2**63 - 1, -(2**63))] if kind == "int64" else [("1", ""), ("ab", "ü")])
+    reader = Reader(live.state)
+    odd = [1, 0, True, False, 1.0, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 10**30, None, b"1", [1], (1,)]
+    odd += [
+        "1",
+        "",
+        "ab",
+        "ü",
+        "\ud800",
+        "x" * 300,
+        np.int8(1),
+        np.uint64(2**63),
+        np.float32(1),
+        np.str_("1"),
+    ]
+    odd += [np.bool_(True), np.array(1), np.array([1]), {1: 2}]
+    for name in odd:
+        if isinstance(name, np.ndarray):
+            assert reader.vector(name) is None
+            continue
+        found = reader.vector(name)
+        assert (found is not None) == (name in live), name
+        if found is not None:
+            assert same_bits(found, live.vectors([name])[0])
+
+
+def test_a_node_without_an_edge_is_not_found_though_its_id_is_known():
+    graph = Graph("int64")
+    graph.intern(id_column([7]))
+    assert graph.ids.find_one(7) == 0
+    assert graph.find_one(7) == -1 == graph.find(id_column([7]))[0]
+
+
+def test_many_ids_are_read_as_the_embedding_reads_them():
+    live = hashed()
+    live.update(add=[(1, 2), (2, 3)])
+    reader = Reader(live.state)
+    for ids in ([3, 1, 3], np.array([2, 1]), (1,), [], live.ids()):
+        assert same_bits(reader.vectors(ids), live.vectors(ids))
+    for ids in ([1, 9, 8], ["a"], [1.5], [[1]]):
+        with pytest.raises(UnknownNode) as here:
+            reader.vectors(ids)
+        with pytest.raises(UnknownNode) as there:
+            live.vectors(ids)
+        if ids == [1, 9, 8]:
+            assert str(here.value) == str(there.value)
+    with pytest.raises(OptionError, match="one id; pass a list"):
+        reader.vectors("1")
+
+
+def test_what_is_kept_may_be_shared():
+    live = hashed()
+    live.update(add=[(1, 2), (2, 3)])
+    cache = VectorCache(live.state)
+    one, other = Reader(live.state, cache), Reader(live.state, cache)
+    one.vector(1)
+    assert cache._stale[live.state.graph.find_one(1)] == 0
+    other.mark(live.update(add=[(1, 3)]).nodes)
+    assert same_bits(one.vector(1), live[1])
+
+
+def test_lengths_are_kept_for_vectors_that_were_read_alone():
+    live = hashed()
+    live.update(add=[(1, 2), (2, 3)])
+    cache, plain = VectorCache(live.state), VectorCache(live.state)
+    nodes = live.state.graph.nodes()
+    for node in nodes.tolist():
+        cache.one(node)
+    for mine, theirs in zip(cache.refresh(nodes), plain.refresh(nodes), strict=True):
+        assert (mine == theirs).all()
+
+
+def test_a_fresh_base_may_bring_another_model():
+    live = rolled()
+    reader = Reader(live.state)
+    reader.vector(1)
+    live.state.model = Model(**vars(live.model))
+    reader.mark(live.state.graph.nodes())
+    assert same_bits(reader.vector(1), live[1])
+
+
+# ---- how a vector is summed --------------------------------------------------------------------------
+
+
+def summed_by_hand(state, nodes):
+    """One column of the input after the other, in float32: what the readout promises."""
+    model = state.model
+    out = np.zeros((len(nodes), model.dim), np.float32)
+    for order, matrix in enumerate(model.weights):
+        rows, _ = state.rule.messages(state.graph, nodes, order)
+        for i, row in enumerate(rows * (model.scales * 2.0**-24)):
+            square = 0.0
+            for value in row.tolist():
+                square += value * value
+            unit = (row * (1.0 / max(np.sqrt(square), model.floor))).astype(np.float32)
+            for column, value in enumerate(unit):
+                out[i] += value * matrix[column]
+    return out
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 8, 11, 64])
+@pytest.mark.parametrize("features", ["hashed", "given"])
+def test_a_vector_is_summed_in_one_order(width, features):
+    """Alone, among few, among many; for widths that are multiples of four, and not."""
+    dim = 7
+    random = np.random.default_rng(width)
+    scales = 2.0 ** random.integers(-2, 3, width) if features == "given" else np.ones(width)
+    live = dygcn.start(Model(matrices(width, dim, seed=width), "int64", features, scales))
+    live.update(add=random.integers(0, 40, (90, 2)).tolist())
+    if features == "given":
+        live.set_features(range(0, 40, 2), (scales * random.uniform(-2, 2, (20, width))).astype(np.float32))
+    nodes = live.state.graph.nodes()
+    expected = summed_by_hand(live.state, nodes)
+    assert same_bits(live.vectors_of(nodes), expected)
+    for start in range(len(nodes)):
+        assert same_bits(live.vectors_of(nodes[start : start + 1]), expected[start : start + 1])
+        assert same_bits(live.vectors_of(nodes[start : start + 3]), expected[start : start + 3])
+
+
+def columns_are_summed_in_pairs(monkeypatch):
+    """Faster, and other bits."""
+    readout = "dygcn.models.readout"
+    line = "out[i, j] = (two + d * weights[c + 2, j]) + e * weights[c + 3, j]"
+    wrong = "out[i, j] = two + (d * weights[c + 2, j] + e * weights[c + 3, j])"
+    seed_bug(monkeypatch, readout, line, wrong, places={f"{readout}._add_unit": f"{readout}._add_unit"})
+
+
+def test_another_order_of_summation_would_be_noticed(monkeypatch):
+    columns_are_summed_in_pairs(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_vector_is_summed_in_one_order(64, "hashed")
+
+
+def test_a_readout_may_be_kept():
+    state = State(Model(matrices(WIDTH, DIM), "int64", "hashed", np.ones(WIDTH)))
+    readout = Readout(state.model, state.rule, state.graph)
+    for batch in ([(1, 2)], [(2, 3), (3, 4)], [(n, n + 1) for n in range(3000)]):
+        state.apply(dygcn.events.read_events(batch))
+        nodes = state.graph.nodes()
+        assert same_bits(readout.vectors(nodes), read_vectors(state.model, state.rule, state.graph, nodes))
+
+
+# ---- how long it takes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+def test_one_vector_is_read_in_microseconds(kind):
+    """With room for a busy machine; on a quiet one 2 us where nothing moved, and 20 where it did."""
+    random = np.random.default_rng(0)
+    live = dygcn.start(Model(matrices(256, 128), kind, "hashed", np.ones(256)))
+    pairs = random.integers(0, 3000, (9000, 2))
+    live.bulk([{"src": pairs[:, 0], "dst": pairs[:, 1]} if kind == "int64" else pairs.astype(str).tolist()])
+    name = 7 if kind == "int64" else "7"
+    reader = Reader(live.state)
+    node = np.array([live.state.graph.find_one(name)], np.int32)
+
+    def moved():
+        reader.mark(node)
+        reader.vector(name)
+
+    def fastest(read):
+        read()
+        return min(timeit.repeat(read, number=100, repeat=20)) / 100 * 1e6
+
+    assert fastest(lambda: reader.vector(name)) < 10
+    assert fastest(moved) < 60
