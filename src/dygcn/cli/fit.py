@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 
 from dygcn.cli.printing import json_option, progress_bar, show
+from dygcn.datasets import load, names
 from dygcn.live import fit
 from dygcn.models.folder import check_target
 from dygcn.models.model import RULES
@@ -35,14 +37,18 @@ from dygcn.training import RollingRecipe
 @click.option("--seed", default=0, show_default=True)
 @json_option
 def command(events: str, out: str, features: str | None, steady: bool, as_json: bool, **options: Any) -> None:
-    """Fit an embedding on EVENTS (Parquet, CSV or NDJSON with src, dst and optionally t, op, weight)."""
+    """Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.
+
+    Or the name of a data set: hepth-collab and as-733 come with the package.
+    """
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
     if steady and options["rule"] == "exact":
         raise click.UsageError("--steady is for --rule rolling and --rule spectral")
     options["recipe"] = RollingRecipe.steady() if steady else None
     with progress_bar() as notify:
-        live = fit(events, features=features or "hashed", progress=notify, **options)
+        source = load(events).events() if events in names() and not Path(events).exists() else events
+        live = fit(source, features=features or "hashed", progress=notify, **options)
         notify(0, 1, "saving")
         live.save(out)
     show(

@@ -12,7 +12,20 @@ import dygcn
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
-COMMANDS = ("bench", "evaluate", "fit", "info", "nearest", "reproduce", "score", "update", "vector")
+COMMANDS = (
+    "bench",
+    "evaluate",
+    "fit",
+    "info",
+    "nearest",
+    "reproduce",
+    "run",
+    "score",
+    "serve",
+    "token",
+    "update",
+    "vector",
+)
 
 
 class _Lazy(click.Group):

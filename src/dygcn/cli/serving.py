@@ -1,0 +1,76 @@
+"""What `dygcn serve` and `dygcn run` share: open, say where, serve, drain."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from dygcn.cli.printing import print_json
+from dygcn.errors import OptionError
+from dygcn.service.app import run_app
+from dygcn.service.service import Service
+from dygcn.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
+from dygcn.service.shorthand import source_from
+
+
+class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
+    tokens: list[Token]
+
+
+def serve_folder(
+    folder: str, host: str, port: int, tokens: str | None, sources: Sequence[str], as_json: bool
+) -> None:
+    """Serve a folder with the settings of the command line."""
+    http = Http(host=host, port=port, tokens=_read_tokens(tokens))
+    read = [source_from(source) for source in sources]
+    _serve(check_settings(ServiceSettings(folder=folder, http=http, sources=read)), as_json)
+
+
+def serve_file(config: str, as_json: bool) -> None:
+    """Serve what a file describes."""
+    _serve(read_settings(config), as_json)
+
+
+def _read_tokens(path: str | None) -> list[Token]:
+    if path is None:
+        return []
+    try:
+        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tokens = msgspec.convert(raw, _TokenFile).tokens
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise OptionError(f"{path} cannot be read as tokens: {error}") from None
+    if not tokens:
+        raise OptionError(f"{path} has no [[tokens]]; `dygcn token` makes one")
+    return tokens
+
+
+def _serve(settings: ServiceSettings, as_json: bool) -> None:
+    service = Service(settings)
+
+    def ready(address: str) -> None:
+        status = service.status()
+        told: dict[str, Any] = {
+            "address": address,
+            "folder": settings.folder,
+            "sequence": status.sequence,
+            "nodes": status.nodes,
+            "edges": status.edges,
+        }
+        if as_json:
+            print_json(told)
+            return
+        click.echo(f"{told['nodes']} nodes, {told['edges']} edges, sequence {told['sequence']}")
+        click.echo(f"page and API: {address}/   metrics: {address}/metrics   stop with Ctrl-C")
+        for line in status.snapshot.damage:
+            click.echo(f"warning: recovered without: {line}", err=True)
+
+    run_app(service, ready)
+    if as_json:
+        print_json({"stopped": True})
+    else:
+        click.echo("stopped; everything is on disk")

@@ -1,0 +1,35 @@
+"""`dygcn token`: a new token for the service."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import click
+
+from dygcn.cli.printing import json_option, print_json
+from dygcn.service.doors import new_token
+from dygcn.service.settings import Scope
+
+
+@click.command("token")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    default=("read",),
+    show_default=True,
+    type=click.Choice(["read", "write", "admin"]),
+    help="May be given several times; admin may do everything.",
+)
+@json_option
+def command(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
+    """Make a token for NAME. It is shown once; the settings keep only its hash."""
+    secret, token = new_token(name, cast("tuple[Scope, ...]", scopes))
+    if as_json:
+        print_json({"token": secret, "name": name, "sha256": token.sha256, "scopes": token.scopes})
+        return
+    click.echo(f"token (shown only now): {secret}")
+    click.echo("for the settings:")
+    listed = ", ".join(f'"{scope}"' for scope in token.scopes)
+    click.echo(f'[[tokens]]\nname = "{name}"\nsha256 = "{token.sha256}"\nscopes = [{listed}]')

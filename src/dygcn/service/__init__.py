@@ -1,0 +1,1 @@
+"""The live embedding over HTTP, beside brokers and databases."""

@@ -1,0 +1,105 @@
+"""The index of neighbours beside everything else: kept up by a thread of its own, a little at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.live.index import IndexStatus, NearestIndex
+
+if TYPE_CHECKING:
+    from dygcn.live import DurableEmbedding
+    from dygcn.records import Float32, Nodes
+    from dygcn.service.settings import Nearest
+
+_AT_ONCE = 512  # nodes that are put into the index before others may have it
+_RECENT = 60.0  # seconds after a question in which the index is kept up
+_SHARE = 0.2  # of the time that keeping it up may take
+_MOST_MARKS, _MOST_MARKED = 10_000, 1_000_000  # updates, and nodes that they moved
+_PATIENCE = 0.05  # seconds to wait for a fresh status
+
+
+class Neighbours:
+    """Answers questions for neighbours, and keeps the index up while somebody asks.
+
+    Two locks: the index's own, and the embedding's inside it, which is taken for moments only. Whoever
+    writes never waits for the index.
+    """
+
+    def __init__(self, live: DurableEmbedding, settings: Nearest) -> None:
+        self._live, self._settings = live, settings
+        self._index = NearestIndex(
+            live.state, exact_up_to=settings.exact_up_to, cache=live.cached(), guard=live.lock
+        )
+        self._lock = threading.Lock()
+        self._moved: deque[Nodes] = deque()
+        self._status = self._index.status()
+        self._stop = threading.Event()
+        self._asked_at = -_RECENT
+        self._thread = threading.Thread(target=self._keep_up, name="dygcn-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to build and keep up the index."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Keep it up no longer."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def mark(self, nodes: Nodes) -> None:
+        """Say that nodes moved; called by whoever writes, and never waits."""
+        self._moved.append(nodes)
+
+    def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
+        """Return nodes and cosines, nearest first."""
+        self._asked_at = time.monotonic()
+        with self._lock:
+            self._take_marks()
+            return self._index.nearest(query, k, leave_out)
+
+    def status(self) -> IndexStatus:
+        """Return how the index stands; as it stood, if it is busy."""
+        if self._lock.acquire(timeout=_PATIENCE):
+            try:
+                self._take_marks()
+                self._status = self._index.status()
+            finally:
+                self._lock.release()
+        return self._status
+
+    def _take_marks(self) -> None:
+        moved = []
+        while self._moved:
+            moved.append(self._moved.popleft())
+        if moved:
+            nodes = np.unique(np.concatenate(moved))
+            with self._live.lock:
+                self._index.mark(nodes)
+
+    def _keep_up(self) -> None:
+        built, measured = False, time.monotonic()
+        while not self._stop.is_set():
+            recent = time.monotonic() - self._asked_at < _RECENT
+            begun = time.monotonic()
+            waiting = self._step() if recent or not built else 0
+            built = built or not waiting
+            spent = time.monotonic() - begun
+            if built and recent and time.monotonic() - measured > self._settings.measure_seconds:
+                with self._lock:
+                    self._index.measure()
+                measured = time.monotonic()
+            self._stop.wait(0.25 if not waiting else spent / _SHARE if built else 0.001)
+            if len(self._moved) > _MOST_MARKS or sum(map(len, self._moved.copy())) > _MOST_MARKED:
+                with self._lock:  # nobody asks, and a hub moves a million nodes at a time: keep them few
+                    self._take_marks()
+
+    def _step(self) -> int:
+        with self._lock:
+            self._take_marks()
+            return self._index.refresh(_AT_ONCE)

@@ -1,0 +1,258 @@
+"""What runs beside HTTP: a source is read into the queue, and what moved is written to a sink."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.errors import DygcnError, EventError, SourceError
+from dygcn.events import BadEvent, Decoded, decode_events, join_events
+from dygcn.live.parts import FULL, Part, Receipt
+from dygcn.records import Message
+from dygcn.service.clock import latest_time
+from dygcn.service.intake import Closing, Overloaded
+from dygcn.sinks import Sink
+from dygcn.sources import Source
+from dygcn.storage import DeadLetter, keep_place, read_place
+
+if TYPE_CHECKING:
+    from dygcn.service.service import Service
+
+_READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
+_ROWS, _BETWEEN = 1_000, 0.1
+_DRAIN = 30.0
+
+
+class _Pump:
+    """A thread that tries again after a failure, less and less often."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service, self.name = service, name
+        self.failure: str | None = None
+        self.failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"dygcn-{name}"[:60], daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End in good order. Safe to call twice."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause = _PAUSE
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            try:
+                self._work()
+            except Exception as error:  # whatever it is, it may be over the next time
+                told = str(error) if isinstance(error, DygcnError) else f"{self.name}: {type(error).__name__}"
+                pause = _PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else pause
+                self.failure, self.failures = told, self.failures + 1
+                self._stop.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class SourcePump(_Pump):
+    """Reads a source into the queue, from the place that the state has reached."""
+
+    def __init__(self, service: Service, source: Source) -> None:
+        super().__init__(service, source.name)
+        self._source = source
+        self.messages = 0
+        self._answers: list[Receipt | BaseException] = []
+        self._answered = threading.Condition()
+
+    def _work(self) -> None:
+        try:
+            self._source.open(dict(self.service.live.streams))
+            self.failure = None
+            while not self._stop.is_set():
+                messages = self._source.read(_READ, _PAUSE)
+                if messages:
+                    self._submit(messages)
+        except Closing:
+            self._stop.set()
+        finally:
+            self._source.close()
+
+    def _submit(self, messages: Sequence[Message]) -> None:
+        """Hand messages to the queue and wait until they are applied: the place is then in the state."""
+        parts = parts_of(messages, self.service)
+        for part in parts:
+            part.check()
+        for part in parts:
+            while True:
+                try:
+                    self.service.intake.submit(part, self._answer, wait=1.0)
+                    break
+                except Overloaded:
+                    if self._stop.is_set():
+                        raise Closing("the service is going down") from None
+        with self._answered:
+            self._answered.wait_for(lambda: len(self._answers) >= len(parts))
+            results, self._answers = self._answers, []
+        self.messages += len(messages)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise SourceError(f"{self.name}: events were not taken: {result}") from result
+            if result.status == FULL:
+                raise SourceError(f"{self.name}: events were not taken: no more streams can be followed")
+
+    def _answer(self, result: Receipt | BaseException) -> None:
+        with self._answered:
+            self._answers.append(result)
+            self._answered.notify()
+
+    def status(self) -> dict[str, Any]:
+        """Return what /status says of it."""
+        return {
+            "name": self.name,
+            "messages": self.messages,
+            "lag": self._source.lag() if self._thread.is_alive() and self.failure is None else None,
+            "failure": self.failure,
+            "failures": self.failures,
+        }
+
+
+def parts_of(messages: Sequence[Message], service: Service) -> list[Part]:
+    """Decode messages; those that follow each other in a stream and are alike become one part."""
+    kind, latest = service.live.model.kind, latest_time(service.settings.time_unit)
+    parts: list[Part] = []
+    for stream, run in groupby(_fresh(messages, service.live.streams), key=lambda message: message.stream):
+        decoded = [(message, _decode(message, kind, latest)) for message in run]
+        for _, alike in groupby(decoded, key=lambda one: one[1].batch.t is None):
+            parts.append(_joined(stream, list(alike)))
+    return parts
+
+
+def _fresh(messages: Sequence[Message], streams: Mapping[str, int]) -> Iterator[Message]:
+    """Leave out what was applied before, and what comes twice: joined to others it would not be noticed."""
+    reached: dict[str, int] = {}
+    for message in messages:
+        if message.position > reached.get(message.stream, streams.get(message.stream, -1)):
+            reached[message.stream] = message.position
+            yield message
+
+
+def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> Part:
+    dead = [letter for one, found in group for letter in letters_of(found.bad, stream, one.position)]
+    return Part(
+        join_events([found.batch for _, found in group]),
+        stream,
+        group[-1][0].position,
+        rows=np.concatenate([found.rows for _, found in group]),
+        dead=tuple(dead),
+        origins=np.repeat([one.position for one, _ in group], [len(found.batch) for _, found in group]),
+    )
+
+
+def _decode(message: Message, kind: str, latest: float | None) -> Decoded:
+    try:
+        return decode_events(message.body, message.form, kind, latest=latest)
+    except EventError as error:
+        bad = BadEvent(-1, error.reason, repr(message.body[:500]))
+        return dataclasses.replace(decode_events(b"[]", "json", kind), bad=(bad,))
+
+
+def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[DeadLetter]:
+    """Return the dead letters of a message."""
+    return [DeadLetter(stream, position, one.row, one.reason, one.text) for one in bad]
+
+
+class _Place(msgspec.Struct, forbid_unknown_fields=True):
+    """How far a sink came; `settle`: what it has from before this sequence is to go, once all is there."""
+
+    next: str = ""
+    settle: int | None = None
+
+
+class SinkPump(_Pump):
+    """Writes what moved to a sink, each node once however often it moved meanwhile."""
+
+    def __init__(self, service: Service, sink: Sink) -> None:
+        super().__init__(service, sink.name)
+        self._sink = sink
+        self.rows = 0
+        self._place = self._read_place()
+        self._reached = 0
+        self._news = threading.Event()
+        self._give_up = float("inf")
+        service.tell(self._news.set)
+
+    def _read_place(self) -> _Place:
+        text = read_place(self.service.live.folder, self.name)
+        try:
+            return _Place() if text is None else msgspec.json.decode(text, type=_Place)
+        except msgspec.DecodeError:
+            return _Place()
+
+    def stop(self) -> None:
+        """Bring the sink up to the last sequence, if it can be had in time."""
+        self._give_up = time.monotonic() + _DRAIN
+        self._stop.set()
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        live = self.service.live
+        try:
+            self._sink.open(live.model.kind, live.model.dim)
+            self.failure = None
+            while True:
+                stopping = self._stop.is_set()  # then nothing more is applied: a page behind it is the last
+                more = self._write_page()
+                if not more and stopping:
+                    return
+                if not more and not self._stop.is_set():
+                    self._news.wait()
+                    self._news.clear()
+                    self._stop.wait(_BETWEEN)
+        finally:
+            self._sink.close()
+
+    def _write_page(self) -> bool:
+        live, place = self.service.live, self._place
+        with live.lock:
+            sequence = live.feed.sequence
+            ahead = int(place.next.partition(".")[0] or 0) > sequence  # the folder is an older copy
+            page = live.feed.since("" if ahead else place.next, _ROWS)
+        if page.reset:
+            place.settle = page.floor
+        if len(page.rows):
+            self._sink.write(page.rows)
+            self.rows += len(page.rows)
+        if not page.more and place.settle is not None:
+            self._sink.settle(place.settle)
+            place.settle = None
+        moved = place.next != page.next
+        place.next = page.next
+        self._reached = page.sequence if not page.more else int(page.next.partition(".")[0])
+        if moved:
+            keep_place(live.folder, self.name, msgspec.json.encode(place).decode())
+        return page.more and time.monotonic() < self._give_up
+
+    def status(self) -> dict[str, Any]:
+        """Return what /status says of it."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "behind": max(self.service.live.sequence - self._reached, 0),
+            "failure": self.failure,
+            "failures": self.failures,
+        }

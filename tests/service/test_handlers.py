@@ -1,0 +1,583 @@
+"""What each route does: events in three forms, repeats and gaps, dead letters, reading what was written."""
+
+import io
+import threading
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dygcn.live import DurableEmbedding
+from dygcn.live.parts import Receipt
+from dygcn.service.settings import Limits
+from tests.service.serving import ARROW, NDJSON, is_problem, on_loopback, serving
+
+JSON = "application/json"
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def as_arrow(rows):
+    table = pa.Table.from_pylist(rows)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+FORMS = {
+    JSON: msgspec.json.encode,
+    NDJSON: lambda rows: b"\n".join(msgspec.json.encode(row) for row in rows),
+    ARROW: as_arrow,
+}
+
+
+# ---- events ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["int64", "string"])
+def test_every_form_says_the_same(serve, form, kind):
+    served = serve(kind)
+    name = int if kind == "int64" else str
+    rows = [
+        {"src": name(10), "dst": name(11), "op": 1, "weight": 2.5, "t": 1},
+        {"src": name(11), "dst": name(12), "op": 1, "weight": 1.0, "t": 2},
+        {"src": name(10), "dst": name(11), "op": -1, "weight": 1.0, "t": 3},
+    ]
+    answer = served.post(FORMS[form](rows), form=form)
+    assert answer.status_code == 200
+    assert answer.json() == {"sequence": 1, "status": "applied", "applied": 3, "dead": 0, "bad": []}
+    live = served.service.live
+    assert name(12) in live
+    assert name(10) not in live
+
+
+def test_one_event_needs_no_list(serve):
+    served = serve()
+    assert served.post({"src": 1, "dst": 77}).json()["applied"] == 1
+    assert served.post({"src": 1, "dst": 77, "op": "remove"}).json()["applied"] == 1
+    assert served.get("/vectors/77").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "form", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/json ;"]
+)
+def test_the_type_of_the_body_may_have_parameters(serve, form):
+    assert serve().post([], form=form).status_code == 200
+
+
+def test_written_is_readable(serve):
+    """After the answer to a POST every GET is at or behind its sequence, and has the vector."""
+    served = serve()
+    for number in range(30):
+        answer = served.post([{"src": 1, "dst": 1000 + number}])
+        found = served.get(f"/vectors/{1000 + number}").json()
+        assert found["sequence"] >= answer.json()["sequence"]
+        assert found["id"] == 1000 + number
+        assert served.get("/status").json()["sequence"] >= answer.json()["sequence"]
+
+
+def test_an_answer_before_the_update_would_be_noticed(serve, monkeypatch):
+    ingest, begun = DurableEmbedding.ingest, []
+
+    def late(self, parts):
+        begun.append(threading.Timer(0.1, ingest, [self, parts]))
+        begun[-1].start()
+        return [Receipt("applied", 1, len(part.batch)) for part in parts]
+
+    monkeypatch.setattr(DurableEmbedding, "ingest", late)
+    with pytest.raises((AssertionError, KeyError)):
+        test_written_is_readable(serve)
+    for one in begun:
+        one.join()
+
+
+def test_requests_at_once_are_all_answered(serve):
+    served = serve()
+    answers = []
+
+    def send(number):
+        answers.append(served.post([{"src": 1, "dst": 2000 + number}]))
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert [answer.status_code for answer in answers] == [200] * 20
+    assert all(served.get(f"/vectors/{2000 + number}").status_code == 200 for number in range(20))
+
+
+# ---- repeats and gaps --------------------------------------------------------------------------------
+
+
+def rows(*nodes):
+    return [{"src": 1, "dst": node} for node in nodes]
+
+
+def test_a_repeat_changes_nothing(serve):
+    served = serve()
+    first = served.post(rows(10, 11), client="c", sequence=0)
+    assert first.json()["status"] == "applied"
+    served.post([{"src": 1, "dst": 10, "op": -1}])  # by someone else
+    again = served.post(rows(10, 11), client="c", sequence=0)
+    assert again.status_code == 200
+    assert again.json()["status"] == "repeated"
+    assert (again.json()["applied"], again.json()["dead"]) == (0, 0)
+    assert again.json()["sequence"] >= first.json()["sequence"]
+    assert served.get("/vectors/10").status_code == 404  # it was not put back
+
+
+def test_a_gap_is_told_with_what_is_expected(serve):
+    served = serve()
+    served.post(rows(10, 11), client="c", sequence=0)
+    gap = served.post(rows(20), client="c", sequence=3)
+    is_problem(gap, 409, "SequenceGap")
+    assert gap.json()["error"]["expected"] == 2
+    assert served.get("/vectors/20").status_code == 404
+    assert served.post(rows(12), client="c", sequence=2).json()["status"] == "applied"
+    assert served.post(rows(20), client="c", sequence=3).json()["status"] == "applied"
+
+
+def test_an_overlap_applies_only_what_is_new(serve):
+    served = serve()
+    served.post(rows(10, 11, 12), client="c", sequence=0)
+    served.post([{"src": 1, "dst": node, "op": -1} for node in (10, 11, 12)])
+    answer = served.post(rows(11, 12, 13, 14), client="c", sequence=1)
+    assert (answer.json()["status"], answer.json()["applied"]) == ("applied", 2)
+    found = served.ask("/vectors", {"ids": [10, 11, 12, 13, 14]}).json()
+    assert (found["ids"], found["missing"]) == ([13, 14], [10, 11, 12])
+    is_problem(served.post(rows(20), client="c", sequence=6), 409)
+    assert served.post(rows(20), client="c", sequence=5).json()["applied"] == 1
+
+
+def test_a_client_begins_at_nought(serve):
+    """Else a request that overtakes the first one would hide it."""
+    served = serve()
+    early = served.post(rows(10), client="new", sequence=1)
+    is_problem(early, 409, "SequenceGap")
+    assert early.json()["error"]["expected"] == 0
+    assert served.post(rows(10), client="new", sequence=0).json()["status"] == "applied"
+
+
+def test_clients_do_not_know_of_each_other(serve):
+    served = serve()
+    for client in ("a", "b", "a/b", "http:a", "é", "100%"):
+        assert served.post(rows(10), client=client, sequence=0).json()["status"] == "applied"
+        assert served.post(rows(10), client=client, sequence=0).json()["status"] == "repeated"
+
+
+def test_bad_events_have_numbers_too(serve):
+    served = serve()
+    answer = served.post([{"src": 1, "dst": 10}, {"src": 1}, {"src": 1, "dst": 11}], client="c", sequence=0)
+    assert (answer.json()["applied"], answer.json()["dead"]) == (2, 1)
+    assert served.post(rows(12), client="c", sequence=3).json()["status"] == "applied"
+    assert served.post([{"src": 1, "dst": 10}, {"src": 1}], client="c", sequence=0).json()["dead"] == 0
+    assert len(served.letters()) == 1
+
+
+def test_a_repeat_that_is_not_noticed_would_be(serve, monkeypatch):
+    served = serve()
+    monkeypatch.setattr("dygcn.live.parts.Part.after", lambda self, last: self)
+    with pytest.raises(AssertionError):
+        test_an_overlap_applies_only_what_is_new(lambda: served)
+
+
+def test_clients_survive_a_restart(folder):
+    path = folder()
+    with serving(on_loopback(path)) as served:
+        served.post(rows(10, 11), client="c", sequence=0)
+    with serving(on_loopback(path)) as served:
+        assert served.post(rows(10, 11), client="c", sequence=0).json()["status"] == "repeated"
+        assert served.post(rows(11, 12), client="c", sequence=1).json()["applied"] == 1
+        is_problem(served.post(rows(11, 12), client="c", sequence=9), 409)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"client": "c"},
+        {"sequence": 0},
+        {"client": "c", "sequence": -1},
+        {"client": "c", "sequence": "first"},
+        {"client": "c", "sequence": 1.5},
+        {"client": "c", "sequence": 2**63},
+        {"client": "c", "sequence": "9" * 30},
+        {"client": "c" * 101, "sequence": 0},
+        {"client": "é" * 100, "sequence": 0},
+        {"client": "\n", "sequence": 0},
+        {"client": "\x00", "sequence": 0},
+    ],
+)
+def test_a_sender_must_be_named_properly(serve, params):
+    served = serve()
+    is_problem(served.post(rows(10), **params), 400, "OptionError")
+    assert served.get("/vectors/10").status_code == 404
+
+
+def test_a_request_without_events_has_no_number(serve):
+    served = serve()
+    is_problem(served.post([], client="c", sequence=0), 400)
+    assert served.post([]).json()["applied"] == 0
+
+
+def test_no_more_clients_than_can_be_followed(serve, monkeypatch):
+    monkeypatch.setattr("dygcn.live.durable.MOST_STREAMS", 2)
+    served = serve()
+    for client in ("a", "b"):
+        assert served.post(rows(10), client=client, sequence=0).status_code == 200
+    full = served.post(rows(10), client="c", sequence=0)
+    is_problem(full, 429, "TooManyClients")
+    assert int(full.headers["retry-after"]) > 0
+    assert served.post(rows(11), client="a", sequence=1).status_code == 200
+
+
+# ---- dead letters ------------------------------------------------------------------------------------
+
+MIXED = [
+    {"src": 1, "dst": 10},
+    {"src": 1.5, "dst": 11},
+    {"src": 1, "dst": 12},
+    {"src": 1, "dst": 13, "weight": 0},
+    {"src": 1, "dst": 14, "weight": 1e30},  # can be read, and is more than sums can carry
+    {"src": "ann", "dst": 15},
+    {"src": 1, "dst": 16, "op": 7},
+    {"src": 1, "dst": 17},
+    "event",
+]
+BAD = [1, 3, 4, 5, 6, 8]
+
+
+@pytest.mark.parametrize("client", [{}, {"client": "c", "sequence": 0}])
+@pytest.mark.parametrize("form", [JSON, NDJSON])
+def test_a_bad_event_stops_nobody(serve, form, client):
+    served = serve()
+    answer = served.post(FORMS[form](MIXED), form=form, **client).json()
+    assert (answer["applied"], answer["dead"]) == (3, 6)
+    told = {one["row"]: one["reason"] for one in answer["bad"]}
+    assert set(told) == set(BAD) - {4}  # that one is only known when it is applied
+    assert "never floats" in told[1]
+    found = served.ask("/vectors", {"ids": [10, 12, 17, 11, 13, 14, 15, 16]}).json()
+    assert found["ids"] == [10, 12, 17]
+    letters = served.letters()
+    assert sorted(one["row"] for one in letters) == BAD
+    if client:
+        assert {(one["stream"], one["position"]) for one in letters} == {("http:c", 8)}
+    for one in letters:
+        event = msgspec.json.decode(one["event"])
+        expected = MIXED[one["row"]]
+        assert event == expected if one["row"] != 4 else event["dst"] == expected["dst"]
+        assert one["reason"]
+    assert served.get("/status").json()["traffic"]["dead_letters"] == 6
+    assert served.get("/dead-letters").json()["total"] == 6
+
+
+def test_bad_arrow_rows_are_told_apart(serve):
+    served = serve()
+    schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("weight", pa.float64())])
+    columns = [[1, None, 1, 1], [10, 11, 12, 13], [1.0, 1.0, -1.0, 2.0]]
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(one) for one in columns], schema=schema))
+    answer = served.post(sink.getvalue(), form=ARROW, client="c", sequence=0).json()
+    assert (answer["applied"], answer["dead"]) == (2, 2)
+    assert [one["row"] for one in answer["bad"]] == [1, 2]
+    assert sorted((one["position"], one["row"]) for one in served.letters()) == [(3, 1), (3, 2)]
+
+
+def test_letters_of_requests_without_a_name_are_told_apart(serve):
+    served = serve()
+    for _ in range(3):
+        served.post([{"src": 1}, {"src": 1, "dst": 2, "weight": 1e30}])
+    letters = served.letters()
+    assert len(letters) == 6
+    assert len({(one["position"], one["row"]) for one in letters}) == 6
+
+
+def test_dropped_letters_would_be_noticed(serve, monkeypatch):
+    monkeypatch.setattr("dygcn.storage.log.EventLog._bury", lambda self, dead: None)
+    with pytest.raises(AssertionError):
+        test_a_bad_event_stops_nobody(serve, JSON, {"client": "c", "sequence": 0})
+
+
+def test_dead_letters_come_page_by_page_newest_first(serve):
+    served = serve()
+    for number in range(7):
+        served.post([{"src": number}])
+    seen, before = [], {}
+    while page := served.get("/dead-letters", limit=3, **before).json()["letters"]:
+        seen += page
+        before = {"before": page[-1]["number"]}
+    numbers = [one["number"] for one in seen]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(seen) == 7
+    assert [msgspec.json.decode(one["event"])["src"] for one in seen] == [6, 5, 4, 3, 2, 1, 0]
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"before": -1}, {"before": "x"}):
+        is_problem(served.get("/dead-letters", **wrong), 400)
+
+
+def test_only_the_first_ten_bad_events_are_told_in_the_answer(serve):
+    answer = serve().post([1] * 30).json()
+    assert answer["dead"] == 30
+    assert [one["row"] for one in answer["bad"]] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("form", "body"),
+    [
+        (JSON, b""),
+        (JSON, b"{"),
+        (JSON, b"nonsense"),
+        (JSON, b"\xff\xfe"),
+        (JSON, b'{"src": 1, "dst": 2} trailing'),
+        (JSON, b"[" * 100_000),
+        (ARROW, b""),
+        (ARROW, b"nonsense"),
+        (ARROW, as_arrow([{"from": 1, "to": 2}])),
+        (ARROW, as_arrow([{"src": "a", "dst": "b"}])),
+    ],
+)
+def test_a_body_that_cannot_be_read_at_all_is_refused(serve, form, body):
+    served = serve()
+    is_problem(served.post(body, form=form), 400)
+    assert served.letters() == []
+    assert served.get("/status").json()["sequence"] == 0
+
+
+def test_far_ahead_of_the_clock_is_a_dead_letter_where_a_unit_is_declared(serve):
+    served = serve(time_unit="s")
+    answer = served.post([{"src": 1, "dst": 2, "t": 5}, {"src": 1, "dst": 3, "t": 99_999_999_999}]).json()
+    assert (answer["applied"], answer["dead"]) == (1, 1)
+    assert "clock" in answer["bad"][0]["reason"]
+    assert serve().post([{"src": 1, "dst": 3, "t": 99_999_999_999}]).json()["applied"] == 1
+
+
+# ---- ids and bits ------------------------------------------------------------------------------------
+
+
+def path_of(node):
+    return "/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
+
+
+@pytest.mark.parametrize("node", [LEAST, LEAST + 1, -1, 0, 2**53 + 1, MOST])
+def test_whole_numbers_of_every_size(serve, node):
+    served = serve()
+    served.post([{"src": node, "dst": 1}])
+    live = served.service.live
+    for path in (f"/vectors/{node}", path_of(node)):
+        found = served.get(path).json()
+        assert found["id"] == node
+        assert np.array_equal(np.array(found["vector"], np.float32), live[node])
+    assert served.ask("/vectors", {"ids": [node]}).json()["ids"] == [node]
+    assert served.get(f"/nearest/{node}", k=1).status_code == 200
+    assert served.ask("/score", {"pairs": [[node, 1]]}).json()["scores"][0] is not None
+    assert node in [one["id"] for one in served.get("/changes", since=0).json()["moved"]]
+    assert node in [one["id"] for one in served.get("/map").json()["points"]]
+
+
+@pytest.mark.parametrize(
+    "node", [2**63, LEAST - 1, 10**30, "1.0", "1e3", "+1", " 1", "1 ", "٣", "ann", "", "-", "--1", "1\n"]
+)
+def test_what_cannot_be_an_id_is_not_there(serve, node):
+    served = serve()
+    for route in ("/vectors", "/nearest"):
+        answer = served.get(route + path_of(node).removeprefix("/vectors"))
+        assert is_problem(answer, 404, "UnknownNode")
+
+
+NAMES = [
+    "a/b",
+    "/a",
+    "a/",
+    "//",
+    "100%",
+    "%2F",
+    "a b",
+    " ",
+    "?k=1",
+    "#top",
+    "é",
+    "日本",
+    "🙂",
+    "a+b",
+    "a&b=c",
+    ";",
+    "\n",
+    "a\n",
+    "\t",
+    "\x00",
+    "\x7f",
+    "..",
+    "../status",
+    "1",
+    "null",
+    "",
+    "\u202e",
+    "x" * 256,
+    "\ufffd",
+    "'\"<script>",
+]
+
+
+def test_every_string_is_an_id(serve):
+    served = serve("string")
+    answer = served.post([{"src": name, "dst": "ann"} for name in NAMES])
+    assert answer.json()["applied"] == len(NAMES)
+    live = served.service.live
+    for name in NAMES:
+        found = served.get(path_of(name))
+        assert found.status_code == 200, repr(name)
+        assert found.json()["id"] == name
+        assert np.array_equal(np.array(found.json()["vector"], np.float32), live[name])
+        assert served.get(path_of(name).replace("vectors", "nearest"), k=1).status_code == 200
+    assert served.ask("/vectors", {"ids": NAMES}).json()["ids"] == NAMES
+    for other in ("ann\n", "A/B", "a", "bo", "bobb"):
+        assert served.get(path_of(other)).status_code == 404, repr(other)
+    assert served.get(path_of("\ud7ff")).status_code == 404
+
+
+def test_vectors_have_the_bits_of_the_embedding(serve):
+    served = serve(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
+    live = served.service.live
+    ids = list(live)
+    found = served.ask("/vectors", {"ids": ids}).json()
+    assert np.array_equal(np.array(found["vectors"], np.float32), live.vectors(found["ids"]))
+    assert np.array_equal(np.stack([served.vector(one) for one in ids]), live.vectors(ids))
+    moved = served.get("/changes").json()["moved"]
+    told = np.array([one["vector"] for one in moved], np.float32)
+    assert np.array_equal(told, live.vectors([one["id"] for one in moved]))
+
+
+def test_rounded_vectors_would_be_noticed(serve, monkeypatch):
+    monkeypatch.setattr(
+        "dygcn.service.service.Service.vector",
+        lambda self, node: (self.live.sequence, np.round(self.reader.vector(node), 5)),
+    )
+    with pytest.raises(AssertionError):
+        test_vectors_have_the_bits_of_the_embedding(serve)
+
+
+def test_vectors_as_arrow(serve):
+    for kind, type_of_id in (("int64", pa.int64()), ("string", pa.string())):
+        served = serve(kind)
+        live = served.service.live
+        ids = [*live, "nobody", 777]
+        answer = served.ask("/vectors", {"ids": ids}, accept=ARROW)
+        assert answer.headers["content-type"] == ARROW
+        table = pa.ipc.open_stream(answer.content).read_all()
+        assert table.schema.field("id").type == type_of_id
+        assert table.schema.field("vector").type == pa.list_(pa.float32(), 8)
+        assert table["id"].to_pylist() == list(live)
+        vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 8)
+        assert np.array_equal(vectors, live.vectors(list(live)))
+        assert int(table.schema.metadata[b"sequence"]) == live.sequence
+        for nobody in ([], ["nobody"], [777]):
+            answer = served.ask("/vectors", {"ids": nobody}, accept=ARROW)
+            empty = pa.ipc.open_stream(answer.content).read_all()
+            assert (empty.num_rows, empty.schema) == (0, table.schema.with_metadata(empty.schema.metadata))
+
+
+# ---- reading -----------------------------------------------------------------------------------------
+
+
+def test_many_vectors_and_who_is_missing(serve):
+    served = serve()
+    found = served.ask("/vectors", {"ids": [1, 99, 2, 1, "ann", 10**30]}).json()
+    assert (found["ids"], found["missing"]) == ([1, 2, 1], [99, "ann", 10**30])
+    assert len(found["vectors"]) == 3
+    assert served.ask("/vectors", {"ids": []}).json()["vectors"] == []
+
+
+def test_neighbours_are_those_of_the_embedding(serve):
+    served = serve(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
+    live = served.service.live
+    for node in (0, 5, 17):
+        found = served.get(f"/nearest/{node}", k=5).json()["neighbours"]
+        assert node not in [one["id"] for one in found]
+        expected = live.nearest(node, k=5)
+        assert [one["id"] for one in found] == [one for one, _ in expected]
+        assert [one["score"] for one in found] == pytest.approx([score for _, score in expected])
+        vector = live[node].tolist()
+        by_vector = served.ask("/nearest", {"vector": vector, "k": 6}).json()["neighbours"]
+        assert node in [one["id"] for one in by_vector]
+        assert by_vector[0]["score"] == pytest.approx(1.0)
+    assert len(served.get("/nearest/1").json()["neighbours"]) == 10
+    assert len(served.get("/nearest/1", k=1000).json()["neighbours"]) == len(live) - 1
+    is_problem(served.get("/nearest/999"), 404, "UnknownNode")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"vector": []},
+        {"vector": [1.0]},
+        {"vector": [0.0] * 9},
+        {"vector": [1e300] * 8},
+        {"vector": [1e39] + [0.0] * 7},
+        {"vector": ["a"] * 8},
+        {"vector": None},
+        {"vector": [0.0] * 8, "k": 0},
+        {"vector": [0.0] * 8, "k": -1},
+        {"vector": [0.0] * 8, "k": 1001},
+        {"vector": [0.0] * 8, "k": 10**40},
+        {"vector": [0.0] * 8, "k": 1.5},
+        {"vector": [0.0] * 8, "kk": 5},
+        {},
+        [],
+        b"{",
+        b'{"vector": [NaN, 0, 0, 0, 0, 0, 0, 0]}',
+        b"[" * 100_000,
+    ],
+)
+def test_wrong_vectors_are_told(serve, body):
+    is_problem(serve().ask("/nearest", body), 400, "OptionError")
+
+
+def test_the_vector_of_nobody_has_neighbours_too(serve):
+    found = serve().ask("/nearest", {"vector": [0.0] * 8}).json()["neighbours"]
+    assert len(found) == 5
+
+
+def test_scores_are_those_of_the_embedding(serve):
+    served = serve()
+    live = served.service.live
+    pairs = [[1, 2], [1, 3], [2, 999], [999, 998], [4, 4]]
+    for links in ("new", "all"):
+        found = served.ask("/score", {"pairs": pairs, "links": links}).json()["scores"]
+        assert found[2] is None
+        assert found[3] is None
+        for place in (0, 1, 4):
+            assert found[place] == pytest.approx(live.score(*pairs[place], links=links))
+    assert served.ask("/score", {"pairs": []}).json()["scores"] == []
+    wrong_ones = ({"pairs": [[1]]}, {"pairs": [[1, 2, 3]]}, {"pairs": [1]}, {"pairs": [], "links": "old"}, {})
+    for wrong in wrong_ones:
+        is_problem(served.ask("/score", wrong), 400, "OptionError")
+
+
+def test_empty_graphs_answer(serve):
+    served = serve(edges=[])
+    assert served.get("/status").json()["nodes"] == 0
+    assert served.get("/map").json()["points"] == []
+    assert served.get("/changes").json()["moved"] == []
+    assert served.ask("/nearest", {"vector": [1.0] * 8}).json()["neighbours"] == []
+    assert served.ask("/vectors", {"ids": [1]}).json()["missing"] == [1]
+    assert served.ask("/score", {"pairs": [[1, 2]]}).json()["scores"] == [None]
+    assert served.get("/metrics").status_code == 200
+    served.post([{"src": 1, "dst": 2}])
+    assert served.get("/nearest/1").json()["neighbours"][0]["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "ask"),
+    [
+        ({"ids": 3}, lambda served: served.ask("/vectors", {"ids": [1, 2, 3, 4]})),
+        ({"ids": 3}, lambda served: served.ask("/score", {"pairs": [[1, 2]] * 4})),
+        ({"neighbours": 3}, lambda served: served.ask("/nearest", {"vector": [0.0] * 8, "k": 4})),
+        ({"neighbours": 3}, lambda served: served.get("/nearest/1", k=4)),
+        ({"page_rows": 3}, lambda served: served.get("/changes", limit=4)),
+        ({"queued_events": 3}, lambda served: served.post([{"src": 1, "dst": 2}] * 4)),
+    ],
+)
+def test_every_count_has_a_limit(serve, limits, ask):
+    assert "3" in is_problem(ask(serve(limits=Limits(**limits))), 400)
