@@ -1,19 +1,29 @@
-"""For tests, ours and yours: slow twins of everything fast, and small graphs with known traps."""
+"""For tests, ours and yours: slow twins of everything fast, small graphs with known traps, real servers.
+
+What a source of your own must do is checked by `check_source`. No client of a server is imported here.
+"""
 
 from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors
 from dygcn.testing.graphs import GRAPHS, random_events
 from dygcn.testing.oracle import GraphOracle
 from dygcn.testing.rolled import DenseTwin, dense_rings, dense_rolling, dense_spectral
+from dygcn.testing.servers import kafka_mock, nats_server, redis_server
+from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
 __all__ = [
     "GRAPHS",
+    "SOURCE_CHECKS",
     "DenseTwin",
     "GraphOracle",
+    "check_source",
     "dense_messages",
     "dense_rings",
     "dense_rolling",
     "dense_spectral",
     "dense_vectors",
+    "kafka_mock",
+    "nats_server",
     "random_events",
+    "redis_server",
     "twin_vectors",
 ]
