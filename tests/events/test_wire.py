@@ -336,6 +336,15 @@ def test_the_limit_is_on_events(form):
             decode_events(body, form, "int64", limit=9)
 
 
+def test_a_list_beyond_the_limit_is_not_taken_apart(monkeypatch):
+    """Two bytes a row, and sixty for each in a list of them."""
+    monkeypatch.setattr(wire_json, "_RAWS", None)
+    for element in (b"1", b'{"src": 1}'):
+        body = b"[" + b",".join([element] * 1_000_000) + b"]"
+        with pytest.raises(EventError, match="more than 1,000 events"):
+            decode_events(body, "json", "int64", limit=1000)
+
+
 def test_arguments_are_checked():
     with pytest.raises(OptionError, match="'json', 'ndjson', 'arrow'"):
         decode_events(b"[]", "csv", "int64")
@@ -678,7 +687,7 @@ def test_the_short_way_and_the_long_way_agree(data):
     short = decode_events(body, "json", kind, latest=latest)
     assert_sound(short, kind)
     assert short.total == len(events)
-    split = wire_json._split_by_brackets(body, ValueError())
+    split = wire_json._split_by_brackets(body, 1000)
     assert split == [bytes(row) for row in wire_json._RAWS.decode(body)]
     lines = decode_events(encoded(events, "ndjson"), "ndjson", kind, latest=latest)
     with pytest.MonkeyPatch.context() as patch:

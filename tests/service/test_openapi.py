@@ -32,14 +32,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "409"]
 [[operations]]
 include-name = "GET /changes"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
-
-[[operations]]
-include-path = "/"
-checks.unsupported_method.enabled = true
 """
 
 
-def stranger(address, folder, *options, examples=15):
+def stranger(address, folder, *options, examples=10):
     """Have schemathesis read the description and ask everything in it."""
     config = folder / "schemathesis.toml"
     config.write_text(CONFIG)
@@ -55,9 +51,8 @@ def stranger(address, folder, *options, examples=15):
     )
 
 
-@pytest.mark.parametrize("kind", ["int64", "string"])
-def test_a_stranger_finds_nothing_wrong(folder, tmp_path, kind):
-    with serving(on_loopback(folder(kind))) as served:
+def test_a_stranger_finds_nothing_wrong(folder, tmp_path):
+    with serving(on_loopback(folder())) as served:
         found = stranger(served.address, tmp_path)
         assert served.get("/healthz").json() == {"ok": True, "accepting": True}
     assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
@@ -67,10 +62,8 @@ def test_a_stranger_finds_nothing_wrong(folder, tmp_path, kind):
 
 def test_a_stranger_with_a_token_finds_nothing_wrong(folder, tmp_path):
     secret, token = new_token("stranger", ["admin"])
-    with serving(on_loopback(folder(), tokens=[token])) as served:
-        header = f"Authorization: Bearer {secret}"
-        served.client.headers["authorization"] = f"Bearer {secret}"
-        found = stranger(served.address, tmp_path, "-H", header, examples=5)
+    with serving(on_loopback(folder("string"), tokens=[token])) as served:
+        found = stranger(served.address, tmp_path, "-H", f"Authorization: Bearer {secret}", examples=8)
     assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
 
 
@@ -84,12 +77,14 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("dygcn.service.service.Service.status", lambda self: Lessened(-1))
     monkeypatch.setattr("dygcn.service.metrics._Reading.collect", lambda self: iter(()))
     monkeypatch.setattr(
-        "dygcn.service.handlers.Handlers._check_count", lambda self, count, most, what: 1 // (count - most)
+        "dygcn.service.handlers.Handlers._check_count", lambda self, count, most, what: [][count]
     )
     status = "dygcn.service.doors.Doors.status"
     with serving(on_loopback(folder(), tokens=[token], limits=Limits(ids=2))) as served:
         monkeypatch.setattr(status, lambda self, scope, authorization, host: 200)
-        found = stranger(served.address, tmp_path, "-H", f"Authorization: Bearer {secret}", examples=5)
+        header = f"Authorization: Bearer {secret}"
+        asked = ["--include-path", "/status", "--include-path", "/vectors"]
+        found = stranger(served.address, tmp_path, "-H", header, *asked, examples=5)
     assert found.returncode == 1
     assert "Response violates schema" in found.stdout
     assert "Server error" in found.stdout

@@ -52,7 +52,8 @@ def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None
             return _read_csv(file, "\t" if ending == ".tsv" else ",", kind)
         return _read_ndjson(file)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise EventError(f"cannot read {path!r}: {str(error).splitlines()[0]}") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise EventError(f"cannot read {path!r}: {reason}") from None
 
 
 def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
@@ -71,7 +72,7 @@ def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _refuse_deep(file: Path) -> None:
-    """Refuse JSON that is nested so deeply that reading it would end the process."""
+    """Refuse JSON that is nested so deeply that reading it would end the process, or has no lines."""
     depth = 0
     with file.open("rb") as stream:
         while block := stream.read(_BLOCK):
@@ -80,6 +81,10 @@ def _refuse_deep(file: Path) -> None:
             down = (data == ord("]")) | (data == ord("}"))
             depths = depth + np.cumsum(up.astype(np.int32) - down)
             ends = data == ord("\n")
+            if len(data) == _BLOCK and not ends.any():
+                raise EventError(
+                    f"{str(file)!r} has a line of {_BLOCK:,} bytes or more; one line is one event"
+                )
             line = np.maximum.accumulate(np.where(ends, np.arange(len(data)), -1))  # where the last one ended
             within = depths - np.where(line < 0, 0, depths[line])
             if within.max() > _DEEPEST:

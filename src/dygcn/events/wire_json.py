@@ -88,16 +88,15 @@ def read_lines(body: bytes, kind: str, limit: int) -> Table:
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
     """Cut a JSON list into its elements, also where one of them is not JSON but its brackets match."""
-    try:
-        rows = [bytes(row) for row in _RAWS.decode(body)]
-    except _NOT_READ as error:
-        rows = _split_by_brackets(body, error)
-    if len(rows) > limit:
-        raise TooManyRows(limit)
-    return rows
+    if body.count(b",") < limit:  # else a list of many small things would take far more room than its body
+        try:
+            return [bytes(row) for row in _RAWS.decode(body)]
+        except _NOT_READ as error:
+            return _split_by_brackets(body, limit, f" ({error})")
+    return _split_by_brackets(body, limit)
 
 
-def _split_by_brackets(body: bytes, error: Exception) -> list[bytes]:
+def _split_by_brackets(body: bytes, limit: int, said: str = "") -> list[bytes]:
     rows: list[bytes] = []
     depth = start = end = 0
     for token in _TOKEN.finditer(body):
@@ -118,12 +117,14 @@ def _split_by_brackets(body: bytes, error: Exception) -> list[bytes]:
         elif sign == b"," and depth == 1:
             rows.append(body[start : token.start()].strip())
             start = token.end()
+            if len(rows) >= limit:
+                raise TooManyRows(limit)
         elif sign == b'"' or depth < 1:
             break
     else:
         if end and not body[end:].strip():
             return rows if rows != [b""] else []
-    raise Unreadable(f"cannot be read as JSON ({error}); {_EVENT}, or a list of them")
+    raise Unreadable(f"cannot be read as JSON{said}; {_EVENT}, or a list of them")
 
 
 def _row_by_row(rows: list[bytes], kind: str, whole: bool = False) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _QUIET = 15.0  # seconds after which a silent stream says that it lives
 _BETWEEN = 0.1  # seconds in which changes gather before they are sent
+_LOOK = 2.0  # seconds after which is looked whether a client that waits is still there
+Gone: TypeAlias = "Callable[[], Awaitable[bool]]"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -78,8 +80,8 @@ class Waiters:
         finally:
             self.leave()
 
-    async def until_news(self, read: Callable[[], Changes], wait: float) -> Changes:
-        """Return what was read, once there is something in it or the time is over."""
+    async def until_news(self, read: Callable[[], Changes], wait: float, gone: Gone | None = None) -> Changes:
+        """Return what was read, once there is something in it, the time is over or the client is gone."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
@@ -89,9 +91,10 @@ class Waiters:
             if found.moved or found.left or found.reset or left <= 0 or self.closing:
                 return found
             try:
-                await asyncio.wait_for(news.wait(), left)
+                await asyncio.wait_for(news.wait(), min(left, _LOOK))
             except TimeoutError:
-                return read()
+                if gone is not None and await gone():
+                    return found
 
     async def next_news(self, seconds: float) -> None:
         """Wait for news, or so long."""
@@ -106,7 +109,7 @@ async def stream_changes(
     waiters: Waiters,
     since: str,
     limit: int,
-    gone: Callable[[], Awaitable[bool]],
+    gone: Gone,
 ) -> AsyncIterator[bytes]:
     """Yield server-sent events, one for each page; the id of each is the place behind it."""
     yield b": here\n\n"

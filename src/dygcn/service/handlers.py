@@ -167,14 +167,16 @@ class Handlers:
             return _Stream(pages, self.waiters.leave)
         wait = seconds(params.get("wait", "0"))
         with self.waiters.entered(wait > 0):
-            changes = await self.waiters.until_news(lambda: self.service.page(since, limit), wait)
+            changes = await self.waiters.until_news(
+                lambda: self.service.page(since, limit), wait, request.is_disconnected
+            )
         return respond(changes)
 
     # ---- about ---------------------------------------------------------------------------------------
 
     async def get_status(self, request: Request) -> Response:
         """Return everything worth knowing at a glance."""
-        return respond(self.service.status())
+        return respond(await run_in_threadpool(self.service.status))  # it may wait for the disk
 
     async def get_map(self, request: Request) -> Response:
         """Return some nodes in two dimensions."""

@@ -180,6 +180,11 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     next: str = ""
     settle: int | None = None
 
+    @property
+    def sequence(self) -> int:
+        """The sequence that it has reached."""
+        return int(self.next.partition(".")[0] or 0)
+
 
 class SinkPump(_Pump):
     """Writes what moved to a sink, each node once however often it moved meanwhile."""
@@ -189,7 +194,7 @@ class SinkPump(_Pump):
         self._sink = sink
         self.rows = 0
         self._place = self._read_place()
-        self._reached = 0
+        self._reached = self._place.sequence
         self._news = threading.Event()
         self._give_up = float("inf")
         service.tell(self._news.set)
@@ -230,7 +235,7 @@ class SinkPump(_Pump):
         live, place = self.service.live, self._place
         with live.lock:
             sequence = live.feed.sequence
-            ahead = int(place.next.partition(".")[0] or 0) > sequence  # the folder is an older copy
+            ahead = place.sequence > sequence  # the folder is an older copy
             page = live.feed.since("" if ahead else place.next, _ROWS)
         if page.reset:
             place.settle = page.floor
@@ -242,7 +247,7 @@ class SinkPump(_Pump):
             place.settle = None
         moved = place.next != page.next
         place.next = page.next
-        self._reached = page.sequence if not page.more else int(page.next.partition(".")[0])
+        self._reached = place.sequence
         if moved:
             keep_place(live.folder, self.name, msgspec.json.encode(place).decode())
         return page.more and time.monotonic() < self._give_up

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -23,12 +24,14 @@ class Rate:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: deque[tuple[float, int]] = deque()
+        self._lock = threading.Lock()
 
     def at(self, count: int) -> float:
         """Take the count now, and return its growth a second."""
-        now = self._clock()
-        self._seen.append((now, count))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
-            self._seen.popleft()
-        then, before = self._seen[0]
+        with self._lock:
+            now = self._clock()
+            self._seen.append((now, count))
+            while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
+                self._seen.popleft()
+            then, before = self._seen[0]
         return (count - before) / (now - then) if now > then else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 ABOUT = "about.json"
 FLOOR = b"dygcn.settled"  # a file's metadata: rows of any file below this version are gone
-_TRIES = 5  # files may be merged away while somebody reads
+_TRIES = 30  # files may be merged away while somebody reads
 _IDS = {"int64": pa.int64(), "string": pa.string()}
 
 
@@ -122,7 +123,8 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_whole(folder: Path, shape: Shape) -> Whole:
     """Read all files, however often they are merged meanwhile."""
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
+        time.sleep(0.01 * attempt)
         files = files_of(folder)
         try:
             read = [_read(file, shape) for file in files]

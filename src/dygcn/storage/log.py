@@ -156,10 +156,12 @@ class EventLog:
 
     def _read_end(self, reached: Reached | None) -> None:
         """Read where the log ends, and compare it with where it is known to have ended."""
-        about = dict(self._db.execute("SELECT name, value FROM about"))
+        about = dict(self._db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
         genesis = about.get("genesis")
-        if about.get("format") != FORMAT or not isinstance(genesis, bytes) or len(genesis) != 16:
+        if about.get("format") != FORMAT:
             raise DamagedLog(f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}")
+        if not isinstance(genesis, bytes) or len(genesis) != 16:
+            raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
         self.genesis: bytes = genesis
         row = self._db.execute("SELECT seq, cut, chain FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         end: tuple[int, int, bytes] = (0, 0, genesis) if row is None else row
@@ -392,7 +394,7 @@ def write_again(file: Path) -> None:
     if not file.is_file() or file.is_symlink():
         return
     with file.open("r+b", buffering=0) as handle:
-        while block := handle.read(_BLOCK):
+        while (block := handle.read(_BLOCK)) and block.count(0) < len(block):  # holes would be filled
             handle.seek(-len(block), os.SEEK_CUR)
             handle.write(block)
         os.fsync(handle.fileno())
@@ -421,9 +423,11 @@ def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
     whole = (
         entry.seq == expected
         and isinstance(entry.cut, int)
-        and isinstance(entry.kind, str)
+        and 0 <= entry.cut < 1 << 62
+        and entry.kind in (EVENTS, REFUSAL, BARRIER)
         and isinstance(entry.stream, str)
         and isinstance(entry.position, int)
+        and entry.position >= -1
         and isinstance(entry.body, bytes)
         and entry.chain == chained(chain, entry.seq, entry.cut, entry)
     )

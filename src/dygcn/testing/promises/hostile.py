@@ -146,9 +146,11 @@ class Reader:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode((name, trap.reader, str(trap.path))) + b"\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
+        line = b""
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode((name, trap.reader, str(trap.path))) + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
         if line:
             return msgspec.json.decode(line, type=Outcome)
         self.stop()
@@ -167,7 +169,8 @@ class Reader:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            with contextlib.suppress(BrokenPipeError):
+                self._process.communicate()
             self._process = None
 
 

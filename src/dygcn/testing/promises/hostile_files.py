@@ -51,6 +51,7 @@ Build = Callable[[Path], Trap]
 EXPLODED = "exploded"  # the folder that a pickle would make
 _PICKLE = b"cos\nmkdir\n(S'exploded'\ntR."
 _HUGE = 1 << 40
+_JOURNAL = struct.pack(">8I", 0x377F0682, 3007000, 4096, 0, 1, 2, 0, 0)
 _MODEL, _GRAPH = "model.safetensors", "graph.safetensors"
 
 
@@ -69,6 +70,13 @@ def durable(path: Path) -> Path:
             live.update(add=[(step, step + 1)])
         live.saved_at = live.sequence  # nothing to write at the end
     return path
+
+
+def without_log(path: Path) -> Path:
+    """Return a durable folder whose log was emptied, with a journal to come."""
+    folder = durable(path)
+    (folder / LOG_FILE).write_bytes(b"")
+    return folder
 
 
 def seal(folder: Path) -> None:
@@ -258,6 +266,12 @@ def _log_cases() -> Iterator[tuple[str, Build]]:
         "a folder": Path.mkdir,
     }.items():
         yield f"log: {what}", _replaced(LOG_FILE, put, durable)
+    for what, put in {
+        "a terabyte": lambda path: sparse(path, _HUGE),
+        "a terabyte with a header": lambda path: sparse(path, _HUGE, _JOURNAL),
+        "a pickle": lambda path: path.write_bytes(_PICKLE),
+    }.items():
+        yield f"journal: {what}", _replaced(f"{LOG_FILE}-wal", put, without_log)
     yield "mark: a pipe", _replaced("log.mark", os.mkfifo, durable)
     yield "mark: a link", _replaced("log.mark", lambda path: path.symlink_to("/etc/hostname"), durable)
     yield "lock: a link", _replaced("lock", lambda path: path.symlink_to("elsewhere"), durable)
@@ -342,7 +356,7 @@ def _event_cases() -> Iterator[tuple[str, Build]]:
 
 
 def good_things() -> dict[str, Build]:
-    """Return things that are not hostile: they are read first, so that nothing is compiled or imported later."""
+    """Return things that are not hostile: they are read first, so that nothing is compiled later."""
 
     def parquet(path: Path) -> None:
         pq.write_table(pa.table({"src": ["a", "b"], "dst": ["c", "d"]}), path)
