@@ -202,7 +202,7 @@ def a_new_beginning_misses_who_moved_before(monkeypatch):
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
     """A reader that saw one of them never hears that it was taken back."""
-    monkeypatch.setattr(DurableEmbedding, "_tell_all", lambda self, batch, change: None)
+    monkeypatch.setattr(DurableEmbedding, "_settle_replay", lambda self: self._state.settle())
 
 
 def recycled_nodes_keep_their_past(monkeypatch):

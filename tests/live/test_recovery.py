@@ -17,7 +17,7 @@ from dygcn.live import durable, recovery
 from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
 from dygcn.live.parts import Part
 from dygcn.live.recovery import Beginning, batches, cuts, newest_good
-from dygcn.models import Watch
+from dygcn.models import BaseRecipe, Watch
 from dygcn.models import folder as folders
 from dygcn.storage import BARRIER, EVENTS, REFUSAL, Entry, EventLog, list_snapshots, pack, snapshot_path
 from tests.live.crashing import (
@@ -673,6 +673,27 @@ def test_rolled_vectors_come_back_with_their_cuts(tmp_path, rule):
     joined.update(everything)
     assert joined.digest() != live.digest()
     crash(live)
+
+
+def test_a_fitted_rolling_embedding_comes_back(tmp_path):
+    """Its base is trained, and taken anew on the way: by hand, and by an update that finds it due."""
+    pytest.importorskip("torch")
+    base = dataclasses.replace(BaseRecipe(), epochs=5)
+    recipe = dygcn.RollingRecipe(rounds=3, base=base, watch=Watch(restart="auto", every=4, tolerance=0.0))
+    random = np.random.default_rng(5)
+    past = [(*random.integers(0, 20, 2).tolist(), t, 1) for t in range(6) for _ in range(30)]
+    live = dygcn.open(tmp_path / "x", dygcn.fit(past, dim=4, rule="rolling", recipe=recipe))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in range(30):
+            live.update(add=random.integers(0, 30, (5, 2)).tolist(), stream="a", position=step)
+            if step == 13:
+                live.restart()
+            if step % 10 == 8:
+                again = reopened(live)
+                assert same(again, live)
+                live = again
+        assert same(reopened(live), live)
 
 
 def test_merged_cuts_of_a_rolled_embedding_would_be_noticed(tmp_path, monkeypatch):

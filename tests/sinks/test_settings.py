@@ -98,7 +98,7 @@ def test_addresses():
     assert public_address("redis://db/0?password=s3cret") == "redis://db/0"
     assert public_address("host=db password=s3cret") == "..."
     assert public_address("unix:///run/redis.sock?db=1") == "unix:///run/redis.sock"
-    assert secrets_of("redis://db") == ()
+    assert secrets_of("redis://db") == []
 
 
 def test_what_clients_say_becomes_one_line():

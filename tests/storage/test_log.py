@@ -453,6 +453,20 @@ def test_what_is_not_a_database_is_refused(tmp_path, content):
         EventLog(tmp_path / "log.sqlite3")
 
 
+def test_any_letter_of_the_tables_may_be_damaged(path):
+    """SQLite then speaks of them, in letters that are none."""
+    whole = path.read_bytes()
+    begin = whole.index(b"CREATE TABLE dead_letters")
+    for at in range(begin - 40, begin + 200):
+        spoilt = bytearray(whole)
+        spoilt[at] ^= 128
+        path.write_bytes(spoilt)
+        with pytest.raises(DamagedLog):
+            EventLog(path)
+    path.write_bytes(whole)
+    assert len(read(path)) == 5
+
+
 def test_damage_that_no_query_meets_is_noticed_before_anything_is_written(path):
     """Free pages are looked at only when they are used again: what they say would destroy others."""
     with closing(EventLog(path)) as log:

@@ -187,6 +187,17 @@ def test_a_renaming_that_went_past_the_record_is_noticed_when_the_file_is_opened
     assert disk.now() == {"a": b"x"}
 
 
+def test_a_renaming_that_went_past_the_record_is_noticed_when_the_file_goes_on(tmp_path):
+    disk = disk_of(tmp_path)
+    play(disk, create(".tmp", 3, inode=77), write(3, 0, b"x"), call("close", fd=3))
+    play(disk, call("rename", "a", second=77, data=b"b"))
+    assert disk.now() == {"b": b"x"}
+    play(disk, create(".tmp", 3, inode=78), call("close", fd=3), call("unlink", "c", second=78))
+    assert disk.now() == {"b": b"x"}
+    with pytest.raises(TraceError):
+        disk.apply(call("unlink", "c", second=78))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

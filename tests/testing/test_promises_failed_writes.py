@@ -1,12 +1,15 @@
 """Failed writes: the quick size of the check, and what the judge must notice."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from dygcn.testing.promises.disk_trace import FULL, ONCE, SHORT, compile_trace
-from dygcn.testing.promises.failed_writes import BEGINNINGS, CHECK, HARMLESS, MUTANT, Case, Trial, spread
+from dygcn.testing.promises.failed_writes import BEGINNINGS, CHECK, HARMLESS, MUTANTS, Case, Trial, spread
 from dygcn.testing.promises.images import memory_folder
 from dygcn.testing.promises.life import Order, Said
 from dygcn.testing.promises.script import Script
@@ -151,9 +154,51 @@ def test_a_failure_that_is_hidden_would_be_noticed(process, another):
     room = another._room
     begin_folder(Script(8, others=11), room / "folder")
     order = Order(str(room / "folder"), 8, others=11, until=12, trace=str(room / "trace"))
-    order.fault, order.nth, order.bug = ONCE, 80, MUTANT
+    order.fault, order.nth, order.bug = ONCE, 80, MUTANTS[0]
     said = process.live(order)
     assert any(one.what == "closed" and one.on for one in said), said
     assert another._judge(CASE, said)
     assert another.tally.hidden == 1
     assert "and more was acknowledged" in another.tally.notes[0]
+
+
+SAVES = """
+import sys
+from dygcn.errors import DygcnError
+from dygcn.testing.promises.disk_trace import DiskTrace
+from dygcn.testing.promises.script import Script
+root, disk, live = sys.argv[1], DiskTrace(), Script(1).begin()
+disk.watch(root)
+for kind in ("error", "disk full", "short write"):
+    nth, came = 0, True
+    while came or (kind == "short write" and nth < 25):
+        nth += 1
+        disk.fail(nth, kind)
+        path = f"{root}/{kind}/{nth}"
+        try:
+            live.save(path)
+            said = "saved"
+        except DygcnError as error:
+            said = "named" if path in str(error) or f"{root}/{kind}" in str(error) else str(error)
+        came = disk.fault() is not None
+        print(kind, nth, said if came else "nothing came", sep="|")
+"""
+
+
+def test_a_copy_that_cannot_be_saved_is_a_named_error(tmp_path):
+    """Every operation of `save` fails once: nothing but errors of ours that say where."""
+    root = (tmp_path / "root").resolve()
+    root.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", SAVES, str(root)],
+        env=os.environ | {"LD_PRELOAD": str(compile_trace(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("|") for line in done.stdout.splitlines()]
+    assert len(lines) > 40
+    for kind, _, said in lines:
+        assert said in (("saved", "nothing came") if kind == "short write" else ("named", "nothing came"))
+    assert [said for _, _, said in lines].count("named") > 20

@@ -1,18 +1,24 @@
 """Loss of power: the quick size of the check, and what an image must show."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from dygcn.errors import DygcnError
+from dygcn.live.opening import load
 from dygcn.live.opening import open as open_folder
-from dygcn.testing.promises.disk import files_of
-from dygcn.testing.promises.disk_trace import compile_trace
+from dygcn.testing.promises.disk import Disk, files_of, write_image
+from dygcn.testing.promises.disk_trace import ONCE, compile_trace, read_trace
 from dygcn.testing.promises.images import Examiner, ImageTally, Told, memory_folder
+from dygcn.testing.promises.life import Order
 from dygcn.testing.promises.power_loss import CHECK, Recording, images
 from dygcn.testing.promises.script import STREAM, History, Script
-from dygcn.testing.promises.writer import writer
+from dygcn.testing.promises.writer import begin_folder, writer
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +83,44 @@ def test_images_come_in_the_order_of_their_moments(process, room):
     assert moments == sorted(moments)
 
 
+def after_a_failed_sync(process, room, bug):
+    """Let a sync of the journal fail, open the folder again, and lose power: what is found in the images."""
+    script, tally = Script(7, others=0), ImageTally()
+    for nth in range(100, 200):
+        begin_folder(script, room / "folder")
+        (room / "trace").unlink(missing_ok=True)
+        disk = Disk(room / "folder")
+        order = Order(str(room / "folder"), 7, others=0, until=25, trace=str(room / "trace"), bug=bug)
+        order.fault, order.nth, order.leave = ONCE, nth, True
+        said = process.live(order)
+        if any(one.on == "fdatasync log.sqlite3-wal" and one.what == "failed" for one in said):
+            break
+    told, random = Told(), Random(7)
+    order.fault, order.until = "", 30
+    process.live(order)
+    examiner, lives, said = Examiner(History(script), room, tally), 0, 0
+    for call in read_trace(room / "trace"):
+        disk.apply(call)
+        told.hear(call)
+        lives += call.kind == "process"
+        said += lives == 2 and call.kind == "note"
+        for _ in range(25 if said and call.kind == "note" else 0):
+            examiner.examine("seed 7", told, disk.after_loss(random))
+        if said == 9:
+            break
+    assert tally.images == 225
+    return tally
+
+
+def test_what_a_failed_sync_left_is_written_again(process, room):
+    tally = after_a_failed_sync(process, room, "")
+    assert tally.bad == 0, tally.notes
+
+
+def test_trust_in_the_next_sync_would_be_noticed(process, room):
+    assert after_a_failed_sync(process, room, "trust the next sync").bad
+
+
 # ---- the one who looks at images ---------------------------------------------------------------------------
 
 
@@ -137,3 +181,117 @@ def test_what_writers_say_is_heard_from_the_record(process, room):
     for call in recording.calls:
         told.hear(call)
     assert told.begun >= told.acknowledged > 10
+
+
+# ---- a folder that is begun --------------------------------------------------------------------------------
+
+BEGINS = """
+import sys
+import dygcn
+from dygcn.models import folder
+from dygcn.testing.promises.disk_trace import DiskTrace
+from dygcn.testing.promises.script import Script
+root, trace, left_out = sys.argv[1:]
+sync = folder._sync
+folder._sync = lambda path: None if path.name == left_out else sync(path)
+script, disk = Script(4), DiskTrace()
+disk.watch(root, trace)
+live = dygcn.open(f"{root}/deep/er/folder", script.begin())
+disk.note("opened")
+script.send(live, script.group(0))
+disk.note("acknowledged")
+live.close()
+script.begin().save(f"{root}/saved")
+disk.note("saved")
+script.begin().save(f"{root}/saved")
+"""
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Records of a program that begins a folder, and saves another one twice; and without some syncs."""
+    room = tmp_path_factory.mktemp("begun").resolve()
+    library = compile_trace(room)
+
+    def run(left_out=""):
+        root, trace = room / f"root{left_out}", room / f"trace{left_out}"
+        root.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", BEGINS, str(root), str(trace), left_out and root.name],
+            env=os.environ | {"LD_PRELOAD": str(library)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return list(read_trace(trace)), files_of(root)
+
+    return {"": run(), "x": run("x")}
+
+
+def lost_power(calls, room, *wanted):
+    """Yield what was said, and an image, after every third call and some time after these were said."""
+    (room / "empty").mkdir()
+    disk, random, said = Disk(room / "empty"), Random(4), ""
+    for i, call in enumerate(calls):
+        disk.apply(call)
+        said = call.data.decode() if call.kind == "note" else said
+        for draw in range(6 if said in wanted and i % 3 == 0 else 0):
+            image = room / f"image{i}-{draw}"
+            write_image(disk.after_loss(random), image)
+            yield said, image
+
+
+def holds(said, image):
+    """Say whether a folder that was begun is there, with what was acknowledged."""
+    script = Script(4)
+    try:
+        with open_folder(image / "deep" / "er" / "folder") as live:
+            found = live.streams.get(STREAM, -1)
+            told = script.group(0)[-1] if said == "acknowledged" else -1
+            return found >= told and live.digest() == History(script).digest(found)
+    except DygcnError:
+        return False
+
+
+def has_copy(image):
+    """Say whether a saved copy is there, in its place or beside it."""
+    return any(
+        "deep" not in manifest.parts and loads(manifest.parent) for manifest in image.glob("**/manifest.json")
+    )
+
+
+def loads(folder):
+    try:
+        return load(folder).digest() == Script(4).begin().digest()
+    except DygcnError:
+        return False
+
+
+def test_the_record_of_a_beginning_is_whole(begun, room):
+    calls, files = begun[""]
+    (room / "empty").mkdir()
+    disk = Disk(room / "empty")
+    for call in calls:
+        disk.apply(call)
+    assert disk.now() == files
+
+
+def test_a_new_folder_outlives_a_loss_of_power_with_all_folders_above_it(begun, room):
+    found = [holds(*one) for one in lost_power(begun[""][0], room, "opened", "acknowledged")]
+    assert len(found) > 50
+    assert all(found)
+
+
+def test_a_saved_copy_outlives_a_loss_of_power_while_another_takes_its_place(begun, room):
+    found = [has_copy(image) for _, image in lost_power(begun[""][0], room, "saved")]
+    assert len(found) > 50
+    assert all(found)
+
+
+def test_names_that_are_not_synced_would_be_noticed(begun, room):
+    assert not all(holds(*one) for one in lost_power(begun["x"][0], room, "opened", "acknowledged"))
+
+
+def test_an_old_copy_that_goes_too_early_would_be_noticed(begun, room):
+    assert not all(has_copy(image) for _, image in lost_power(begun["x"][0], room, "saved"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from dygcn.cli.printing import print_json
 from dygcn.errors import OptionError
 from dygcn.service.app import run_app
+from dygcn.service.listening import bind
 from dygcn.service.service import Service
 from dygcn.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
 from dygcn.service.shorthand import source_from
@@ -50,27 +52,29 @@ def _read_tokens(path: str | None) -> list[Token]:
 
 
 def _serve(settings: ServiceSettings, as_json: bool) -> None:
-    service = Service(settings)
-
-    def ready(address: str) -> None:
-        status = service.status()
-        told: dict[str, Any] = {
-            "address": address,
-            "folder": settings.folder,
-            "sequence": status.sequence,
-            "nodes": status.nodes,
-            "edges": status.edges,
-        }
-        if as_json:
-            print_json(told)
-            return
-        click.echo(f"{told['nodes']} nodes, {told['edges']} edges, sequence {told['sequence']}")
-        click.echo(f"page and API: {address}/   metrics: {address}/metrics   stop with Ctrl-C")
-        for line in status.snapshot.damage:
-            click.echo(f"warning: recovered without: {line}", err=True)
-
-    run_app(service, ready)
+    with ExitStack() as listening:
+        sockets = [listening.enter_context(one) for one in bind(settings.http)]
+        service = Service(settings)  # after it is known where to listen: to replay the log may take a while
+        run_app(service, lambda address: _say_where(service, address, as_json), sockets)
     if as_json:
         print_json({"stopped": True})
     else:
         click.echo("stopped; everything is on disk")
+
+
+def _say_where(service: Service, address: str, as_json: bool) -> None:
+    status = service.status()
+    told: dict[str, Any] = {
+        "address": address,
+        "folder": service.settings.folder,
+        "sequence": status.sequence,
+        "nodes": status.nodes,
+        "edges": status.edges,
+    }
+    if as_json:
+        print_json(told)
+        return
+    click.echo(f"{told['nodes']} nodes, {told['edges']} edges, sequence {told['sequence']}")
+    click.echo(f"page and API: {address}/   metrics: {address}/metrics   stop with Ctrl-C")
+    for line in status.snapshot.damage:
+        click.echo(f"warning: recovered without: {line}", err=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 import click
+import msgspec
 
 from dygcn.cli.printing import json_option, print_json
+from dygcn.errors import OptionError
 from dygcn.service.doors import new_token
 from dygcn.service.settings import Scope
 
@@ -25,11 +27,14 @@ from dygcn.service.settings import Scope
 @json_option
 def command(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     """Make a token for NAME. It is shown once; the settings keep only its hash."""
+    if not name.isprintable():
+        raise OptionError(f"NAME is {name!r}; allowed are printable characters")
     secret, token = new_token(name, cast("tuple[Scope, ...]", scopes))
     if as_json:
         print_json({"token": secret, "name": name, "sha256": token.sha256, "scopes": token.scopes})
         return
     click.echo(f"token (shown only now): {secret}")
-    click.echo("for the settings:")
+    click.echo("for a file of `dygcn serve --tokens`; in a CONFIG.toml it is [[http.tokens]]:")
     listed = ", ".join(f'"{scope}"' for scope in token.scopes)
-    click.echo(f'[[tokens]]\nname = "{name}"\nsha256 = "{token.sha256}"\nscopes = [{listed}]')
+    quoted = msgspec.json.encode(name).decode()  # so that quotes in it are escaped, as TOML wants it, too
+    click.echo(f'[[tokens]]\nname = {quoted}\nsha256 = "{token.sha256}"\nscopes = [{listed}]')

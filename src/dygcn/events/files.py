@@ -18,7 +18,7 @@ _PARQUET = {".parquet", ".pq"}
 _CSV = {".csv", ".tsv"}
 _NDJSON = {".ndjson", ".jsonl", ".json"}
 _IDS = ("src", "dst", "id")
-_ROWS_A_BYTE, _MOST_UNPACKED, _FEW = 100, 200, 1 << 22  # beyond these a Parquet file is a bomb
+_ROWS_A_BYTE, _MOST_UNPACKED, _FEW = 8, 200, 1 << 22  # beyond these a Parquet file is a bomb
 _DEEPEST, _BLOCK = 64, 1 << 20
 
 

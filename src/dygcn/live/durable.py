@@ -21,7 +21,7 @@ from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups
 from dygcn.live.recovery import Beginning, Replayed, replay
 from dygcn.models import Outcome
 from dygcn.propagation import influence
-from dygcn.records import EventBatch, Moved, Nodes
+from dygcn.records import EventBatch, IdColumn, Moved, Nodes
 from dygcn.storage import (
     BARRIER,
     EVENTS,
@@ -38,7 +38,7 @@ from dygcn.storage import (
 if TYPE_CHECKING:
     from dygcn.features import Embedding
 
-SNAPSHOT_EVERY = 500_000  # events
+SNAPSHOT_EVERY = 200_000  # events
 MOST_STREAMS = 10_000
 
 
@@ -74,7 +74,10 @@ class DurableEmbedding(LiveEmbedding):
         self._snapshot: threading.Thread | None = None
         self.snapshot_seconds = self.snapshot_stall = 0.0
         self._closed = False
+        self._reached: list[Nodes] = []  # in a replay of the graph alone
+        self._named: list[IdColumn] = []
         replay(log, begin.position, self.model.paper is None, self._replayed)
+        self._settle_replay()
         self._cut = max(self._cut, log.last_cut)
         self.sequence = log.last  # a refusal may stand behind the last cut
         self.feed.reach(self.sequence)
@@ -92,9 +95,7 @@ class DurableEmbedding(LiveEmbedding):
             self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
             return
         try:
-            change = self._apply_cut(one.batch, one.now, last.number)
-            if len(one.cuts) > 1:
-                self._tell_all(one.batch, change)
+            self._replay_cut(one.batch, one.now, last.number)
         except EventError:
             if one.certain:
                 raise
@@ -108,16 +109,31 @@ class DurableEmbedding(LiveEmbedding):
                 if entry.position >= 0:
                     self.streams[entry.stream] = entry.position
 
-    def _tell_all(self, batch: EventBatch, change: Change) -> None:
-        """Note all that cuts may have moved of which only the sum is known: a reader may have seen one.
+    def _replay_cut(self, batch: EventBatch, now: float | None, cut: int) -> None:
+        """Apply a cut again: with the exact rule to the graph alone, from which all else follows."""
+        if self.model.paper is not None:
+            self._apply_cut(batch, now, cut)
+            return
+        delta = self._state.apply_to_graph(batch, now)
+        self._cut = self._version = cut
+        self._reached += [delta.receiver]
+        self._named += [batch.src, batch.dst]
 
-        That is who can be reached from what they touched, along the edges that are there in the end: an edge
+    def _settle_replay(self) -> None:
+        """Compute what follows from the graph, and note all that the log may have moved.
+
+        That is who can be reached from what was touched, along the edges that are there in the end: an edge
         that came or went has two ends that were touched.
         """
-        graph, names = self._state.graph, join_ids([batch.src, batch.dst])
+        self._state.settle()
+        graph, reached, named = self._state.graph, self._reached, [ids for ids in self._named if len(ids)]
+        self._reached, self._named = [], []
+        if not named:
+            return
+        names = join_ids(named)
         ends = graph.find(names)
-        touched = np.concatenate((ends[ends >= 0], change.nodes[change.orders <= 1]))
-        rings = influence(graph, touched, self.model.orders).orders
+        touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
+        rings = influence(graph, touched[graph.present(touched)], self.model.orders).orders
         self.feed.note(np.concatenate(rings), take(names, np.flatnonzero(ends < 0)), self.sequence)
 
     # ---- changing ----------------------------------------------------------------------------------
@@ -431,6 +447,14 @@ class DurableEmbedding(LiveEmbedding):
             finally:
                 self._log.close()
                 self._held.release()
+
+    def let_go(self) -> None:
+        """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
+        with self._writing:
+            self._closed = True
+            self._wait_for_snapshot()
+            self._log.close()
+            self._held.release()
 
     def __enter__(self) -> DurableEmbedding:
         return self

@@ -135,16 +135,18 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     """Read a folder that `save_state` wrote; return the state and its version."""
     state, version, _ = load_snapshot(path)
+    state.settle()
     return state, version
 
 
 def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition | None]:
-    """Read a folder; return the state, its version, and what it holds of a log."""
+    """Read a folder; return the state, not settled yet, its version, and what it holds of a log."""
     raw, files = read_folder(path, (MODEL_FILE, GRAPH_FILE))
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
-        state = State.from_image(model, _read_image(settings, files[GRAPH_FILE], model))
+        image = _read_image(settings, files[GRAPH_FILE], model)
+        state = State.from_image(model, image, settled=False)
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):

@@ -62,6 +62,10 @@ def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: 
         _sync(staged)
         _swap(staged, target)
         _sync(target.parent)
+    except FolderError:
+        raise
+    except (OSError, SafetensorError) as error:
+        raise FolderError(f"cannot write {target}: {error}") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -76,7 +80,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             raise FolderError(
                 f"{target} holds more than was saved, perhaps a log; choose another name or remove it"
             )
+        new = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            _sync(folder.parent)
         if not os.access(target.parent, os.W_OK):
             raise FolderError(f"{target.parent} cannot be written to")
     except FolderError:
@@ -101,6 +108,7 @@ def _swap(staged: Path, target: Path) -> None:
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     target.rename(old / "old")
     staged.rename(target)
+    _sync(target.parent)  # before the old one goes
     shutil.rmtree(old)
 
 

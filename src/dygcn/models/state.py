@@ -93,16 +93,26 @@ class State:
         rule, counts = self.exact, np.zeros(3, np.int64)
         try:
             for batch in batches:
-                delta = self.graph.apply(batch)
+                delta = self.apply_to_graph(batch)
                 counts += (delta.unchanged, delta.missing, delta.loops)
-                self.graph.release(delta.left)
         finally:
             self.graph.compact()
-            rule.rebuild(self.graph)
+            self.settle()
             everyone = self.graph.nodes()
             moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
             result = told(Outcome(moved, self._nobody, *counts.tolist()))
         return result
+
+    def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
+        """Apply events to the graph alone; after the last, `settle` does the rest."""
+        delta = self.graph.apply(batch, now)
+        self.graph.release(delta.left)
+        return delta
+
+    def settle(self) -> None:
+        """Compute what follows from the graph, from nothing, where the rule is exact."""
+        if isinstance(self.rule, ExactRule):
+            self.rule.rebuild(self.graph)
 
     def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
         left = self._nobody
@@ -172,11 +182,13 @@ class State:
         return StateImage(graph, self.rule.image(self.graph, nodes)), nodes
 
     @classmethod
-    def from_image(cls, model: Model, image: StateImage) -> State:
-        """Build a state from nothing but its image."""
+    def from_image(cls, model: Model, image: StateImage, *, settled: bool = True) -> State:
+        """Build a state from nothing but its image; if not settled, `settle` must be called before use."""
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
+        if settled:
+            state.settle()
         return state
 
 

@@ -313,12 +313,11 @@ class ExactRule:
         return {"features": self.messages(graph, nodes[graph.owns(nodes)], 0)[0]}
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Int32]) -> None:
-        """Take back the features, and compute the state from nothing."""
+        """Take back the features; `rebuild` computes the rest."""
         own, rows = nodes[graph.owns(nodes)], tensors["features"]
         if len(own):
             yes = np.ones(len(own), np.bool_)
             self.features.write(FeatureDelta(own, np.zeros_like(rows), rows, ~yes, yes))
-        self.rebuild(graph)
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""

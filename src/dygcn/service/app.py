@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from dygcn.service.doors import Doors
 from dygcn.service.feeding import Waiters
 from dygcn.service.handlers import FORMS, Handlers, content_type, problem
 from dygcn.service.intake import Closing, Overloaded
-from dygcn.service.listening import Server
+from dygcn.service.listening import Server, bind
 from dygcn.service.metrics import Metrics
 from dygcn.service.openapi import describe
 from dygcn.service.routes import ROUTES
@@ -243,20 +244,32 @@ def refusal(error: DygcnError) -> Response:
     return problem(503, kind, message, Retry_After="5")
 
 
-def run_app(service: Service, ready: Callable[[str], Any] | None = None) -> None:
+def run_app(
+    service: Service,
+    ready: Callable[[str], Any] | None = None,
+    sockets: list[socket.socket] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
     Parameters
     ----------
     ready
         Called with the address once requests are answered.
+    sockets
+        Where to listen, from `bind`; None: they are bound now.
     """
-    serve_app(make_app(service), service.settings, ready)
+    serve_app(make_app(service), service.settings, ready, sockets)
 
 
-def serve_app(app: Starlette, settings: ServiceSettings, ready: Callable[[str], Any] | None = None) -> None:
+def serve_app(
+    app: Starlette,
+    settings: ServiceSettings,
+    ready: Callable[[str], Any] | None = None,
+    sockets: list[socket.socket] | None = None,
+) -> None:
     """Serve an application that `make_app` made."""
+    sockets = bind(settings.http) if sockets is None else sockets
     sys.setswitchinterval(_SWITCH)
     for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to whoever was there before
         signal.signal(one, lambda *_: None)
-    Server(app, settings, app.state.waiters, ready).run()
+    Server(app, settings, app.state.waiters, ready).run(sockets)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
+from dygcn.errors import OptionError
 from dygcn.service.feeding import Waiters
 from dygcn.service.handlers import problem
-from dygcn.service.settings import ServiceSettings
+from dygcn.service.settings import Http, ServiceSettings
 
 with extra("serve"):
     import uvicorn
@@ -21,6 +23,42 @@ if TYPE_CHECKING:
 
 MOST_HEAD = 64 << 10  # bytes of a request before its body
 _Protocol: Any = AutoHTTPProtocol
+
+
+def bind(http: Http) -> list[socket.socket]:
+    """Take the addresses to listen on, so that it is known early whether they can be had.
+
+    Raises
+    ------
+    OptionError
+        If an address is not known, not ours, or in use.
+
+    Examples
+    --------
+    >>> [one] = bind(Http(port=0))
+    >>> one.getsockname()[0]
+    '127.0.0.1'
+    >>> one.close()
+    """
+    bound: list[socket.socket] = []
+    try:
+        host, flags = http.host or None, socket.AI_PASSIVE
+        found = socket.getaddrinfo(host, http.port, type=socket.SOCK_STREAM, flags=flags)
+        for family, address in sorted({(one[0], one[4]) for one in found}):
+            bound.append(socket.socket(family, socket.SOCK_STREAM))
+            bound[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound[-1].bind(address)
+            bound[-1].listen()  # until then another could bind the same
+    except (OSError, UnicodeError) as error:
+        for one in bound:
+            one.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise OptionError(
+            f"cannot listen on {http.host}, port {http.port}: {why}; choose another (port 0: any free one)"
+        ) from None
+    return bound
 
 
 class _BoundedHead(_Protocol):  # type: ignore[misc]

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from dygcn.errors import OptionError
+from dygcn.live.durable import SNAPSHOT_EVERY
 from dygcn.sinks import SinkSettings
 from dygcn.sources import SourceSettings
 
@@ -76,7 +77,7 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     limits: Limits = Limits()
     nearest: Nearest = Nearest()
     time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
-    snapshot_every: int = 500_000  # events
+    snapshot_every: int = SNAPSHOT_EVERY  # events
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
 

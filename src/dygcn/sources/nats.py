@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _PULL = 1_000  # messages asked for at once, at most
 _PATIENCE = 5.0  # seconds that the server keeps a request for messages
+_GRACE = 0.5  # seconds after which a request that the server should have ended is taken for lost
+_UNANSWERED = 3  # so many lost requests in a row, and whoever should answer them is gone
 _IDLE = 300.0  # seconds without a read after which the server forgets us
 _OVER = {"404", "408"}  # the end of a request: no messages, no more time
 _Result = TypeVar("_Result")
@@ -106,6 +108,7 @@ class NatsSource:
         self._delivered = 0  # messages that the consumer has sent us
         self._asked = 0  # messages that the server may still send us
         self._asked_at = 0.0
+        self._unanswered = 0
         self._arrived: deque[tuple[int, bytes]] = deque()
         self._news = asyncio.Event()
         self._broken: str | None = None
@@ -239,6 +242,7 @@ class NatsSource:
 
     async def _arrive(self, message: Any) -> None:
         """Take what the server sends: a message, or the end of a request."""
+        self._unanswered = 0
         status = (message.headers or {}).get(self._api.Header.STATUS)
         if status is not None and not message.reply:
             if status not in _OVER:
@@ -264,11 +268,12 @@ class NatsSource:
             if self._arrived or self._broken is not None:
                 break
             await self._ask(limit)
-            left = until - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if now >= until:
                 return []
+            wake = max(min(until, self._asked_at + _PATIENCE + _GRACE) - now, 0.0)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left)
+                await asyncio.wait_for(self._news.wait(), wake)
         if not self._arrived:
             raise SourceError(f"{self.name}: {self._broken}")
         found = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
@@ -279,11 +284,18 @@ class NatsSource:
         return found
 
     async def _ask(self, limit: int) -> None:
+        """Ask for messages, unless the server still owes us some.
+
+        Its word that a request has run out may never come: a request that ends just as a message arrives is
+        dropped in silence (nats-server 2.9), and those to a consumer that is gone are answered by nobody.
+        """
         if self._asked:
-            if time.monotonic() - self._asked_at > _PATIENCE + self._settings.timeout:
-                # Requests to a consumer that is gone are answered by nobody.
-                self._break("a request was never answered; stream or consumer may be gone")
-            return
+            if time.monotonic() < self._asked_at + _PATIENCE + _GRACE:
+                return
+            self._unanswered += 1
+            if self._unanswered >= _UNANSWERED:
+                self._break("requests were never answered; stream or consumer may be gone")
+                return
         self._asked, self._asked_at = min(limit, _PULL), time.monotonic()
         request = {"batch": self._asked, "expires": int(_PATIENCE * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._settings.stream}.{self._consumer}"

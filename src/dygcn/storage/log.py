@@ -113,7 +113,7 @@ class EventLog:
             except BaseException:
                 self._db.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: what SQLite says of damaged text
             self._mark.close()
             raise DamagedLog(f"{self.path} cannot be used as a log: {error}") from None
         except OSError as error:
@@ -381,7 +381,7 @@ class reading:  # noqa: N801 - used as a verb
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, sqlite3.ProgrammingError):
             self._log.check()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise DamagedLog(f"{self._log.path} cannot be read: {error}; {_RESTORE}") from None
 
 

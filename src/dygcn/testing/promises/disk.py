@@ -159,10 +159,12 @@ class Disk:
         elif call.kind == "mkdir":
             self._rename(None, self._name(call.path), Folder())
         elif call.kind in ("unlink", "rmdir"):
+            self._catch_up(call)
             self._rename(self._name(call.path), None)
         elif call.kind == "rename":
             if call.first != 0:
                 raise TraceError(f"{call.path} was renamed in a way that is not known here")
+            self._catch_up(call)
             self._rename(self._name(call.path), self._name(call.data.decode()))
 
     def _on_file(self, call: Call) -> None:
@@ -180,21 +182,23 @@ class Disk:
             node.since.append(Written(call.first, call.data if call.kind == "write" else None))
 
     def _opened(self, call: Call) -> None:
+        if call.data == b"\0" and self._find(call.path) is None:
+            self._rename(None, self._name(call.path), File())
+        self._catch_up(call)
         node = self._find(call.path)
-        if node is None and call.data == b"\0":
-            node = File()
-            self._rename(None, self._name(call.path), node)
-        elif node is None:
-            # Renamed by a call that went to the kernel directly, as Rust's tempfile does it.
-            node, old = self._inodes.get(call.second, (None, None))
-            if node is None or old is None or self._names(old[0]).get(old[1]) is not node:
-                raise TraceError(f"{call.path} was there, and nothing says how it came there")
-            self._rename(old, self._name(call.path))
+        if node is None:
+            raise TraceError(f"{call.path} was there, and nothing says how it came there")
         if call.path:
             self._inodes[call.second] = (node, self._name(call.path))
         self._open[call.fd] = node
         if call.first and isinstance(node, File):
             node.since.append(Written(0, None))
+
+    def _catch_up(self, call: Call) -> None:
+        """Let a file get the name that it has: Rust renames without a call that could be recorded."""
+        node, old = self._inodes.get(call.second, (None, None))
+        if self._find(call.path) is None and old is not None and self._names(old[0]).get(old[1]) is node:
+            self._rename(old, self._name(call.path))
 
     def _rename(self, gone: Name | None, come: Name | None, what: File | Folder | None = None) -> None:
         if gone is not None:

@@ -98,6 +98,13 @@ static int below(int folder, const char *path, char *out)
     return 1;
 }
 
+/* The number of a file: a record knows it even where it has another name than was recorded. */
+static int64_t inode_of(int folder, const char *path)
+{
+    struct stat about;
+    return fstatat(folder, path, &about, AT_SYMLINK_NOFOLLOW) == 0 ? (int64_t)about.st_ino : 0;
+}
+
 static int is_watched(int fd)
 {
     return fd >= 0 && fd < MOST_FILES && watched[fd];
@@ -303,6 +310,7 @@ static int renamed(int from_folder, const char *from, int to_folder, const char 
         return flags ? REAL(renameat2)(from_folder, from, to_folder, to, flags)
                      : REAL(renameat)(from_folder, from, to_folder, to);
     pthread_mutex_lock(&lock);
+    int64_t inode = inode_of(from_folder, from);
     int error = wrong("rename", arrives ? new : old, OTHER), result = -1;
     if (error > 0)
         errno = error;
@@ -311,7 +319,7 @@ static int renamed(int from_folder, const char *from, int to_folder, const char 
     else
         result = REAL(renameat)(from_folder, from, to_folder, to);
     if (result == 0)
-        put('r', -1, leaves && arrives ? (int64_t)flags : -1, 0, leaves ? old : "", arrives ? new : "",
+        put('r', -1, leaves && arrives ? (int64_t)flags : -1, inode, leaves ? old : "", arrives ? new : "",
             arrives ? strlen(new) : 0);
     pthread_mutex_unlock(&lock);
     return result;
@@ -338,9 +346,10 @@ int unlinkat(int folder, const char *path, int flags)
     if (!below(folder, path, name))
         return REAL(unlinkat)(folder, path, flags);
     pthread_mutex_lock(&lock);
+    int64_t inode = inode_of(folder, path);
     int result = REAL(unlinkat)(folder, path, flags);
     if (result == 0)
-        put(flags & AT_REMOVEDIR ? 'd' : 'u', -1, 0, 0, name, NULL, 0);
+        put(flags & AT_REMOVEDIR ? 'd' : 'u', -1, 0, inode, name, NULL, 0);
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -35,6 +35,7 @@ class Tally:
 
     events: int = 0
     sent: int = 0
+    taken: int = 0  # events that receipts say were applied, or set apart
     repeated: int = 0
     gaps: int = 0
     crashes: int = 0
@@ -110,12 +111,12 @@ class Delivery:
         crash_every = max(self.tally.events // 200, 5)
         while waiting:
             deliveries, early = self._random.choice(waiting)
-            parts = [part for _, part in zip(range(self._random.randint(1, 6)), deliveries, strict=False)]
+            parts: list[Part] = []
+            if len(early) <= TIMES * WINDOW:  # all of a window was sent before anything of the next but one
+                parts = [part for _, part in zip(range(self._random.randint(1, 6)), deliveries, strict=False)]
             if not parts:
-                parts = early[: 4 * WINDOW]
-                del early[: 4 * WINDOW]
-            elif early and self._random.random() < 0.5:
-                parts.append(early.pop(0))
+                parts, early[:] = early[:], []
+                self._random.shuffle(parts)
             if not parts:
                 waiting.remove((deliveries, early))
                 continue
@@ -129,6 +130,7 @@ class Delivery:
         self.tally.sent += len(parts)
         again = []
         for part, receipt in zip(parts, receipts, strict=True):
+            self.tally.taken += receipt.applied + receipt.dead
             self.tally.repeated += receipt.status == REPEATED
             if receipt.status == GAP:
                 self.tally.gaps += 1
@@ -175,6 +177,8 @@ def deliver(size: int, seed: int) -> Tally:
             digest, dead = plain(senders)
             if delivery.live.digest() != digest:
                 tally.wrong(f"seed {seed}: another digest than that of each event once")
+            if tally.taken != tally.events:
+                tally.wrong(f"seed {seed}: {tally.taken} events were taken of {tally.events}")
             if delivery.live.streams != {s.name: s.parts[-1][2] for s in senders if s.parts}:
                 tally.wrong(f"seed {seed}: streams have not come to their end")
             if len(delivery.letters()) != dead:

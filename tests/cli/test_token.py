@@ -1,0 +1,53 @@
+"""`dygcn token`: shown once, kept as a hash, and fit for the files that it says it is for."""
+
+import json
+import tomllib
+
+import pytest
+from click.testing import CliRunner
+
+from dygcn.cli import main
+from dygcn.service.doors import Doors, hashed
+from dygcn.service.settings import Http, Token, parse_settings
+
+
+def token(*arguments, code=0):
+    result = CliRunner().invoke(main, ["token", *arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_for_machines():
+    told = json.loads(token("dashboard", "--scope", "read", "--scope", "write", "--json").stdout)
+    assert set(told) == {"token", "name", "sha256", "scopes"}
+    assert told["sha256"] == hashed(told["token"])
+    assert told["scopes"] == ["read", "write"]
+    doors = Doors(Http(tokens=[Token(told["name"], told["sha256"], told["scopes"])]))
+    header = f"Bearer {told['token']}"
+    assert [doors.status(scope, header, None) for scope in ("read", "write", "admin")] == [200, 200, 403]
+
+
+@pytest.mark.parametrize("name", ["dashboard", 'a "quoted" one', "back\\slash", "é 日本", "'''", "a]\\u0041"])
+def test_for_people_it_can_be_pasted(name):
+    shown = token(name).stdout
+    secret = shown.splitlines()[0].removeprefix("token (shown only now): ")
+    pasted = shown[shown.index("[[tokens]]") :]
+    [found] = tomllib.loads(pasted)["tokens"]
+    assert found == {"name": name, "sha256": hashed(secret), "scopes": ["read"]}
+    assert secret not in pasted
+    settings = parse_settings('folder = "f"\n' + pasted.replace("[[tokens]]", "[[http.tokens]]"))
+    assert settings.http.tokens[0].name == name
+
+
+def test_the_default_is_to_read():
+    assert json.loads(token("x", "--json").stdout)["scopes"] == ["read"]
+
+
+def test_every_token_is_another():
+    assert len({json.loads(token("x", "--json").stdout)["token"] for _ in range(20)}) == 20
+
+
+def test_what_is_refused():
+    assert "root" in token("x", "--scope", "root", code=2).output
+    assert "NAME" in token(code=2).output
+    assert "printable" in token("a\nb", code=2).stderr
