@@ -76,6 +76,15 @@ def check_seconds(what: str, value: float, most: float) -> None:
         raise OptionError(f"{what} is {value!r}; allowed are seconds above 0, at most {most:g}")
 
 
+def check_address(url: str, schemes: tuple[str, ...]) -> None:
+    """Raise an OptionError unless an address has one of the schemes. It is not shown: see `Settings`."""
+    parts = _parts(url)
+    whole = bool(parts) and len(parts) == len(url.split())
+    if not whole or not all(scheme in schemes and place for scheme, _, place, _ in parts):
+        allowed = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise OptionError(f"url is not an address that begins with {allowed} (a blank in it is written %20)")
+
+
 def _parts(url: str) -> list[tuple[str, str, str, str]]:
     """Cut each address into scheme, user with password, place, and what is asked of it."""
     words = url.split()

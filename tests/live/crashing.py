@@ -38,12 +38,7 @@ def begin(path, snapshot_every=10**9, **options):
 
 def crash(live):
     """Let go of the folder without writing anything, as the end of a process does."""
-    if live._snapshot is not None:
-        live._snapshot.join()
-    live._log._db.close()
-    live._log._mark.close()
-    live._held.release()
-    live._closed = True
+    live.let_go()
 
 
 def crashed_copy(live, path):

@@ -11,6 +11,7 @@ from dygcn.errors import EventError, OptionError
 from dygcn.live import feed as module
 from dygcn.live.durable import DurableEmbedding
 from dygcn.live.feed import Feed
+from dygcn.models import State
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened, small_model
 
 
@@ -63,12 +64,13 @@ LIMITS = st.sampled_from([1, 2, 3, 1000])
 class FeedMachine(RuleBasedStateMachine):
     """Three readers, each at a place of its own, while the graph changes and the program dies."""
 
-    most_left = 2
+    most_left, half_life = 2, None
 
     @initialize(directed=st.booleans(), orders=st.integers(1, 3))
     def start(self, directed, orders):
         self.before, module.MOST_LEFT = module.MOST_LEFT, self.most_left
-        self.live = begin(self.new_folder(), directed=directed, orders=orders)
+        self.live = begin(self.new_folder(), directed=directed, orders=orders, half_life=self.half_life)
+        self.t = 0
         self.readers = [Reader() for _ in range(3)]
         self.history = []  # (sequence, ids that moved, ids that left)
         self.exact_from = 0
@@ -77,9 +79,14 @@ class FeedMachine(RuleBasedStateMachine):
     def note(self, change):
         self.history.append((self.live.sequence, set(change.ids.tolist()), set(change.left.tolist())))
 
+    def dated(self, events):
+        """Time goes on with every batch."""
+        self.t += 1
+        return [(a, b, float(self.t), *rest) for a, b, _, *rest in events]
+
     @rule(events=EVENTS)
     def update(self, events):
-        self.note(self.live.update(events))
+        self.note(self.live.update(self.dated(events)))
 
     @rule(which=st.integers(0, 2), one=IDS)
     def taken_back(self, which, one):
@@ -100,7 +107,7 @@ class FeedMachine(RuleBasedStateMachine):
 
     @rule(events=EVENTS)
     def bulk(self, events):
-        self.note(self.live.bulk([events]))
+        self.note(self.live.bulk([self.dated(events)]))
         self.exact_from = self.live.sequence
 
     @rule()
@@ -154,6 +161,12 @@ class LongMemory(FeedMachine):
     most_left = 10**6
 
 
+class Fading(FeedMachine):
+    """The same in a model that remembers removed edges for a while."""
+
+    most_left, half_life = 10**6, 2.0
+
+
 RUN = settings(
     max_examples=25,
     stateful_step_count=25,
@@ -179,7 +192,7 @@ def folders(monkeypatch):
         yield
 
 
-@pytest.mark.parametrize("machine", [FeedMachine, LongMemory], ids=lambda machine: machine.__name__)
+@pytest.mark.parametrize("machine", [FeedMachine, LongMemory, Fading], ids=lambda machine: machine.__name__)
 def test_readers_always_get_there(machine):
     run_state_machine_as_test(machine, settings=RUN)
 
@@ -234,6 +247,14 @@ def bulk_loads_forget_nothing(monkeypatch):
 def another_run_has_the_same_nodes(monkeypatch):
     """Places of a run that is over are read as if nodes had the same numbers now."""
     monkeypatch.setattr(module.secrets, "token_hex", lambda n: "run")
+
+
+def who_fades_is_not_told(monkeypatch):
+    """After a restart: ids that no event of the log names."""
+    whole = State.apply_to_graph
+    monkeypatch.setattr(
+        State, "apply_to_graph", lambda self, batch, now=None: (whole(self, batch, now)[0], self._nobody)
+    )
 
 
 MUTANTS = [
@@ -365,6 +386,44 @@ def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
     again = reopened(live)
     reader.catch_up(again)
     assert {8, 9} <= set(reader.told_left)
+    crash(again)
+
+
+def test_who_faded_while_nobody_looked_is_told(tmp_path):
+    """Ids that time took away are named in no event of the log."""
+    live = begin(tmp_path / "x", half_life=2.0)
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (7, 8, 0.0)])
+    live.update([(7, 8, 1.0, -1)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    assert 7 in reader.rows
+    live.update([(3, 4, 100.0)])
+    live.update([(3, 5, 101.0)])
+    live.update([(3, 6, 102.0)])
+    assert 7 not in live
+    again = reopened(live)
+    reader.catch_up(again)
+    assert {7, 8} <= set(reader.told_left)
+    crash(again)
+
+
+def test_who_fades_and_is_not_told_would_be_noticed(tmp_path, monkeypatch):
+    who_fades_is_not_told(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_who_faded_while_nobody_looked_is_told(tmp_path)
+
+
+def test_what_time_alone_moved_is_told(tmp_path):
+    """No event at all: the clock went on, and what is remembered of an edge weighs less."""
+    live = begin(tmp_path / "x", half_life=2.0)
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)])
+    live.update([(2, 3, 1.0, -1)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    for now in (4.0, 4.5, 5.5):
+        live.update([], now=now)
+    again = reopened(live)
+    assert {2, 3} <= set(reader.catch_up(again).told)
     crash(again)
 
 

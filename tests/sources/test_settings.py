@@ -112,6 +112,6 @@ def test_addresses_are_checked_and_never_shown():
 
 
 def test_a_showing_of_passwords_would_be_noticed(monkeypatch):
-    monkeypatch.setattr("dygcn.sources.settings.public_address", lambda url: url)
+    monkeypatch.setattr("dygcn._addresses.public_address", lambda url: url)
     shown = repr(RedisSettings(url="redis://app:s3cret@host", streams=["a"]))
     assert "s3cret" in shown

@@ -9,7 +9,7 @@ from dygcn.models import folder as folders
 from dygcn.storage import log as logs
 from dygcn.storage.mark import Mark
 from dygcn.testing.promises import damage as check
-from dygcn.testing.promises.seeding import seeded, stop_dead
+from dygcn.testing.promises.seeding import seeded
 
 
 def test_it_holds_and_a_bug_would_be_noticed():
@@ -51,16 +51,16 @@ def test_a_folder_has_everything_in_it(tmp_path):
     assert set(live.streams) == {"http:ann", "kafka:clicks/0"}
     before = live.digest()
     copy = shutil.copytree(live.folder, tmp_path / "copy", ignore=check._LEAVE_OUT)
-    stop_dead(live)
+    live.let_go()
     again = open_folder(copy)
     whole = check.look_at(again)
     assert (whole.digest, len(whole.letters)) == (before, 3)
     assert whole.next_digest != before
-    stop_dead(again)
+    again.let_go()
     last = open_folder(copy)
     assert (last.digest(), len(check.letters(last))) == (whole.next_digest, 4)
     assert not whole.is_in(last)
-    stop_dead(last)
+    last.let_go()
 
 
 def test_what_is_whole_is_not_refused(tmp_path):

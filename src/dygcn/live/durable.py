@@ -114,10 +114,10 @@ class DurableEmbedding(LiveEmbedding):
         if self.model.paper is not None:
             self._apply_cut(batch, now, cut)
             return
-        delta = self._state.apply_to_graph(batch, now)
+        delta, left = self._state.apply_to_graph(batch, now)
         self._cut = self._version = cut
         self._reached += [delta.receiver]
-        self._named += [batch.src, batch.dst]
+        self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
 
     def _settle_replay(self) -> None:
         """Compute what follows from the graph, and note all that the log may have moved.
@@ -126,11 +126,11 @@ class DurableEmbedding(LiveEmbedding):
         that came or went has two ends that were touched.
         """
         self._state.settle()
-        graph, reached, named = self._state.graph, self._reached, [ids for ids in self._named if len(ids)]
+        graph, reached, named = self._state.graph, self._reached, self._named
         self._reached, self._named = [], []
-        if not named:
+        if not reached:
             return
-        names = join_ids(named)
+        names = join_ids([ids for ids in named if len(ids)] or [self.names(graph.nodes()[:0])])
         ends = graph.find(names)
         touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
         rings = influence(graph, touched[graph.present(touched)], self.model.orders).orders

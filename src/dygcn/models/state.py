@@ -93,7 +93,7 @@ class State:
         rule, counts = self.exact, np.zeros(3, np.int64)
         try:
             for batch in batches:
-                delta = self.apply_to_graph(batch)
+                delta, _ = self.apply_to_graph(batch)
                 counts += (delta.unchanged, delta.missing, delta.loops)
         finally:
             self.graph.compact()
@@ -103,11 +103,12 @@ class State:
             result = told(Outcome(moved, self._nobody, *counts.tolist()))
         return result
 
-    def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
-        """Apply events to the graph alone; after the last, `settle` does the rest."""
+    def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
+        """Apply events to the graph alone, and return who left; after the last, `settle` does the rest."""
         delta = self.graph.apply(batch, now)
+        left = self.graph.ids.names(delta.left) if len(delta.left) else self._nobody
         self.graph.release(delta.left)
-        return delta
+        return delta, left
 
     def settle(self) -> None:
         """Compute what follows from the graph, from nothing, where the rule is exact."""

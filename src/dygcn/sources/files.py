@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from dygcn.errors import SourceError
 from dygcn.records import Message
-from dygcn.sources.settings import Settings, check_words, failure, not_open
+from dygcn.sources.settings import Settings, check_name, failure, not_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class FileSettings(Settings, frozen=True, tag="file"):
     form: Literal["ndjson", "json"] = "ndjson"
 
     def __post_init__(self) -> None:
-        check_words("pattern", self.pattern, r"[^/\\]+", "the name of a file, in which * stands for anything")
+        check_name("pattern", self.pattern, r"[^/\\]+", "the name of a file, in which * stands for anything")
 
 
 class FileSource:

@@ -14,8 +14,8 @@ from dygcn.records import Message
 from dygcn.sources.settings import (
     Form,
     Settings,
+    check_name,
     check_timeout,
-    check_words,
     failure,
     not_open,
     secrets_of,
@@ -68,8 +68,8 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_words("topic", self.topic, r"[A-Za-z0-9._-]{1,249}", "at most 249 letters, digits, ., _ and -")
-        check_words("servers", self.servers, r"[^\s,@/]+(,[^\s,@/]+)*", "host:port, with commas between")
+        check_name("topic", self.topic, r"[A-Za-z0-9._-]{1,249}", "at most 249 letters, digits, ., _ and -")
+        check_name("servers", self.servers, r"[^\s,@/]+(,[^\s,@/]+)*", "host:port, with commas between")
         check_timeout(self.timeout)
         if taken := ", ".join(sorted(_OURS & self.options.keys())):
             raise OptionError(f"the options {taken} are ours: with others, events could be lost")

@@ -17,8 +17,8 @@ from dygcn.sources.settings import (
     Form,
     Settings,
     check_address,
+    check_name,
     check_timeout,
-    check_words,
     failure,
     not_open,
     public_address,
@@ -71,8 +71,8 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
 
     def __post_init__(self) -> None:
         check_address(self.url, ("nats", "tls", "ws", "wss"))
-        check_words("stream", self.stream, r"[^\s.*>/\\]+", "a word without . * > / and \\")
-        check_words("subject", self.subject or "x", r"[^\s.]+(\.[^\s.]+)*", "words with dots between")
+        check_name("stream", self.stream, r"[^\s.*>/\\]+", "a word without . * > / and \\")
+        check_name("subject", self.subject or "x", r"[^\s.]+(\.[^\s.]+)*", "words with dots between")
         check_timeout(self.timeout)
 
 

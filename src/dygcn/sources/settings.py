@@ -1,69 +1,41 @@
-"""What the settings of every source have in common: strict, and silent about secrets."""
+"""What the settings of every source have in common."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import parse_qsl, unquote
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
-import msgspec
-
-from dygcn.errors import OptionError, SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from dygcn._addresses import (
+    Settings,
+    check_address,
+    check_name,
+    check_seconds,
+    public_address,
+    secrets_of,
+    without,
+)
+from dygcn.errors import SourceError
 
 Form: TypeAlias = Literal["json", "ndjson", "arrow"]
 """How the body of a message is read; see `dygcn.events.decode_events`."""
 
 _DAY = 86_400.0
-
-
-class Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, tag_field="kind"):
-    """Settings of one source. They are shown without passwords, and an unknown name is refused."""
-
-    def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__}
-        if "url" in shown:
-            shown["url"] = public_address(shown["url"])
-        if "options" in shown:
-            shown["options"] = dict.fromkeys(shown["options"], "...")
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-
-def public_address(url: str) -> str:
-    """Return an address, or several with blanks between, without user, password and options.
-
-    Examples
-    --------
-    >>> public_address("redis://app:p@ss@db.example:6379/2?password=hm")
-    'redis://db.example:6379/2'
-    >>> public_address("nats://token@a:4222 nats://b:4222")
-    'nats://a:4222 nats://b:4222'
-    """
-    return " ".join(f"{scheme}://{place}" for scheme, _, place, _ in _parts(url)) or "..."
-
-
-def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
-    """Return what of an address, and of a client's options, must never be shown, the longest first.
-
-    Examples
-    --------
-    >>> secrets_of("redis://app:s%21@db.example:6379", {"sasl.password": "hush", "client.id": "me"})
-    ['app:s%21', 'app:s!', 'hush', 's%21', 's!']
-    """
-    found = {value for name, value in (options or {}).items() if re.search("pass|secret|key|token", name)}
-    for _, user, _, asked in _parts(url):
-        found |= {user, user.partition(":")[2], *(value for _, value in parse_qsl(asked))}
-    found |= {unquote(secret) for secret in found}
-    return sorted(found - {""}, key=lambda secret: (-len(secret), secret))
+__all__ = [
+    "Form",
+    "Settings",
+    "check_address",
+    "check_name",
+    "check_timeout",
+    "failure",
+    "not_open",
+    "public_address",
+    "secrets_of",
+]
 
 
 def failure(name: str, error: BaseException, secrets: Iterable[str] = ()) -> SourceError:
     """Return what a client said as an error of ours, with stars in the place of every secret."""
-    said = " ".join(str(error).split())
-    for secret in secrets:
-        said = said.replace(secret, "***")
+    said = without(str(error), secrets)
     return SourceError(f"{name}: {type(error).__name__}{': ' if said else ''}{said[:500]}")
 
 
@@ -72,36 +44,6 @@ def not_open(name: str) -> SourceError:
     return SourceError(f"{name} is not open; call open() first")
 
 
-def check_words(what: str, value: str, pattern: str, allowed: str) -> None:
-    """Raise an OptionError unless a setting is of the allowed form."""
-    if not re.fullmatch(pattern, value):
-        raise OptionError(f"{what} is {value!r}; allowed is {allowed}")
-
-
-def check_address(url: str, schemes: tuple[str, ...]) -> None:
-    """Raise an OptionError unless an address has one of the schemes. It is not shown: see `Settings`."""
-    parts = _parts(url)
-    whole = bool(parts) and len(parts) == len(url.split())
-    if not whole or not all(scheme in schemes and place for scheme, _, place, _ in parts):
-        allowed = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise OptionError(f"url is not an address that begins with {allowed} (a blank in it is written %20)")
-
-
 def check_timeout(value: float) -> None:
     """Raise an OptionError unless a time is above 0 and not beyond a day."""
-    if not 0 < value <= _DAY:
-        raise OptionError(f"timeout is {value!r}; allowed are seconds above 0, at most a day")
-
-
-def _parts(url: str) -> list[tuple[str, str, str, str]]:
-    """Cut each address into scheme, user with password, place, and what is asked of it."""
-    words = url.split()
-    if not all("://" in word for word in words):
-        words = [url]  # a blank in a password, unwisely
-    parts = []
-    for word in words:
-        scheme, _, rest = word.partition("://")
-        user, _, place = rest.rpartition("@")
-        place, _, asked = place.partition("?")
-        parts.append((scheme, user, place, asked))
-    return parts if "://" in url else []
+    check_seconds("timeout", value, _DAY)

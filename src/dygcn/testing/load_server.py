@@ -14,7 +14,7 @@ from dygcn.service.answers import OneVector
 from dygcn.service.app import make_app, serve_app
 from dygcn.service.service import Service
 from dygcn.service.settings import Http, ServiceSettings, check_settings
-from dygcn.testing.served import tell
+from dygcn.testing.telling import tell
 
 with extra("serve"):
     from starlette.requests import Request

@@ -105,7 +105,7 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             ]
             rows = [row for row, n in enumerate(numbers) if n in bad]
             expected |= {(STREAM, numbers[-1], row) for row in rows}
-            params = {"client": "sender", "sequence": start}
+            params: dict[str, str | int] = {"client": "sender", "sequence": start}
             headers = {"content-type": form}
             answer = client.post("/events", content=as_body(events, form), params=params, headers=headers)
             tally.events += len(events)

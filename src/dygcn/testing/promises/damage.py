@@ -23,7 +23,7 @@ from dygcn.storage import LOG_FILE
 from dygcn.storage import log as logs
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.images import memory_folder
-from dygcn.testing.promises.seeding import seeded, small_model, stop_dead
+from dygcn.testing.promises.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from dygcn.live import DurableEmbedding
@@ -128,7 +128,7 @@ class Spoiler:
         copy = shutil.copytree(original, room / "whole", ignore=_LEAVE_OUT)
         live = open_folder(copy)
         self._whole = look_at(live)
-        stop_dead(live)
+        live.let_go()
         shutil.rmtree(copy)
 
     def spoil(self) -> None:
@@ -172,11 +172,11 @@ class Spoiler:
                 self._tally.wrong(short, f"{what}: another state after the next update")
                 return
         finally:
-            stop_dead(live)
+            live.let_go()
         if "log" in short:
             again = open_folder(image)
             same = again.digest() == self._whole.next_digest
-            stop_dead(again)
+            again.let_go()
             if not same:
                 self._tally.wrong(short, f"{what}: another state after the next start")
                 return

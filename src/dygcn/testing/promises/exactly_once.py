@@ -16,7 +16,7 @@ from dygcn.live.opening import start
 from dygcn.live.parts import APPLIED, GAP, REPEATED, Part, Receipt
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.images import memory_folder
-from dygcn.testing.promises.seeding import seeded, small_model, stop_dead
+from dygcn.testing.promises.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -141,7 +141,7 @@ class Delivery:
 
     def _crash(self) -> None:
         before = self.live.digest(), self.live.streams
-        stop_dead(self.live)
+        self.live.let_go()
         self.tally.crashes += 1
         self.live = open_folder(self.live.folder)
         if (self.live.digest(), self.live.streams) != before:
@@ -184,7 +184,7 @@ def deliver(size: int, seed: int) -> Tally:
             if len(delivery.letters()) != dead:
                 tally.wrong(f"seed {seed}: {len(delivery.letters())} dead letters, expected {dead}")
         finally:
-            stop_dead(delivery.live)
+            delivery.live.let_go()
     return tally
 
 

@@ -244,13 +244,14 @@ def run(size: int, seed: int) -> Finding:
             cases = trial.all_cases()
             for case in spread(cases, size):
                 trial.run(case)
+            Random(seed).shuffle(cases)
             caught = {bug: _cases_until_noticed(Trial(process, room, seed, bug), cases) for bug in MUTANTS}
     return _finding(seed, len(cases), trial.tally, caught, time.perf_counter() - begun)
 
 
 def _cases_until_noticed(mutant: Trial, cases: list[Case]) -> int | None:
     """Return how many operations had to fail until a bug showed; None: it did not."""
-    for case in spread([case for case in cases if case.kind == ONCE], _MUTANT_CASES):
+    for case in [case for case in cases if case.kind == ONCE][:_MUTANT_CASES]:
         mutant.run(case)
         if mutant.tally.bad:
             return mutant.tally.cases

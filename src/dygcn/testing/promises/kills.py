@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RULES = ("exact", "rolling")
-MUTANTS = ("commit later", "forget positions")
+MUTANTS = {"commit later": "lost", "forget positions": "doubled"}  # bug -> what it must lead to
 _MUTANT_KILLS = 60  # a bug must show within so many
 _MOST = {"before the commit": 8, "committed, not applied": 8, points.ACKNOWLEDGED: 8}
 _MOST |= {"files of a snapshot are synced": 4, "a file of a snapshot is written": 2}
@@ -66,10 +66,10 @@ class Campaign:
         self.tally = Tally()
         begin_folder(script, folder)
 
-    def kill(self, kills: int, stop_at_bad: bool = False) -> None:
-        """Live and die until there were so many kills."""
+    def kill(self, kills: int, until: str = "") -> None:
+        """Live and die until there were so many kills; or until this was found: lost, or doubled."""
         for _ in range(4 * kills + 20):
-            if self.tally.kills >= kills or (stop_at_bad and self.tally.bad):
+            if self.tally.kills >= kills or (until and getattr(self.tally, until)):
                 return
             self._live(self._next_order())
         self.tally.wrong += 1
@@ -161,10 +161,10 @@ def run(size: int, seed: int) -> Finding:
             campaign.finish()
             tallies.append(campaign.tally)
         caught = {}
-        for bug in MUTANTS:
+        for bug, wanted in MUTANTS.items():
             campaign = Campaign(process, Path(room) / "mutant", Script(seed), seed, bug)
-            campaign.kill(_MUTANT_KILLS, stop_at_bad=True)
-            caught[bug] = campaign.tally.kills if campaign.tally.bad else None
+            campaign.kill(_MUTANT_KILLS, wanted)
+            caught[bug] = campaign.tally.kills if getattr(campaign.tally, wanted) else None
     return _finding(size, seed, tallies, caught, time.perf_counter() - begun)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import dygcn
 from dygcn.costs.graphs import graph_events
 from dygcn.testing.promise import Check, Finding
-from dygcn.testing.served import started
+from dygcn.testing.telling import started
 
 _WRK = "function request() return wrk.format('GET', '%s/' .. math.random(0, %d)) end\n"
 _WARM_UP = 200  # requests

@@ -90,7 +90,7 @@ class _Statements:
 
     def execute(self, sql: str, *args: Any) -> Any:
         if self._seen(BEFORE, sql) == "leave out":
-            return None
+            return self._db.execute("SELECT 0")
         result = self._db.execute(sql, *args)
         self._seen(AFTER, sql)
         return result
@@ -117,7 +117,7 @@ def commit_later() -> None:
     waiting = [0]
 
     def seen(where: str, sql: str) -> str | None:
-        if where == AFTER or sql not in ("BEGIN IMMEDIATE", _COMMIT):
+        if where == AFTER or not sql.startswith(("BEGIN IMMEDIATE", _COMMIT, "PRAGMA wal_checkpoint")):
             return None
         if sql == _COMMIT:
             waiting[0] = (waiting[0] + 1) % 4

@@ -14,7 +14,7 @@ from dygcn.events import read_events
 from dygcn.live.durable import SNAPSHOT_EVERY
 from dygcn.live.parts import Part
 from dygcn.testing.promise import Check, Finding
-from dygcn.testing.served import started
+from dygcn.testing.telling import started
 
 _EACH = 1_000  # events of a batch
 _REPEATS = 3

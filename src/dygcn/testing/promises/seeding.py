@@ -1,4 +1,4 @@
-"""Bugs for a while, small models, and ends of processes that were none: what several checks need."""
+"""Bugs for a while, and small models: what several checks need."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from dygcn.models import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from dygcn.live import DurableEmbedding
 
 WIDTH, DIM = 16, 8
 
@@ -40,13 +38,3 @@ def small_model(
     random = np.random.default_rng(seed)
     weights = tuple((random.standard_normal((WIDTH, DIM)) / 4).astype(np.float32) for _ in range(orders + 1))
     return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life)
-
-
-def stop_dead(live: DurableEmbedding) -> None:
-    """Let go of a folder without writing anything, as the end of a process does."""
-    if live._snapshot is not None:
-        live._snapshot.join()
-    live._log._db.close()
-    live._log._mark.close()
-    live._held.release()
-    live._closed = True

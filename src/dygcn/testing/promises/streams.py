@@ -30,8 +30,8 @@ from dygcn.storage import EVENTS, LOG_FILE, EventLog, unpack
 from dygcn.testing.graphs import random_events
 from dygcn.testing.postgres import PostgresServer, postgres_server
 from dygcn.testing.promise import Check, Finding
-from dygcn.testing.served import started, tell
 from dygcn.testing.servers import kafka_mock, nats_server, redis_server
+from dygcn.testing.telling import started, tell
 
 _EACH = 10  # events of a message
 _PATIENCE = 60.0
