@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,10 @@ def test_what_is_not_there(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(DamagedFolder):
         dygcn.open(tmp_path / "file")
+    with pytest.raises(DamagedFolder):
+        dygcn.open("x" * 5000)
+    with pytest.raises(FolderError):
+        begin(Path("x" * 5000))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("miaow")
     with pytest.raises(DamagedFolder):

@@ -139,7 +139,10 @@ def test_the_judge_notices_what_is_lost_doubled_or_wrong(folder):
     assert campaign(folder, written, [recovered(5, history, doubles=2)]).doubled == 2
     assert campaign(folder, written, [recovered(5, history, digest="other")]).wrong == 1
     assert campaign(folder, written, [recovered(8, history)]).wrong == 1  # nobody sent that
-    assert campaign(folder, written, [Said("refused", error="DamagedLog", text="...")]).wrong == 1
+    refused = campaign(folder, written, [Said("refused", error="DamagedLog", text=f"{folder} is")])
+    assert (refused.lost, refused.wrong) == (1, 0)
+    assert refused.notes[0].endswith("it does not open: DamagedLog: folder is")
+    assert campaign(folder, written, [Said("failed", error="WriteFailed", text="...")]).wrong == 1
 
 
 def test_kills_during_recovery_are_counted(folder):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError
 from dygcn.live.durable import SNAPSHOT_EVERY, DurableEmbedding
@@ -12,9 +12,6 @@ from dygcn.live.files import load_state
 from dygcn.live.recovery import newest_good
 from dygcn.models import Model, State
 from dygcn.storage import LOG_FILE, EventLog, FolderLock, clear_leftovers, list_snapshots, prepare_shelf
-
-if TYPE_CHECKING:
-    import os
 
 
 def start(model: Model) -> LiveEmbedding:
@@ -58,7 +55,7 @@ def load(path: str | os.PathLike[str]) -> LiveEmbedding:
     >>> same.digest() == live.digest()
     True
     """
-    if (Path(path) / LOG_FILE).exists():
+    if os.path.exists(Path(path) / LOG_FILE):  # also where the name is too long to be one
         raise FolderError(f"{path} is durable: its log is newer than what is saved; use dygcn.open")
     return LiveEmbedding(*load_state(path))
 
@@ -103,10 +100,10 @@ def open(
     if snapshot_every < 1:
         raise OptionError(f"snapshot_every is {snapshot_every}; allowed is a whole number, 1 or more")
     if begin is not None:
-        if folder.exists() and not (folder.is_dir() and next(folder.iterdir(), None) is None):
+        if os.path.exists(folder) and not (folder.is_dir() and next(folder.iterdir(), None) is None):
             raise FolderError(f"{folder} exists; open it without begin, or choose another name")
         begin.save(folder)
-    elif not folder.is_dir():
+    elif not os.path.isdir(folder):
         raise DamagedFolder(f"{folder} does not exist; pass what to begin it with: dygcn.open(path, live)")
     held = FolderLock(folder)
     log = None

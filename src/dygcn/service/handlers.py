@@ -48,6 +48,7 @@ class Handlers:
         """Take events in; answer when they are on disk and applied."""
         form = FORMS[content_type(request)]
         client, first = self._sender(request)
+        self.service.intake.refuse_if_full()
         body = await request.body()
         latest = latest_time(self.service.settings.time_unit)
         limit = self.limits.queued_events
@@ -91,7 +92,8 @@ class Handlers:
         def answer(result: Receipt | BaseException) -> None:
             loop.call_soon_threadsafe(settle, done, result)
 
-        self.service.intake.submit(part, answer)
+        if not self.service.intake.submit_now(part, answer):
+            await run_in_threadpool(self.service.intake.submit, part, answer)
         return await done
 
     # ---- vectors -------------------------------------------------------------------------------------
@@ -99,7 +101,8 @@ class Handlers:
     async def get_vector(self, request: Request) -> Response:
         """Return the vector of one node."""
         node = self._id(request.path_params["id"])
-        sequence, vector = self.service.vector(node)
+        found = self.service.vector_now(node)
+        sequence, vector = found or await run_in_threadpool(self.service.vector, node)
         if vector is None:
             raise UnknownNode(node)
         return respond(answers.OneVector(sequence, node, vector.tolist()))

@@ -78,14 +78,43 @@ class Intake:
         """
         with self._live.lock:
             rows = expected_rows(self._live.state, part.batch)
+        self._put(part, rows, answer, wait)
+
+    def submit_now(self, part: Part, answer: Answer) -> bool:
+        """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
+        if not self._live.lock.acquire(blocking=False):
+            return False
+        try:
+            rows = expected_rows(self._live.state, part.batch)
+        finally:
+            self._live.lock.release()
+        self._put(part, rows, answer, 0.0)
+        return True
+
+    def refuse_if_full(self) -> None:
+        """Refuse what would not be taken anyway, before any work is done for it.
+
+        Raises
+        ------
+        Overloaded
+            If there is no room for a single event.
+        """
+        with self._changed:
+            if not self._fits(1, 1):
+                raise self._overloaded()
+
+    def _overloaded(self) -> Overloaded:
+        self.shed += 1
+        return Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
+
+    def _put(self, part: Part, rows: int, answer: Answer, wait: float) -> None:
         events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
         with self._changed:
             room = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
             if not self._open:
                 raise Closing("the service is going down")
             if not room:
-                self.shed += 1
-                raise Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
+                raise self._overloaded()
             self._queue.append(_Waiting(part, events, rows, answer, time.monotonic()))
             self.events += events
             self.rows += rows

@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
             port=settings.http.port,
             http=_BoundedHead,
             ws="none",
-            log_level="warning",
+            log_level="error",  # anybody can cause warnings, and fill the disk with them
             access_log=False,
             server_header=False,
             proxy_headers=False,

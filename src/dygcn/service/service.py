@@ -96,6 +96,15 @@ class Service:
         with self.live.lock:
             return self.live.sequence, self.reader.vector(node)
 
+    def vector_now(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Do what `vector` does, or return None if it would have to wait for an update."""
+        if not self.live.lock.acquire(blocking=False):
+            return None
+        try:
+            return self.vector(node)
+        finally:
+            self.live.lock.release()
+
     def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
         with self.live.lock:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,8 +85,22 @@ class ServedProcess:
         Where it answers.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], address: str) -> None:
-        self._process, self.address = process, address
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process, self._log = process, log
+        self.address = self._wait_for_address()
+
+    def _wait_for_address(self) -> str:
+        until = time.monotonic() + _PATIENCE
+        while time.monotonic() < until:
+            ended = self._process.poll() is not None
+            first, line, _ = self._log.read_text(errors="replace").partition("\n")
+            if line and first.startswith("{"):
+                found: str = json.loads(first)["address"]
+                return found
+            if ended:
+                break
+            time.sleep(0.02)
+        raise DygcnError(f"the service did not begin: {self._log.read_text(errors='replace')[-2000:]}")
 
     @property
     def pid(self) -> int:
@@ -101,8 +115,7 @@ class ServedProcess:
     def drain(self) -> tuple[int, str]:
         """Have it drain; return its exit code and all that it said."""
         self._process.send_signal(signal.SIGTERM)
-        out, _ = self._process.communicate(timeout=_PATIENCE)
-        return self._process.returncode, out.decode(errors="replace")
+        return self._process.wait(_PATIENCE), self._log.read_text(errors="replace")
 
 
 @contextmanager
@@ -124,24 +137,14 @@ def served_process(
     lines += ["[limits]", *(f"{name} = {value}" for name, value in (limits or {}).items())]
     config.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "dygcn.testing.served", str(config), *([bug] if bug else [])]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    log = folder.with_name(f"{folder.name}.log")
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
     try:
-        yield ServedProcess(process, _address(process))
+        yield ServedProcess(process, log)
     finally:
         process.kill()
-        process.communicate()
-
-
-def _address(process: subprocess.Popen[bytes]) -> str:
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], _PATIENCE)
-    line = process.stdout.readline() if ready else b""
-    try:
-        found: str = json.loads(line)["address"]
-    except ValueError:
-        rest = process.stdout.read() if process.poll() is not None else b""
-        raise DygcnError(f"the service did not begin: {(line + rest).decode(errors='replace')}") from None
-    return found
+        process.wait()
 
 
 def main(config: str, bug: str = "") -> None:

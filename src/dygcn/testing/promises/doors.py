@@ -40,7 +40,7 @@ _BODIES = {
     "/score": b'{"pairs": [[1, 2]]}',
 }
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW")
-_NOWHERE = ("/nothing", "/status/", "/admin", "/.env", "/docs", "/x/../status", "/vectors%2F1", "/metrics;x")
+_NOWHERE = ("/nothing", "/status/", "/admin", "/.env", "/docs", "/x/../status", "/metrics;x")
 _HOSTS = ("0.0.0.0", "::", "", "10.0.0.1", "192.168.1.1", "vectors.example", "127.0.0.1.example")
 _WRONG = ("", "Bearer", "Bearer ", "Basic", "Basic !", "Basic Og==", "Digest x", "Negotiate", "\xff")
 
@@ -204,10 +204,8 @@ def put_to_the_test(size: int, seed: int) -> Tally:
             code, said = one.drain()
         tally.expect(code == 0, f"it ended with {code}")
         tally.expect(not keys.are_in(said.encode()), "a token is in the log of the service")
-        for file in folder.rglob("*"):
-            tally.expect(
-                not (file.is_file() and keys.are_in(file.read_bytes())), f"a token is in {file.name}"
-            )
+        for file in filter(Path.is_file, folder.rglob("*")):
+            tally.expect(not keys.are_in(file.read_bytes()), f"a token is in {file.name}")
         config = Path(room, "graph.toml").read_bytes()
         tally.expect(not keys.are_in(config, hashes=False), "a token is in the settings")
         try_addresses(folder, tally)

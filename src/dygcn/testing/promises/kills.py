@@ -121,8 +121,11 @@ class Campaign:
                 self._begun = max(self._begun, one.step)
             elif one.what == "acknowledged":
                 self._done = self._acknowledged = max(self._acknowledged, one.step)
+            elif one.what == "refused" and self._acknowledged >= 0:
+                self.tally.lost += 1  # all of it, until somebody mends the folder
+                self.tally.note(f"{self._where()}: it does not open: {one.error}: {self._short(one.text)}")
             elif one.what in ("failed", "refused"):
-                self._wrong(f"{one.error}: {one.text}")
+                self._wrong(f"{one.error}: {self._short(one.text)}")
             elif one.what in ("recovered", "closed"):
                 self._compare(one)
 
@@ -144,6 +147,9 @@ class Campaign:
     def _wrong(self, text: str) -> None:
         self.tally.wrong += 1
         self.tally.note(f"{self._where()}: {text}")
+
+    def _short(self, text: str) -> str:
+        return text.replace(str(self._folder), "folder")
 
     def _where(self) -> str:
         return f"seed {self._seed}, {self._script.rule}, life {self.tally.lives}"
