@@ -102,7 +102,9 @@ class Handlers:
         """Return the vector of one node."""
         node = self._id(request.path_params["id"])
         found = self.service.vector_now(node)
-        sequence, vector = found or await run_in_threadpool(self.service.vector, node)
+        if found is None:
+            found = await run_in_threadpool(self.service.vector, node)
+        sequence, vector = found
         if vector is None:
             raise UnknownNode(node)
         return respond(answers.OneVector(sequence, node, vector.tolist()))

@@ -39,6 +39,7 @@ WRITES_WITHIN = (
 NORMAL_WITHIN = 10.0  # seconds after
 MORE_MEMORY = 256.0  # megabytes above what it had before; the graph grows by what is accepted, too
 _QUIET = 0.2  # of what it can take
+_ATTEMPTS = 3
 
 
 def limits_for(spokes: int) -> dict[str, float]:
@@ -182,7 +183,7 @@ class Pressing:
 
     def measure(self, seconds: float) -> None:
         """Measure what it can take, and how long requests take when it is calm."""
-        self._here(seconds / 2)  # the first ones wait for compilers
+        self._here(seconds / 4)  # the first ones wait for compilers
         taken = [one for one in self._here(seconds) if one.status == 200]
         self.seen.capacity = len(taken) / seconds
         calm = self._here(seconds, _QUIET * self.seen.capacity)
@@ -262,10 +263,23 @@ def _pressed(spokes: int, limits: dict[str, float], bug: str = "") -> Iterator[t
 def put_to_the_test(seconds: float, spokes: int) -> Seen:
     """Take a service through calm, overload and calm again."""
     with _pressed(spokes, limits_for(spokes)) as (pressing, _):
-        pressing.measure(2.0 if seconds < 20 else 5.0)
+        pressing.measure(1.5 if seconds < 20 else 5.0)
         pressing.press(seconds)
         pressing.wait_until_normal()
     return pressing.seen
+
+
+def in_peace(seconds: float, spokes: int) -> tuple[Seen, list[str], int]:
+    """Try until nothing is slow, a few times at most: others on the machine take time, too.
+
+    What is wrong, and not only slow, counts however often it was tried.
+    """
+    attempt, problems, seen = 0, list[str](), Seen(spokes)
+    while attempt < _ATTEMPTS and not problems and slow(seen):
+        attempt += 1
+        seen = put_to_the_test(seconds, spokes)
+        problems = wrong(seen)
+    return seen, [*problems, *slow(seen)], attempt
 
 
 # ---- bugs that must be noticed ------------------------------------------------------------------------
@@ -307,10 +321,10 @@ def run(size: int, seed: int) -> Finding:
     """Press for so many seconds."""
     begun = time.perf_counter()
     spokes = 100_000 if size < 20 else 300_000
-    seen = put_to_the_test(size, spokes)
-    problems = [*slow(seen), *wrong(seen)]
+    seen, problems, attempts = in_peace(size, spokes)
+    briefly = min(size, 3 if size < 20 else 15)
     caught = {
-        "a queue without bounds": _without_bounds(seen.capacity, seen.calm_p99, min(size, 15), spokes),
+        "a queue without bounds": _without_bounds(seen.capacity, seen.calm_p99, briefly, spokes),
         "one transaction in ten is acknowledged and not done": _losing(spokes),
     }
     return Finding(
@@ -337,6 +351,7 @@ def run(size: int, seed: int) -> Finding:
             "MB at most": round(seen.most),
             "MB allowed": round(seen.before + MORE_MEMORY),
             "normal again after, s": round(seen.normal_after, 1),
+            "attempts": attempts,
         },
         notes="; ".join(problems),
     )

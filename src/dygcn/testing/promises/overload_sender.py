@@ -25,6 +25,14 @@ _MOST = 900  # connections
 _PATIENCE = 60.0
 
 
+_encode = msgspec.json.Encoder().encode
+
+
+class _Edge(msgspec.Struct, gc=False):
+    src: int
+    dst: int
+
+
 class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What is sent. Every request has edges of its own; one in some has one at the hub."""
 
@@ -55,8 +63,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def body(self, number: int) -> bytes:
         """Return the edges of a request as JSON."""
-        rows = (b'{"src":%d,"dst":%d}' % (a, b) for a, b in self.edges(number).tolist())
-        return b"[" + b",".join(rows) + b"]"
+        return _encode([_Edge(*ends) for ends in self.edges(number).tolist()])
 
 
 class Sent(msgspec.Struct, array_like=True):
