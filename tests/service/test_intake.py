@@ -345,3 +345,47 @@ def test_many_threads_lose_nothing(intake, held):
     assert not any(node in held.live for node in shed)
     assert (queue.events, queue.rows) == (0, 0)
     assert (queue.total_events, queue.shed) == (len(taken), len(shed))
+
+
+def test_a_full_queue_refuses_before_any_work_is_done(intake, held):
+    queue, answers = intake(), Answers()
+    queue.refuse_if_full()
+    stop_writer(held, queue, answers)
+    queue.refuse_if_full()
+    queue.submit(distinct(0, 9), answers.to("rest"))
+    with pytest.raises(Overloaded) as error:
+        queue.refuse_if_full()
+    assert 1 <= error.value.retry_after <= 60
+    assert queue.shed == 1
+    held.go.set()
+    answers.wait(2)
+    until_empty = time.monotonic() + 10
+    while queue.events:
+        assert time.monotonic() < until_empty
+        time.sleep(0.01)
+    queue.refuse_if_full()
+
+
+def test_nobody_waits_for_the_embedding_who_must_not(intake, held):
+    queue, answers = intake(), Answers()
+    assert queue.submit_now(distinct(0, 1), answers.to("now"))
+    answers.wait(1)
+    held_by_another, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        with held.lock:
+            held_by_another.set()
+            assert let_go.wait(20)
+
+    other = threading.Thread(target=hold, daemon=True)
+    other.start()
+    assert held_by_another.wait(20)
+    begun = time.monotonic()
+    assert not queue.submit_now(distinct(1, 1), answers.to("never"))
+    assert time.monotonic() - begun < 5
+    let_go.set()
+    other.join(20)
+    assert queue.submit_now(distinct(2, 1), answers.to("again"))
+    assert [name for name, _ in answers.wait(2)] == ["now", "again"]
+    assert held.lock.acquire(blocking=False)  # it was let go
+    held.lock.release()

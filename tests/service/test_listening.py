@@ -1,11 +1,15 @@
 """The listening end: how many, how long, how much before a request is one."""
 
+import socket
+import threading
 import time
 
 import pytest
 
+from dygcn.errors import OptionError
 from dygcn.service import listening
-from dygcn.service.settings import Limits
+from dygcn.service.listening import bind
+from dygcn.service.settings import Http, Limits
 from tests.service.serving import HUNG_UP, is_problem, send_until_refused
 from tests.service.test_app import connect, head, read_all, read_answer
 
@@ -146,3 +150,61 @@ def test_an_upgrade_is_no_way_in(serve):
     }
     for path in ("/", "/events", "/changes", "/nothing"):
         assert served.client.get(path, headers=headers).status_code in (200, 404, 405)
+
+
+# ---- where to listen -------------------------------------------------------------------------------------
+
+
+def test_an_address_is_taken_at_once():
+    [one] = bind(Http(port=0))
+    with one:
+        port = one.getsockname()[1]
+        with pytest.raises(OptionError, match=f"port {port}: .*in use"):
+            bind(Http(port=port))
+    [again] = bind(Http(port=port))
+    again.close()
+
+
+def test_localhost_is_every_address_that_it_has():
+    found = bind(Http(host="localhost", port=0))
+    assert found[0].family == socket.AF_INET
+    for one in found:
+        assert one.getsockname()[0] in ("127.0.0.1", "::1")
+        one.close()
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", "no such host", "x" * 300, "a..b", "host.invalid"])
+def test_an_address_that_cannot_be_had_is_told(host):
+    with pytest.raises(OptionError, match="cannot listen on"):
+        bind(Http(host=host, port=0))
+
+
+def test_an_answer_does_not_wait_for_an_update(serve):
+    """While the writer has the embedding for itself, everything that needs nothing of it is answered."""
+    served = serve()
+    held, let_go, answers = threading.Event(), threading.Event(), []
+
+    def hold():
+        with served.service.live.lock:
+            held.set()
+            assert let_go.wait(20)
+
+    writer = threading.Thread(target=hold, daemon=True)
+    writer.start()
+    assert held.wait(20)
+    waiting = [
+        threading.Thread(target=lambda: answers.append(served.get("/vectors/1")), daemon=True),
+        threading.Thread(target=lambda: answers.append(served.post([{"src": 1, "dst": 9}])), daemon=True),
+    ]
+    for one in waiting:
+        one.start()
+    time.sleep(0.2)
+    begun = time.monotonic()
+    assert served.get("/healthz").status_code == 200
+    is_problem(served.get("/nothing"), 404)
+    assert time.monotonic() - begun < 5
+    assert answers == []
+    let_go.set()
+    for one in (*waiting, writer):
+        one.join(20)
+    assert [answer.status_code for answer in answers] == [200, 200]

@@ -225,16 +225,17 @@ def test_everyone_is_told_after_each_transaction(start):
     assert told == [1, 2]
 
 
-def test_moving_nodes_do_not_pile_up(start, monkeypatch):
-    """Nobody asks for neighbours: what moved is kept as a set of nodes, not as a list of moves."""
-    monkeypatch.setattr("dygcn.service.neighbours._MOST_MARKED", 5_000)
+def test_moving_nodes_do_not_pile_up(start):
+    """Nobody asks for neighbours: who moved is kept, not how often."""
     service = start()
+    hub = [(50_000, 60_000 + i) for i in range(300)]
+    for number in range(20):
+        write(service, *hub, (50_000, 70_000 + number))
+    assert len(service.neighbours._moved) <= len(service.live) + 20
     service.start()
-    hub = np.arange(1_000, dtype=np.int32)
-    write(service, *((50_000, 60_000 + i) for i in range(1_000)))
-    for _ in range(100):
-        service._moved(hub)
-    until(lambda: sum(map(len, service.neighbours._moved.copy())) <= 5_000)
+    until(lambda: len(service.neighbours._moved) == 0)
+    found = service.nearest_to(50_000, 400).neighbours
+    assert {one.id for one in found} == set(service.live) - {50_000}
 
 
 def test_a_rate_is_over_the_last_seconds():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dygcn.live.index import IndexStatus, NearestIndex
+from dygcn.live.waiting import Waiting
 
 if TYPE_CHECKING:
     from dygcn.live import DurableEmbedding
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 512  # nodes that are put into the index before others may have it
 _RECENT = 60.0  # seconds after a question in which the index is kept up
 _SHARE = 0.2  # of the time that keeping it up may take
-_MOST_MARKS, _MOST_MARKED = 10_000, 1_000_000  # updates, and nodes that they moved
 _PATIENCE = 0.05  # seconds to wait for a fresh status
 
 
@@ -36,7 +33,7 @@ class Neighbours:
             live.state, exact_up_to=settings.exact_up_to, cache=live.cached(), guard=live.lock
         )
         self._lock = threading.Lock()
-        self._moved: deque[Nodes] = deque()
+        self._moved = Waiting()  # each node once: a hub moves a million at a time, and nobody may ask
         self._status = self._index.status()
         self._stop = threading.Event()
         self._asked_at = -_RECENT
@@ -53,8 +50,9 @@ class Neighbours:
             self._thread.join()
 
     def mark(self, nodes: Nodes) -> None:
-        """Say that nodes moved; called by whoever writes, and never waits."""
-        self._moved.append(nodes)
+        """Say that nodes moved; called by whoever writes, under the embedding's lock."""
+        self._moved.make_room(self._live.state.graph.ids.high)
+        self._moved.add(nodes)
 
     def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
         """Return nodes and cosines, nearest first."""
@@ -74,13 +72,9 @@ class Neighbours:
         return self._status
 
     def _take_marks(self) -> None:
-        moved = []
-        while self._moved:
-            moved.append(self._moved.popleft())
-        if moved:
-            nodes = np.unique(np.concatenate(moved))
-            with self._live.lock:
-                self._index.mark(nodes)
+        with self._live.lock:
+            if len(self._moved):
+                self._index.mark(self._moved.take())
 
     def _keep_up(self) -> None:
         built, measured = False, time.monotonic()
@@ -95,9 +89,6 @@ class Neighbours:
                     self._index.measure()
                 measured = time.monotonic()
             self._stop.wait(0.25 if not waiting else spent / _SHARE if built else 0.001)
-            if len(self._moved) > _MOST_MARKS or sum(map(len, self._moved.copy())) > _MOST_MARKED:
-                with self._lock:  # nobody asks, and a hub moves a million nodes at a time: keep them few
-                    self._take_marks()
 
     def _step(self) -> int:
         with self._lock:

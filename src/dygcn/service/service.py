@@ -14,6 +14,7 @@ from dygcn.events import python_ids
 from dygcn.live import DurableEmbedding
 from dygcn.live.opening import open as open_folder
 from dygcn.live.reading import Reader
+from dygcn.models import cosines
 from dygcn.records import Float32, Nodes
 from dygcn.service import answers
 from dygcn.service.intake import Intake
@@ -125,12 +126,15 @@ class Service:
         self.reads += 1
         found = self.neighbours.nearest(query, k, leave_out)
         with self.live.lock:
+            # Some may have moved or left since, and their numbers may be others': names and scores are of now.
             nodes = np.array([node for node, _ in found], np.int32)
-            here = self.live.state.graph.present(nodes)  # some may have left since
-            ids = self.ids_of(nodes[here])
-            sequence = self.live.sequence
-        scores = [score for (_, score), stays in zip(found, here, strict=True) if stays]
-        return answers.Neighbours(sequence, list(map(answers.Neighbour, ids, scores)))
+            nodes = nodes[self.live.state.graph.present(nodes)]
+            scores = cosines(*self.live.cached().refresh(nodes), query)
+            ids, sequence = self.ids_of(nodes), self.live.sequence
+        near = [
+            answers.Neighbour(ids[i], float(scores[i])) for i in np.argsort(-scores, kind="stable").tolist()
+        ]
+        return answers.Neighbours(sequence, near)
 
     def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]]:
         """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
