@@ -126,7 +126,7 @@ class Service:
         self.reads += 1
         found = self.neighbours.nearest(query, k, leave_out)
         with self.live.lock:
-            # Some may have moved or left since, and their numbers may be others': names and scores are of now.
+            # Some may have moved or left since, and their numbers be others': all is as it is now.
             nodes = np.array([node for node, _ in found], np.int32)
             nodes = nodes[self.live.state.graph.present(nodes)]
             scores = cosines(*self.live.cached().refresh(nodes), query)
