@@ -42,7 +42,7 @@ with extra("serve"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-_SWITCH = 5e-4  # seconds; with the usual 5 ms the writing thread would wait that long after every loop
+_SWITCH = 1e-4  # seconds; with the usual 5 ms the writing thread would wait that long after every loop
 _LOG = logging.getLogger(__name__)
 _PAGE_RULES = {
     "Content-Security-Policy": "default-src 'none'; script-src {script}; style-src {style}; "

@@ -32,6 +32,7 @@ FORMS = {JSON: "json", NDJSON: "ndjson", ARROW: "arrow"}
 _encode = msgspec.json.Encoder().encode
 _LARGE = 64 << 10  # bytes that are decoded beside the event loop
 _LONGEST_WAIT = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 5e-4, 5e-3
 
 
 class Handlers:
@@ -92,8 +93,9 @@ class Handlers:
         def answer(result: Receipt | BaseException) -> None:
             loop.call_soon_threadsafe(settle, done, result)
 
-        if not self.service.intake.submit_now(part, answer):
-            await run_in_threadpool(self.service.intake.submit, part, answer)
+        pause = _FIRST_PAUSE
+        while not self.service.intake.submit_now(part, answer):
+            pause = await look_again(pause)
         return await done
 
     # ---- vectors -------------------------------------------------------------------------------------
@@ -101,9 +103,9 @@ class Handlers:
     async def get_vector(self, request: Request) -> Response:
         """Return the vector of one node."""
         node = self._id(request.path_params["id"])
-        found = self.service.vector_now(node)
-        if found is None:
-            found = await run_in_threadpool(self.service.vector, node)
+        pause = _FIRST_PAUSE
+        while (found := self.service.vector_now(node)) is None:
+            pause = await look_again(pause)
         sequence, vector = found
         if vector is None:
             raise UnknownNode(node)
@@ -210,6 +212,16 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._ended()
+
+
+async def look_again(pause: float) -> float:
+    """Wait for an update to end; return how long to wait the next time.
+
+    A thread that waits for the lock instead would hold it while it waits for its turn to run, and everybody
+    with it: reads beside a stream of events were ten times slower so.
+    """
+    await asyncio.sleep(pause)
+    return min(1.5 * pause, _LONGEST_PAUSE)
 
 
 def settle(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import importlib
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dygcn._extras import extra
@@ -224,6 +225,9 @@ class NatsSink:
 
         options: dict[str, Any] = {}
         if self._settings.credentials is not None:
+            # The client looks for the file only when a server asks for it.
+            if not Path(self._settings.credentials).is_file():
+                raise SinkError(f"{self.name}: there is no file {self._settings.credentials!r}")
             options["user_credentials"] = self._settings.credentials
         client = self._make_client()
         try:

@@ -19,7 +19,8 @@ def started(module: str, arguments: Sequence[str]) -> tuple[subprocess.Popen[str
     command = [sys.executable, "-m", module, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    line = process.stdout.readline()
+    with process.stdout:
+        line = process.stdout.readline()
     if not line:
         raise AssertionError(f"the service did not start: exit code {process.wait()}")
     return process, json.loads(line)["address"]
