@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from dygcn.graph import arcs as loops
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.arcs import FEW
+from dygcn.graph.ids import grown
 from dygcn.graph.pairs import EMPTY
 from tests.seeded import seed_bug
 
@@ -180,3 +181,26 @@ def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(monkeypatch):
         HUNT(given(batches=BATCHES)(agree_with_a_dict))()
     with pytest.raises(AssertionError):
         test_deleting_from_a_hub_touches_few_places()
+
+
+def test_room_is_counted_in_the_shorter_of_two_arrays():
+    arcs = Adjacency()
+    arcs.make_room(2)
+    arcs.make_room_for_arcs(100, 0)
+    arcs.weights = arcs.weights[:50]
+    arcs._arrays_changed()
+    arcs._tail[0] = 40
+    assert loops.fits(10, 0, arcs.arrays)
+    assert not loops.fits(11, 0, arcs.arrays)
+
+
+@pytest.mark.parametrize("copied", [64 << 20, 500])
+def test_arrays_that_belong_together_stay_of_one_length(monkeypatch, copied):
+    """Whatever they hold, and however they grow: a loop looks at the length of one of them alone."""
+    monkeypatch.setattr("dygcn.graph.ids._COPIED", copied)
+    monkeypatch.setattr("dygcn.graph.ids._FEW_ROWS", 100)
+    kinds = [np.zeros(16, kind) for kind in (np.int8, np.int32, np.int64)]
+    for size in (17, 40, 41, 300, 301, 5000):
+        kinds = [grown(array, size) for array in kinds]
+        assert len({len(array) for array in kinds}) == 1
+        assert len(kinds[0]) >= size

@@ -129,8 +129,9 @@ def forget_needs(n: int, nodes: Nodes, arcs: Arcs) -> None:
 @kernel
 def fits(pool: int, table: int, arcs: Arcs) -> bool:
     """Say whether there is so much pool and so many table entries."""
-    others, tail, keys, used = arcs[3], arcs[8], arcs[9], arcs[11]
-    return bool(tail[0] + pool <= len(others) and 3 * (used[0] + table) // 2 <= len(keys))
+    others, weights, tail, keys, used = arcs[3], arcs[4], arcs[8], arcs[9], arcs[11]
+    there = min(len(others), len(weights))  # large arrays grow by less, so one may be longer than the other
+    return bool(tail[0] + pool <= there and 3 * (used[0] + table) // 2 <= len(keys))
 
 
 @inlined

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16
 _COPIED = 64 << 20  # bytes; larger arrays grow in place
+_FEW_ROWS = 1 << 16  # up to these, arrays grow by half
 _WHOLE = (int, np.integer)
 _END = 1 << 63
 _A = TypeVar("_A", bound="NDArray[Any]")
@@ -29,9 +30,9 @@ def grown(array: _A, size: int) -> _A:
     """Return the array with at least `size` rows, new ones zero; amortised over calls."""
     if len(array) >= size:
         return array
-    small = array.nbytes <= _COPIED
-    rows = max(size, len(array) + (len(array) >> (1 if small else 3)), 16)
-    if small or not array.flags.owndata:
+    # By rows, never by bytes: arrays that belong together must stay of one length, whatever they hold.
+    rows = max(size, len(array) + (len(array) >> (1 if len(array) <= _FEW_ROWS else 3)), 16)
+    if array.nbytes <= _COPIED or not array.flags.owndata:
         # Fresh zero pages come from the system when first touched, and may be huge ones.
         fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
         fresh[: len(array)] = array
