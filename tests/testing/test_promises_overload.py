@@ -17,6 +17,7 @@ from dygcn.testing.served import on_loopback, served
 SPOKES = 5_000
 
 
+@pytest.mark.slow  # it is judged by the clock
 def test_the_promise_holds_and_the_bugs_are_noticed():
     finding = CHECK.run(CHECK.quick, 0)
     assert finding.holds, finding.notes

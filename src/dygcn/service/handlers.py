@@ -33,6 +33,7 @@ _encode = msgspec.json.Encoder().encode
 _LARGE = 64 << 10  # bytes that are decoded beside the event loop
 _LONGEST_WAIT = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 5e-4, 5e-3
+_SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less
 
 
 class Handlers:
@@ -103,9 +104,10 @@ class Handlers:
     async def get_vector(self, request: Request) -> Response:
         """Return the vector of one node."""
         node = self._id(request.path_params["id"])
-        pause = _FIRST_PAUSE
-        while (found := self.service.vector_now(node)) is None:
+        pause, found = _FIRST_PAUSE, self.service.vector_now(node, _SHORT)
+        while found is None:
             pause = await look_again(pause)
+            found = self.service.vector_now(node)
         sequence, vector = found
         if vector is None:
             raise UnknownNode(node)

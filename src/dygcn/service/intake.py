@@ -14,7 +14,6 @@ from dygcn.live.parts import Part, Receipt
 from dygcn.service.budget import expected_rows
 from dygcn.service.settings import Limits
 
-SHORT = 5e-3  # seconds that the event loop waits for an update: most take less
 Answer = Callable[[Receipt | BaseException], None]
 
 
@@ -83,7 +82,7 @@ class Intake:
 
     def submit_now(self, part: Part, answer: Answer) -> bool:
         """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
-        if not self._live.lock.acquire(timeout=SHORT):
+        if not self._live.lock.acquire(blocking=False):
             return False
         try:
             rows = expected_rows(self._live.state, part.batch)

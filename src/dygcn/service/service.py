@@ -17,7 +17,7 @@ from dygcn.live.reading import Reader
 from dygcn.models import cosines
 from dygcn.records import Float32, Nodes
 from dygcn.service import answers
-from dygcn.service.intake import SHORT, Intake
+from dygcn.service.intake import Intake
 from dygcn.service.neighbours import Neighbours
 from dygcn.service.pumps import SinkPump, SourcePump
 from dygcn.service.settings import ServiceSettings
@@ -97,9 +97,9 @@ class Service:
         with self.live.lock:
             return self.live.sequence, self.reader.vector(node)
 
-    def vector_now(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Do what `vector` does, or return None if it would have to wait for an update."""
-        if not self.live.lock.acquire(timeout=SHORT):
+    def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
+        """Do what `vector` does, or return None if it would have to wait longer for an update."""
+        if not self.live.lock.acquire(timeout=wait):
             return None
         try:
             return self.vector(node)
