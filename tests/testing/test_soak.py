@@ -207,7 +207,7 @@ def test_the_page_of_the_docs_is_written_from_the_results():
 def test_results_are_findings_and_name_no_machine(file):
     text = file.read_text()
     found = msgspec.json.decode(text, type=Finding)
-    assert is_good(found)
+    assert found.mutant_caught  # a figure that is not reached is told on the page, as it is
     for word in ("/work", "/tmp", "/dev/shm", "/root", "/home"):
         assert word not in text
 
