@@ -32,7 +32,7 @@ FORMS = {JSON: "json", NDJSON: "ndjson", ARROW: "arrow"}
 _encode = msgspec.json.Encoder().encode
 _LARGE = 64 << 10  # bytes that are decoded beside the event loop
 _LONGEST_WAIT = 60.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 5e-4, 5e-3
+_LOOKS, _BETWEEN_LOOKS = 15, 1e-3  # seconds
 _SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less
 
 
@@ -94,20 +94,39 @@ class Handlers:
         def answer(result: Receipt | BaseException) -> None:
             loop.call_soon_threadsafe(settle, done, result)
 
-        pause = _FIRST_PAUSE
-        while not self.service.intake.submit_now(part, answer):
-            pause = await look_again(pause)
+        async for now in self._looks():
+            if not now:
+                await run_in_threadpool(self.service.intake.submit, part, answer)
+            elif not self.service.intake.submit_now(part, answer):
+                continue
+            break
         return await done
+
+    async def _looks(self) -> AsyncIterator[bool]:
+        """Yield true each time it is worth a look whether an update has ended; in the end false: stand in line.
+
+        Most updates end soon, and then nobody needs a thread: one that waits for the lock would hold it while
+        it waits for its turn to run, and everybody with it (reads beside a stream were ten times slower so).
+        But where one long update follows the other, who only looks now and then hardly ever comes in time.
+        """
+        for _ in range(_LOOKS):
+            yield True
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        yield False
 
     # ---- vectors -------------------------------------------------------------------------------------
 
     async def get_vector(self, request: Request) -> Response:
         """Return the vector of one node."""
         node = self._id(request.path_params["id"])
-        pause, found = _FIRST_PAUSE, self.service.vector_now(node, _SHORT)
-        while found is None:
-            pause = await look_again(pause)
-            found = self.service.vector_now(node)
+        found = self.service.vector_now(node, _SHORT)
+        async for now in self._looks():
+            if found is not None:
+                break
+            found = (
+                self.service.vector_now(node) if now else await run_in_threadpool(self.service.vector, node)
+            )
+        assert found is not None
         sequence, vector = found
         if vector is None:
             raise UnknownNode(node)
@@ -214,16 +233,6 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._ended()
-
-
-async def look_again(pause: float) -> float:
-    """Wait for an update to end; return how long to wait the next time.
-
-    A thread that waits for the lock instead would hold it while it waits for its turn to run, and everybody
-    with it: reads beside a stream of events were ten times slower so.
-    """
-    await asyncio.sleep(pause)
-    return min(1.5 * pause, _LONGEST_PAUSE)
 
 
 def settle(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> None:
