@@ -9,6 +9,8 @@
     ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
     ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
     ├── StaleChange      (RuntimeError)  vectors of a change asked for after a later update
+    ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open the folder again
+    ├── ConcurrentUse    (RuntimeError)  a second thread called an embedding that one thread was using
     ├── FolderError      (OSError)       a saved folder that cannot be used
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
     │   └── UnsupportedFolder            whole, but from another format version
@@ -19,6 +21,7 @@
     ├── SequenceGap      (ValueError)    events of a client that come before earlier ones of its own
     ├── SourceError      (OSError)       a source that cannot be reached or read
     ├── SinkError        (OSError)       a sink that cannot be reached or written to
+    │   └── OtherHistory                 a sink that holds rows of another history than ours
     ├── DatasetError     (LookupError)   a data set that is not known, not found, or not what its publisher
     │                                    gave
     └── MissingExtra     (ImportError)   an optional package is not installed
@@ -83,6 +86,14 @@ class StaleChange(DygcnError, RuntimeError):
     """The vectors of a change were asked for after a later update."""
 
 
+class TornState(DygcnError, RuntimeError):
+    """An update was interrupted halfway: the graph and what follows from it may contradict each other."""
+
+
+class ConcurrentUse(DygcnError, RuntimeError):
+    """A second thread called an embedding that another thread was using."""
+
+
 class FolderError(DygcnError, OSError):
     """A saved folder that cannot be used."""
 
@@ -128,6 +139,10 @@ class SourceError(DygcnError, OSError):
 
 class SinkError(DygcnError, OSError):
     """A sink that cannot be reached or written to."""
+
+
+class OtherHistory(SinkError):
+    """A sink holds rows of another history than ours, and its settings do not let us replace them."""
 
 
 class DatasetError(DygcnError, LookupError):

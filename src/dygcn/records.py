@@ -14,6 +14,7 @@ record                    made by                                  taken by
 `Moved`                   `propagation` (what moved, which order)  `live`
 `Moment`                  `datasets` (a step of a graph's past)     `evaluation`
 `Message`                 `sources` (as it came, with its place)   `events.wire`, `live`
+`History`                 `live` (which log, and how far in it)    `sinks`, the feed
 `Rows`                    `live` (what moved, once for each node)  `sinks`, the feed
 ========================  =======================================  =======================
 
@@ -184,6 +185,20 @@ class Message:
     position: int  # its place there, 0..2^63 - 1; grows from message to message, gaps are allowed
     body: bytes
     form: str = "json"  # json (an object, or a list of them), ndjson or arrow
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A position in one log: the epoch of the log, a sequence in it, and the log's chain value there.
+
+    The chain value covers every entry up to the sequence. Two logs that differ in any entry before a sequence
+    have different chain values at it, also where one log is a copy of the other that went on by itself.
+    """
+
+    generation: int  # of the epoch: milliseconds since 1970 when it began; of two epochs the greater one wins
+    epoch: str  # its random id, 16 hexadecimal digits
+    sequence: int
+    chain: str  # 32 hexadecimal digits
 
 
 @dataclass(frozen=True, slots=True)
