@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from dygcn.records import Int64
 
 carray: Any = numba.carray  # type: ignore[attr-defined]
+CHECKED = os.environ.get("DYGCN_CHECKED") == "1"
+"""Whether loops assert what must hold. Give their machine code a NUMBA_CACHE_DIR of its own."""
 _CACHE_LINE = 64  # bytes
 _F = TypeVar("_F", bound="Callable[..., object]")
 

@@ -9,7 +9,7 @@
     ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
     ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
     ├── StaleChange      (RuntimeError)  vectors of a change asked for after a later update
-    ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open the folder again
+    ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open again
     ├── ConcurrentUse    (RuntimeError)  a second thread called an embedding that one thread was using
     ├── FolderError      (OSError)       a saved folder that cannot be used
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself

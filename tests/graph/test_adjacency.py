@@ -188,7 +188,7 @@ def test_room_is_counted_in_the_shorter_of_two_arrays():
     arcs.make_room(2)
     arcs.make_room_for_arcs(100, 0)
     arcs.weights = arcs.weights[:50]
-    arcs._arrays_changed()
+    arcs._replace()
     arcs._tail[0] = 40
     assert loops.fits(10, 0, arcs.arrays)
     assert not loops.fits(11, 0, arcs.arrays)

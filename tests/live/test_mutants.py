@@ -40,17 +40,17 @@ HUNT = settings(
 def signed_sum_decides_who_is_touched(monkeypatch):
     """The bug of the authors' code: a node that gains and loses equally is missed."""
     in_pieces(monkeypatch)
-    whole = Graph.apply
+    whole = Graph.write
 
-    def apply(self, batch, now=None):
-        delta = whole(self, batch, now)
+    def write(self, ready):
+        delta = whole(self, ready)
         net = np.zeros(self.ids.high, np.int64)
         np.add.at(net, delta.receiver, delta.new.astype(np.int64) - delta.old)
         kept = net[delta.receiver] != 0
         arcs = {name: getattr(delta, name)[kept] for name in ("receiver", "sender", "old", "new")}
         return dataclasses.replace(delta, **arcs)
 
-    monkeypatch.setattr(Graph, "apply", apply)
+    monkeypatch.setattr(Graph, "write", write)
 
 
 def old_messages_are_taken_too_late(monkeypatch):

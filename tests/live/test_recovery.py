@@ -555,7 +555,7 @@ def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
     """The mutant: a cut that cannot be applied is only forgotten in memory."""
 
     def refuse(self, cut):
-        self._cut = max(self._cut, cut) + 1
+        self._cut, self._pending = max(self._cut, cut) + 1, False
 
     monkeypatch.setattr(durable.DurableEmbedding, "_refuse", refuse)
     with pytest.raises((AssertionError, EventError), match=r"crash at point|weight is"):

@@ -70,7 +70,7 @@ def order_by_order(state, batch):
 
 
 def in_one_call(state, batch):
-    return state.rule.apply_events(state.graph, batch, None)
+    return state.rule.apply_events(state.graph, state.graph.prepare(batch))
 
 
 def outcome(state, how, batch):

@@ -1,5 +1,6 @@
 """Every width of narrow rows, against plain Python integers, while a hub outgrows it and shrinks back."""
 
+import copy
 from itertools import pairwise
 
 import numpy as np
@@ -57,7 +58,7 @@ def follow(case, at_once=True):
     for events in batches(weight):
         batch = read_events(events)
         if at_once:
-            delta, _ = rule.apply_events(graph, batch, None)
+            delta, _ = rule.apply_events(graph, graph.prepare(batch))
         else:
             delta = graph.apply(batch)
             rule.apply(graph, delta)
@@ -93,7 +94,13 @@ def test_rows_that_stay_narrow_would_be_noticed(monkeypatch):
 
 def test_rows_in_units_of_another_layout_would_be_noticed(monkeypatch):
     whole = Sums._refill
-    monkeypatch.setattr(Sums, "_refill", lambda self, *old: whole(self, *old[:-1], 0))
+
+    def refill(self, old):
+        wrong = copy.copy(old)
+        wrong.weight_shift = self.weight_shift
+        whole(self, wrong)
+
+    monkeypatch.setattr(Sums, "_refill", refill)
     for case in CASES:
         with pytest.raises(AssertionError):
             follow(case)
@@ -106,7 +113,7 @@ def test_one_neighbour_after_the_other_up_to_the_limit_and_back():
     ways = [(1, leaf) for leaf in LEAVES[120:132]] + [(-1, leaf) for leaf in LEAVES[131:50:-1]]
     wide = []
     for op, leaf in ways:
-        delta, _ = rule.apply_events(graph, read_events([(0, leaf, 0, op)]), None)
+        delta, _ = rule.apply_events(graph, graph.prepare(read_events([(0, leaf, 0, op)])))
         graph.release(delta.left)
         check(graph, rule)
         hub = int(graph.ids.find(read_events([(0, 1)]).src)[0])

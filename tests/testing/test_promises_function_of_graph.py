@@ -25,29 +25,29 @@ def test_it_holds_at_full_length():
     assert finding.holds, finding.notes
 
 
-def an_event_counts_twice(self, batch, now=None):
+def an_event_counts_twice(self, ready):
     """One weight of a batch is added to the graph's strengths again."""
-    delta = GRAPH_APPLY(self, batch, now)
+    delta = GRAPH_WRITE(self, ready)
     if len(delta.receiver):
         self.strength[delta.receiver[0]] += 1
-        self.edge_count += len(batch) > 5
+        self.edge_count += len(ready.op) > 5
     return delta
 
 
-def a_row_is_added_twice(self, graph, batch, now):
-    delta, moved = APPLY_EVENTS(self, graph, batch, now)
+def a_row_is_added_twice(self, graph, ready):
+    delta, moved = APPLY_EVENTS(self, graph, ready)
     if len(moved.nodes) > 3 and self.sums[0].slot[moved.nodes[0]] < 0:
         self.sums[0].narrow[moved.nodes[0]] += 1
     return delta, moved
 
 
-GRAPH_APPLY, APPLY_EVENTS = Graph.apply, ExactRule.apply_events
+GRAPH_WRITE, APPLY_EVENTS = Graph.write, ExactRule.apply_events
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "wrong"),
     [
-        (Graph, "apply", an_event_counts_twice),
+        (Graph, "write", an_event_counts_twice),
         (ExactRule, "apply_events", a_row_is_added_twice),
         (ExactRule, "apply_events", check.lose_a_push),
     ],

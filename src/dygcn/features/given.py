@@ -42,9 +42,10 @@ class Given:
         if len(delta.nodes) == 0:
             return
         high = int(delta.nodes.max()) + 1
-        if high > len(self._has):
-            more = max(high, len(self._has) + (len(self._has) >> 1)) - len(self._has)
-            self._rows = np.concatenate((self._rows, np.zeros((more, self.width), np.int32)))
-            self._has = np.concatenate((self._has, np.zeros(more, np.int64)))
+        if high > len(self._rows) or high > len(self._has):
+            size = max(high, len(self._has) + (len(self._has) >> 1))
+            rows, has = np.zeros((size, self.width), np.int32), np.zeros(size, np.int64)
+            rows[: len(self._rows)], has[: len(self._has)] = self._rows, self._has
+            self._rows, self._has = rows, has
         self._rows[delta.nodes] = delta.new
         self._has[delta.nodes] = delta.has

@@ -10,17 +10,20 @@ was removed and is remembered (see `memory`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn._jit import Book
 from dygcn.graph import arcs as loops
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.graph.pairs import PairTable
 
 if TYPE_CHECKING:
     from dygcn.records import Int32, Int64, Nodes
+
+
+_OF_NODES = ("start", "count", "_room", "_hub", "_extra")  # arrays with one value for each node
 
 
 class Adjacency:
@@ -38,39 +41,44 @@ class Adjacency:
         self._tail = np.zeros(1, np.int64)
         self._table = PairTable()
         self.arrays: loops.Arcs
-        self._arrays_changed()
+        self.book: Book
+        self.lists: tuple[Int64, Int32, Int32, Int64]
+        self._replace()
 
-    def _arrays_changed(self) -> None:
-        table = self._table
-        blocks = self.start, self.count, self._room, self.others, self.weights, self._hub, self._extra
-        self.arrays = *blocks, self._heads, self._tail, table.keys, table.slots, table.used
-        self.book = Book(*self.arrays)
-        self.lists: tuple[Int64, Int32, Int32, Int64] = self.start, self.count, self.others, self.weights
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with the book that says where they lie."""
+        now = vars(self) | fresh
+        table = now["_table"]
+        blocks = [now[name] for name in (*_OF_NODES, "others", "weights", "_heads", "_tail")]
+        start, count, room, hub, extra, others, weights, heads, tail = blocks
+        pools = start, count, room, others, weights, hub, extra, heads, tail
+        arrays = *pools, table.keys, table.slots, table.used
+        lists = start, count, others, weights
+        replace_together(self, **fresh, arrays=arrays, book=Book(*arrays), lists=lists)
 
     def make_room(self, nodes: int) -> None:
         """Grow to so many nodes."""
-        for name in ("start", "count", "_room", "_hub", "_extra"):
-            setattr(self, name, grown(getattr(self, name), nodes))
-        self._arrays_changed()
+        self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES})
 
     def make_room_for_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
-        self.others, self.weights = grown(self.others, need), grown(self.weights, need)
-        self._table.make_room(entries)
-        self._arrays_changed()
+        pools = {name: grown(getattr(self, name), need) for name in ("others", "weights")}
+        self._replace(**pools, _table=self._table.with_room(entries))
 
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
         used = loops.pool_of_all(self.count)
         others, weights = np.empty(used + used // 16, np.int32), np.empty(used + used // 16, np.int64)
-        blocks = self.start, self.count, self._room, self.others, self.weights
-        loops.move_all(*blocks, others, weights)
-        self.others, self.weights = others, weights
-        self._heads.fill(-1)
-        self._tail[0] = used
-        self._table.shrink()
-        self._arrays_changed()
+        start, room = self.start.copy(), self._room.copy()
+        loops.move_all(start, self.count, room, self.others, self.weights, others, weights)
+        blocks = {"start": start, "_room": room, "others": others, "weights": weights}
+        free = {"_heads": np.full_like(self._heads, -1), "_tail": np.array([used])}
+        self._replace(**blocks, **free, _table=self._table.shrunk())
+
+    def forget_needs(self) -> None:
+        """Set the counts of arcs to come back to zero: an exception may have left some."""
+        self._extra[:] = 0
 
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""

@@ -39,8 +39,9 @@ class Contacts:
         """Have a place for nodes 0..nodes - 1."""
         have = len(self.times)
         if nodes > have:
-            self.times = grown(self.times, nodes)
-            self.times[have:] = NEVER
+            times = grown(self.times, nodes)
+            times[have:] = NEVER
+            self.times = times
 
     def note(self, nodes: Nodes, t: Float64, clock: float) -> None:
         """Take contacts; the clock is never turned back."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK = 1 << 16
-_COPIED = 64 << 20  # bytes; larger arrays grow in place
 _FEW_ROWS = 1 << 16  # up to these, arrays grow by half
 _WHOLE = (int, np.integer)
 _END = 1 << 63
@@ -32,15 +31,20 @@ def grown(array: _A, size: int) -> _A:
         return array
     # By rows, never by bytes: arrays that belong together must stay of one length, whatever they hold.
     rows = max(size, len(array) + (len(array) >> (1 if len(array) <= _FEW_ROWS else 3)), 16)
-    if array.nbytes <= _COPIED or not array.flags.owndata:
-        # Fresh zero pages come from the system when first touched, and may be huge ones.
-        fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
-        fresh[: len(array)] = array
-        return cast("_A", fresh)
-    # realloc moves large arrays by remapping pages, so that growing does not need twice the memory, and costs
-    # little: so it can be done more often, and leave less unused.
-    array.resize((rows, *array.shape[1:]), refcheck=False)
-    return array
+    # Never in place: the old array stays whole and at its address until all arrays of its length have grown.
+    # Fresh zero pages come from the system when first touched, and may be huge ones.
+    fresh = np.zeros((rows, *array.shape[1:]), array.dtype)
+    fresh[: len(array)] = array
+    return cast("_A", fresh)
+
+
+def replace_together(owner: object, **attributes: object) -> None:
+    """Replace attributes of an object in one step: an exception finds all of the old, or all of the new.
+
+    Arrays of one length are grown beside the old ones and then replaced together; so is the `Book` that says
+    where they lie.
+    """
+    vars(owner).update(attributes)
 
 
 class IdMap:
@@ -70,7 +74,9 @@ class IdMap:
         self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
         self._wasted = 0
         self._alive = np.empty(0, np.int8)
-        self._arrays_changed()
+        self.key_book: Book
+        self._book: Book
+        self._replace()
 
     @property
     def high(self) -> int:
@@ -188,25 +194,27 @@ class IdMap:
         size = self.high + new
         if size <= len(self._alive) and not new_bytes and 2 * (len(self) + new) <= len(self._table):
             return
-        self.keys = grown(self.keys, size)
-        self._values = grown(self._values, size)
-        self._free = grown(self._free, size)
-        self._alive = grown(self._alive, size)
+        fresh = {name: grown(getattr(self, name), size) for name in ("keys", "_values", "_free", "_alive")}
         if self.kind == "string":
-            self._lengths = grown(self._lengths, size)
-            self._arena = grown(self._arena, int(self._counts[2]) + new_bytes)
+            fresh["_lengths"] = grown(self._lengths, size)
+            fresh["_arena"] = grown(self._arena, int(self._counts[2]) + new_bytes)
         if 2 * (len(self) + new) > len(self._table):
-            self._rebuild(1 << (2 * (len(self) + new)).bit_length())
-        self._arrays_changed()
+            fresh["_table"] = self._rebuilt(1 << (2 * (len(self) + new)).bit_length())
+        self._replace(**fresh)
 
-    def _arrays_changed(self) -> None:
-        self.key_book = Book(self.keys)
-        self._book = Book(self._table, self.keys, self._values, self._alive, self._free, self._counts)
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with the books that say where they lie."""
+        now = vars(self) | fresh
+        names = "_table", "keys", "_values", "_alive", "_free", "_counts"
+        books = {"key_book": Book(now["keys"]), "_book": Book(*(now[name] for name in names))}
+        replace_together(self, **fresh, **books)
 
-    def _rebuild(self, size: int) -> None:
+    def _rebuilt(self, size: int) -> Nodes:
+        """Return a table of another size with the same nodes in it."""
         live = self._table[self._table != loops.EMPTY]
-        self._table = np.full(size, loops.EMPTY, np.int32)
-        loops.rebuild_table(live, self._table, self.keys)
+        table = np.full(size, loops.EMPTY, np.int32)
+        loops.rebuild_table(live, table, self.keys)
+        return table
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user ids of nodes."""
@@ -229,10 +237,20 @@ class IdMap:
     def _compact(self) -> None:
         live = np.sort(self._table[self._table != loops.EMPTY])
         offsets, data = loops.gather_strings(live, self._values, self._lengths, self._arena)
-        self._values[live] = offsets[:-1]
-        self._arena = data
-        self._counts[2] = len(data)
-        self._wasted = 0
+        values, counts = self._values.copy(), self._counts.copy()
+        values[live] = offsets[:-1]
+        counts[2] = len(data)
+        self._replace(_values=values, _arena=data, _counts=counts, _wasted=0)
+
+    def repair(self) -> None:
+        """Let the table say which nodes are given out: an exception may have come between the two."""
+        alive = np.zeros_like(self._alive)
+        alive[self._table[self._table != loops.EMPTY]] = 1
+        self._replace(_alive=alive)
+
+    def given(self) -> Nodes:
+        """Return every node that belongs to an id."""
+        return np.flatnonzero(self._alive[: self.high]).astype(np.int32)
 
     def sorted(self, nodes: Nodes) -> Nodes:
         """Return the nodes in the order of their user ids (strings: by their UTF-8 bytes)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import inlined, kernel
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.graph.pairs import PairTable, pair_drop, pair_find, pair_key, pair_put
 
 if TYPE_CHECKING:
@@ -201,14 +201,9 @@ class Memory:
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
         """Write the ghost of each pair; weight 0 means that the pair has none."""
-        self._table.make_room(len(a))
-        slots = int(self._counts[0]) + len(a)
-        self._weights, self._times = grown(self._weights, slots), grown(self._times, slots)
-        self._free = grown(self._free, slots)
         if int(self._heap_size[0]) > 4 * len(self) + 4096:
-            self._rebuild_heap()
-        heap = int(self._heap_size[0]) + len(a)
-        self._heap_times, self._heap_keys = grown(self._heap_times, heap), grown(self._heap_keys, heap)
+            self.rebuild_heap()
+        self._make_room(len(a))
         _remember(
             a,
             b,
@@ -228,10 +223,16 @@ class Memory:
             self._heap_size,
         )
 
-    def _rebuild_heap(self) -> None:
-        """Leave out of the queue what is no ghost any more; else an edge that flaps would fill it."""
+    def _make_room(self, new: int) -> None:
+        slots, heap = int(self._counts[0]) + new, int(self._heap_size[0]) + new
+        fresh = {name: grown(getattr(self, name), slots) for name in ("_weights", "_times", "_free")}
+        fresh |= {name: grown(getattr(self, name), heap) for name in ("_heap_times", "_heap_keys")}
+        replace_together(self, _table=self._table.with_room(new), **fresh)
+
+    def rebuild_heap(self) -> None:
+        """Queue every ghost once, and nothing else: an edge that flaps would fill the queue."""
         known = self._table.keys >= 0
         keys, times = self._table.keys[known], self._times[self._table.slots[known]]
-        self._heap_size[0] = _fill_heap(
-            keys, times, self.clock, self.half_life, self._heap_times, self._heap_keys
-        )
+        heap_times, heap_keys = np.empty(len(keys)), np.empty(len(keys), np.int64)
+        size = np.array([_fill_heap(keys, times, self.clock, self.half_life, heap_times, heap_keys)])
+        replace_together(self, _heap_times=heap_times, _heap_keys=heap_keys, _heap_size=size)

@@ -6,6 +6,7 @@ import numpy as np
 
 from dygcn._jit import Book
 from dygcn.graph.delta import Pairs
+from dygcn.graph.ids import replace_together
 from dygcn.graph.writing import Written
 
 _FIRST = 64
@@ -17,20 +18,22 @@ class PairRoom:
 
     def __init__(self) -> None:
         self.needed = np.zeros(4, np.int64)
-        self.sizes = np.zeros(10, np.int64)
+        self.sizes = np.zeros(9, np.int64)
+        self._size: int
         self.arrays: Pairs
         self.written: Written
+        self.book: Book
         self._make(_FIRST)
 
     def _make(self, size: int) -> None:
-        self._size = size
         ends = np.empty(size, np.int32), np.empty(size, np.int32)
         weights = np.empty(size, np.int64), np.empty(size, np.int64)
         numbers = np.empty(size, np.int32), np.empty(size, np.int32)
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
-        self.arrays = *ends, *weights, np.empty(size), *numbers, table
-        self.written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
-        self.book = Book(*self.arrays, *self.written, self.needed, self.sizes)
+        arrays = *ends, *weights, np.empty(size), *numbers, table
+        written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
+        book = Book(*arrays, *written, self.needed, self.sizes)
+        replace_together(self, _size=size, arrays=arrays, written=written, book=book)
 
     def make_room(self, events: int) -> None:
         """Have room for so many events."""

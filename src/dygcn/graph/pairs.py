@@ -81,25 +81,22 @@ def _copy(keys: Int64, slots: Int32, new_keys: Int64, new_slots: Int32, used: In
 class PairTable:
     """Flat arrays of an open-addressing table; the loops above work on them."""
 
-    def __init__(self) -> None:
-        self.keys = np.full(16, EMPTY, np.int64)
-        self.slots = np.zeros(16, np.int32)
+    def __init__(self, size: int = 16) -> None:
+        self.keys = np.full(size, EMPTY, np.int64)
+        self.slots = np.zeros(size, np.int32)
         self.used = np.zeros(1, np.int64)
 
-    def make_room(self, new: int) -> None:
-        """Grow the table so that `new` more keys fit."""
+    def with_room(self, new: int) -> PairTable:
+        """Return this table, or a larger copy of it, in which `new` more keys fit."""
         need = 3 * (int(self.used[0]) + new) // 2
-        if need > len(self.keys):
-            self._resize(1 << need.bit_length())
+        return self if need <= len(self.keys) else self._resized(1 << need.bit_length())
 
-    def shrink(self) -> None:
-        """Make the table as small as its keys allow."""
+    def shrunk(self) -> PairTable:
+        """Return this table, or a copy of it that is as small as its keys allow."""
         size = max(16, 1 << (3 * int(self.used[0]) // 2).bit_length())
-        if size < len(self.keys):
-            self._resize(size)
+        return self if size >= len(self.keys) else self._resized(size)
 
-    def _resize(self, size: int) -> None:
-        keys, slots = self.keys, self.slots
-        self.keys, self.slots = np.full(size, EMPTY, np.int64), np.zeros(size, np.int32)
-        self.used[0] = 0
-        _copy(keys, slots, self.keys, self.slots, self.used)
+    def _resized(self, size: int) -> PairTable:
+        other = PairTable(size)
+        _copy(self.keys, self.slots, other.keys, other.slots, other.used)
+        return other

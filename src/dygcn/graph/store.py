@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,26 +15,15 @@ from dygcn.graph import writing
 from dygcn.graph.adjacency import Adjacency
 from dygcn.graph.contacts import Contacts
 from dygcn.graph.delta import AGE, LOOP, number_pairs, overweight, play
-from dygcn.graph.ids import IdMap, grown
+from dygcn.graph.ids import IdMap, grown, replace_together
 from dygcn.graph.memory import DEEPEST, Memory
 from dygcn.graph.pair_room import PairRoom
+from dygcn.graph.staging import NodeEvents, StagedPairs
 from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
 
 GREATEST_SHIFT = 30
 _NO_TIMES = np.empty(0)
-
-
-@dataclass(slots=True)
-class NodeEvents:
-    """A batch that was checked, by nodes, on the grid."""
-
-    src: Nodes  # (n,) -1 for an id that is not known
-    dst: Nodes  # (n,)
-    op: Int8  # (n,)
-    weight: Int64  # (n,)
-    t: Float64  # (n,), or empty where nobody looks at times
-    clock: float
-    contact_clock: float = 0.0
+_OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
 class Graph:
@@ -99,16 +87,22 @@ class Graph:
         self._change = np.empty(0, np.int64)
         self._node_count = 0
         self._room = PairRoom()
+        self._staged: StagedPairs | None = None  # while they are written, or what follows from them
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
         self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
         self._node_arrays: writing.NodeArrays
-        self._arrays_changed()
+        self._node_book: Book
+        self._replace()
 
-    def _arrays_changed(self) -> None:
-        last = _NO_TIMES if self.contacts is None else self.contacts.times
-        marks = self._own, self._active, self._seen
-        self._node_arrays = self.strength, self._change, *marks, last
-        self._node_book = Book(*self._node_arrays)
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays of nodes in the place of others, together with the book that says where they lie."""
+        now = vars(self) | fresh
+        arrays = *(now[name] for name in _OF_NODES), self._last_contacts
+        replace_together(self, **fresh, _node_arrays=arrays, _node_book=Book(*arrays))
+
+    @property
+    def _last_contacts(self) -> Float64:
+        return _NO_TIMES if self.contacts is None else self.contacts.times
 
     def __len__(self) -> int:
         return self._node_count
@@ -169,17 +163,27 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        ready = self.prepare(batch, now)
-        return self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
+        delta = self.write(self.prepare(batch, now))
+        self.settled()
+        return delta
 
-    def prepare(self, batch: EventBatch, now: float | None) -> NodeEvents:
-        """Check a batch and find its nodes; after it the batch must be written, or refused."""
+    def prepare(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
+        """Check a batch, find its nodes and make room for them; after it the batch is written or abandoned.
+
+        The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
+        ghost weighs a part of it.
+        """
         if now is not None:
             now = seconds(now)
         weight = self._on_grid(batch)
         clock = 0.0 if self.memory is None and now is None else self._clock_after(batch, now)
         src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
-        self._make_room()
+        try:
+            self._make_room()
+        except BaseException:
+            self.abandon(src, dst)
+            raise
+        self._note_bits(weight)
         if self.memory is None and self.contacts is None:
             return NodeEvents(src, dst, batch.op, weight, _NO_TIMES, clock)
         times = self._dates(batch, now)
@@ -199,6 +203,63 @@ class Graph:
         if now is None and self.contacts is not None:
             return np.full(len(batch), self.contacts.clock)  # before the first time: never
         return np.full(len(batch), now or 0.0)
+
+    def abandon(self, *nodes: Nodes) -> None:
+        """Forget nodes that a batch brought which is not written after all."""
+        named = np.unique(np.concatenate(nodes))
+        named = named[named >= 0]
+        inside = named[named < len(self._active)]
+        here = inside[self._active[inside] > 0]
+        self.ids.release(np.setdiff1d(named, here, assume_unique=True))
+
+    def write(self, ready: NodeEvents) -> GraphDelta:
+        """Write a batch that was prepared and return its net effect; `settled` is to be called in the end.
+
+        Raises
+        ------
+        CapacityError
+            If a node would carry too much weight; then nothing was written. Any other exception may leave a
+            torn graph; `complete` mends it.
+        """
+        return self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
+
+    def settled(self) -> None:
+        """Say that all which follows from the last batch is done, too."""
+        self._staged = None
+
+    def complete(self) -> bool:
+        """Finish what an exception interrupted; say whether staged pairs were written for it.
+
+        Afterwards the graph is whole and holds all of the interrupted batch, or nothing of it. If `complete`
+        is interrupted itself, it may be called again.
+        """
+        self.ids.repair()
+        self._make_room()
+        self._room = PairRoom()
+        self._seen[:], self._change[:] = 0, 0
+        self.pull.forget_needs()
+        self.push.forget_needs()
+        if self.memory is not None:
+            self.memory.rebuild_heap()
+        staged = self._staged
+        if staged is not None:
+            self._write(staged, self.pull.look_up(staged.a, staged.b))
+        self._count_again()
+        return staged is not None
+
+    def _count_again(self) -> None:
+        """Let the arcs and the marks of own features say who is in the graph, and forget everybody else."""
+        high = self.ids.high
+        here = (self.pull.count[:high] > 0) | (self.push.count[:high] > 0) | (self._own[:high] > 0)
+        self._active[:high] = here
+        if self.contacts is not None:
+            times = self.contacts.times[:high]
+            times[~here] = -np.inf
+            self.contacts.clock = max(self.contacts.clock, times.max(initial=-np.inf))
+        self._node_count = int(here.sum())
+        self.edge_count = int((self.edges()[2] > 0).sum())
+        given = self.ids.given()
+        self.ids.release(given[~here[given]])
 
     def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
         while True:
@@ -238,6 +299,7 @@ class Graph:
     def _refuse(self, ready: NodeEvents, ends: Nodes) -> NoReturn:
         loops = ready.src[(ready.src == ready.dst) & (ready.src >= 0)]
         self._census(np.concatenate((ends, loops)))
+        self.settled()
         raise CapacityError(
             f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
             "integer sums hold no more: scale the weights down and fit again"
@@ -265,36 +327,37 @@ class Graph:
             # Ageing pairs were taken from the queue: put them back.
             memory.remember(a, b, *memory.recall(a, b))
             self._refuse(ready, np.concatenate((a, b)))
-        memory.clock = ready.clock
-        memory.remember(a, b, ghosts, ghost_t)
-        if self.contacts is not None:
-            self.contacts.clock = ready.contact_clock
-        return self._commit(a, b, old, new, contact, src, pair_of, told)
+        clocks = ready.clock, ready.contact_clock
+        staged = StagedPairs(a, b, new, contact, src, pair_of, ghosts, ghost_t, *clocks)
+        return self._write(staged, old, told)
 
-    def _commit(
-        self,
-        a: Nodes,
-        b: Nodes,
-        old: Int64,
-        new: Int64,
-        contact: Float64,
-        named: Nodes,
-        pair_of: Nodes,
-        told: tuple[int, int, int] = (0, 0, 0),
-    ) -> GraphDelta:
-        """Write pairs of nodes; `named` are nodes that may have come or gone where `pair_of` says LOOP."""
+    def _write(self, staged: StagedPairs, old: Int64, told: tuple[int, int, int] = (0, 0, 0)) -> GraphDelta:
+        """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
+        self._staged = staged
+        if staged.own is not None:
+            self._own[staged.named] = staged.own
+        delta = self._commit(staged, old, told)
+        if self.memory is not None:
+            self.memory.clock = max(self.memory.clock, staged.clock)
+            self.memory.remember(staged.a, staged.b, staged.ghosts, staged.ghost_t)
+        if self.contacts is not None:
+            self.contacts.clock = max(self.contacts.clock, staged.contact_clock)
+        return delta
+
+    def _commit(self, staged: StagedPairs, old: Int64, told: tuple[int, int, int]) -> GraphDelta:
+        """Write the arcs of staged pairs, see who came and went, and count."""
         room = self._room
-        room.make_room(len(a))
+        room.make_room(len(staged.a))
         while True:
             status, arcs, weights, nodes = writing.commit(
-                len(a),
-                a,
-                b,
+                len(staged.a),
+                staged.a,
+                staged.b,
                 old,
-                new,
-                contact,
-                named,
-                pair_of,
+                staged.new,
+                staged.contact,
+                staged.named,
+                staged.pair_of,
                 self.directed,
                 self.stay,
                 self.pull.arrays,
@@ -317,26 +380,33 @@ class Graph:
             self.push.make_room_for_arcs(more_pool, more_table)
 
     def _delta(self, arcs: Nodes, weights: Int64, nodes: Nodes) -> GraphDelta:
-        came, went, idle, touched, _, edges, bits, *told = self._room.sizes.tolist()
+        came, went, idle, touched, _, edges, *told = self._room.sizes.tolist()
         self.edge_count += edges
         self._node_count += came - went
-        self._note_bits(bits)
         if idle:
             self.ids.release(nodes[3, :idle])
         n = len(arcs) // 2
         lists = nodes[0, :touched], nodes[1, :came], nodes[2, :went]
         return GraphDelta(arcs[:n], arcs[n:], weights[:n], weights[n:], *lists, *told)
 
-    def _note_bits(self, bits: int) -> None:
+    def _note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
+        bits = self.one if weights is self._ones or weights.base is self._ones else _any_bits(weights)
         if bits:
-            used = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
-            self.weight_shift = min(self.weight_shift, max(used, 0))
+            unused = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
+            self.weight_shift = min(self.weight_shift, max(unused, 0))
 
-    def _census(self, nodes: Nodes) -> GraphDelta:
+    def _census(self, nodes: Nodes, own: int | None = None) -> GraphDelta:
         """See which nodes came, went, or never were there, and forget the last ones."""
-        none, nothing, never = nodes[:0], np.empty(0, np.int64), np.empty(0)
-        return self._commit(none, none, nothing, nothing, never, nodes, np.full(len(nodes), LOOP, np.int32))
+        none = nodes[:0]
+        return self._write_to(none, none, np.empty(0, np.int64), nodes, own)
+
+    def _write_to(self, a: Nodes, b: Nodes, old: Int64, nodes: Nodes, own: int | None) -> GraphDelta:
+        """Take away pairs and their ghosts, and see which of the nodes came and went by it."""
+        zeros, never = np.zeros(len(a), np.int64), np.empty(0)
+        loops = np.full(len(nodes), LOOP, np.int32)
+        staged = StagedPairs(a, b, zeros, never, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
+        return self._write(staged, old)
 
     def compact(self) -> None:
         """Give back the memory that arcs no longer need; no value changes."""
@@ -352,16 +422,11 @@ class Graph:
         self._room.make_room(len(owner))
         found = number_pairs(owner, other, self.directed, self._room.arrays)
         a, b = (ends[:found].copy() for ends in self._room.arrays[:2])
-        old, zeros = self.pull.look_up(a, b), np.zeros(found, np.int64)
-        self._own[nodes] = 0
-        if self.memory is not None:
-            self.memory.remember(a, b, zeros, np.zeros(found))
-        return self._commit(a, b, old, zeros, np.empty(0), nodes, np.full(len(nodes), LOOP, np.int32))
+        return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
 
     def set_own(self, nodes: Nodes) -> Nodes:
         """Say that nodes have features of their own; return those that came into the graph by it."""
-        self._own[nodes] = 1
-        return self._census(nodes).arrived
+        return self._census(nodes, own=1).arrived
 
     def intern(self, column: IdColumn) -> Nodes:
         """Give nodes to ids; those that get neither edge nor features must be released again."""
@@ -407,15 +472,13 @@ class Graph:
 
     def _make_room(self) -> None:
         high = self.ids.high
-        if high <= len(self._active):
+        if high <= len(self._active) and self._node_arrays[-1] is self._last_contacts:
             return
         self.pull.make_room(high)
         self.push.make_room(high)
         if self.contacts is not None:
             self.contacts.make_room(high)
-        for name in ("strength", "_own", "_active", "_seen", "_change"):
-            setattr(self, name, grown(getattr(self, name), high))
-        self._arrays_changed()
+        self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
 
     def _canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
         return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
@@ -436,18 +499,21 @@ class Graph:
         contact: tuple[Nodes, Float64],
     ) -> None:
         """Fill an empty graph with pairs as `edges` returns them, their ghosts and last contacts."""
-        self._own[own] = 1
-        zeros = np.zeros(len(a), np.int64)
         ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
         faded = weight < 0
         ghosts[faded], times[faded] = ghost_weight, ghost_t
         a, b = self._canonical(a, b)
-        if self.memory is not None:
-            if clock is not None:
-                self.memory.clock = clock
-            self.memory.remember(a, b, ghosts, times)
-        self._note_bits(int(np.bitwise_or.reduce(ghosts)) if len(ghosts) else 0)
-        loop = np.full(len(own), LOOP, np.int32)
-        self._commit(a, b, zeros, weight, np.empty(0), own, loop)
+        for weights in (weight[~faded], ghosts):
+            self._note_bits(weights)
+        now = -np.inf if clock is None else clock
+        loops, never = np.full(len(own), LOOP, np.int32), np.empty(0)
+        staged = StagedPairs(a, b, weight, never, own, loops, ghosts, times, now, own=1)
+        self._write(staged, np.zeros(len(a), np.int64))
+        self.settled()
         if self.contacts is not None:
-            self.contacts.note(*contact, -np.inf if clock is None else clock)
+            self.contacts.note(*contact, now)
+
+
+def _any_bits(weights: Int64) -> int:
+    """Return the bits that at least one of the weights has."""
+    return int(np.bitwise_or.reduce(weights)) if len(weights) else 0

@@ -1,6 +1,7 @@
 """Writing the net effect of a batch to the graph, all of it in one call. Loops only.
 
 Nothing is written before it is known to fit: a call that finds too little room says so and can be made again.
+Nothing is allocated after the first write, so a call writes everything or, if memory runs out, nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dygcn.records import Nodes
 
 DONE, SMALL_POOL, OVERWEIGHT = 0, 1, 2
-CAME, WENT, IDLE, TOUCHED, MOVED, EDGES, BITS, UNCHANGED, MISSING, LOOPS = range(10)  # places in `sizes`
+CAME, WENT, IDLE, TOUCHED, MOVED, EDGES, UNCHANGED, MISSING, LOOPS = range(9)  # places in `sizes`
 NodeArrays: TypeAlias = tuple[Int64, Int64, Int8, Int8, Int8, Float64]
 """Of every node: strength, room for counting, owns features, active, seen, last contact."""
 Written: TypeAlias = tuple[Int32, Int32, Int64]
@@ -92,12 +93,11 @@ def _write_pairs(
 ) -> bool:
     """Write the pairs whose stored weight is another one now, if there is room."""
     end_a, end_b, weight = written
-    n, edges, bits = 0, 0, np.int64(0)
+    n, edges = 0, 0
     for p in range(found):
         if old[p] != new[p]:
             end_a[n], end_b[n], weight[n] = a[p], b[p], new[p]
             edges += (1 if new[p] > 0 else 0) - (1 if old[p] > 0 else 0)
-            bits |= max(new[p], 0)  # what a ghost weighs follows from the edge it was
             n += 1
     if not _room_for_arcs(n, end_a, end_b, weight, directed, pull, push, needed):
         return False
@@ -107,17 +107,25 @@ def _write_pairs(
     adjacency.write(n, end_b, end_a, weight, push)
     adjacency.give_back_empty(n, end_a, pull)
     adjacency.give_back_empty(n, end_b, push)
-    sizes[EDGES], sizes[BITS] = edges, bits
+    sizes[EDGES] = edges
     return True
 
 
 @kernel
 def _list_arcs(
-    found: int, a: Nodes, b: Nodes, old: Int64, new: Int64, directed: bool, strength: Int64, moved: int
-) -> tuple[Nodes, Int64]:
-    """Return the arcs that weigh another thing now: receivers, senders; old weights, new ones."""
+    found: int,
+    a: Nodes,
+    b: Nodes,
+    old: Int64,
+    new: Int64,
+    directed: bool,
+    strength: Int64,
+    moved: int,
+    nodes: Nodes,
+    weights: Int64,
+) -> None:
+    """List the arcs that weigh another thing now: receivers, then senders; old weights, then new ones."""
     arcs = moved if directed else 2 * moved
-    nodes, weights = np.empty(2 * arcs, np.int32), np.empty(2 * arcs, np.int64)
     i = 0
     for p in range(found):
         was, now = abs(old[p]), abs(new[p])
@@ -131,7 +139,6 @@ def _list_arcs(
             weights[arcs + at] = now
             strength[nodes[at]] += now - was
         i += 1
-    return nodes, weights
 
 
 @kernel
@@ -162,17 +169,19 @@ def commit(
         came, those that went, those that never were there, a row for each. `sizes` says how many of them.
     """
     strength, _, own, active, seen, last = nodes
-    sizes[:7] = 0
-    if not _write_pairs(found, a, b, old, new, directed, pull, push, written, needed, sizes):
-        return SMALL_POOL, np.empty(0, np.int32), np.empty(0, np.int64), np.empty((4, 0), np.int32)
+    sizes[:UNCHANGED] = 0
     for p in range(found):
         sizes[MOVED] += abs(old[p]) != abs(new[p])
-        if len(last) > 0 and len(contact) > 0:
+    moved = sizes[MOVED] if directed else 2 * sizes[MOVED]
+    arcs, weights = np.empty(2 * moved, np.int32), np.empty(2 * moved, np.int64)
+    lists = np.empty((4, 2 * found + len(named)), np.int32)
+    if not _write_pairs(found, a, b, old, new, directed, pull, push, written, needed, sizes):
+        return SMALL_POOL, arcs, weights, lists
+    if len(last) > 0 and len(contact) > 0:
+        for p in range(found):
             last[a[p]] = max(last[a[p]], contact[p])
             last[b[p]] = max(last[b[p]], contact[p])
-    arcs, weights = _list_arcs(found, a, b, old, new, directed, strength, sizes[MOVED])
-    room = 2 * found + len(named)
-    lists = np.empty((4, room), np.int32)
+    _list_arcs(found, a, b, old, new, directed, strength, sizes[MOVED], arcs, weights)
     touched, known = _list_nodes(found, a, b, named, pair_of, seen, lists[0])
     census(known, lists[0], pull[1], push[1], own, active, last, stay, lists[1], lists[2], lists[3], sizes)
     sizes[TOUCHED] = touched

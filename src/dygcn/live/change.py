@@ -61,8 +61,18 @@ class Change:
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
-            self._ids = python_ids(self._live.names(self._nodes))
+            self._live.guard.enter()
+            try:
+                self.keep_ids()
+            finally:
+                self._live.guard.leave()
+        assert self._ids is not None
         return self._ids
+
+    def keep_ids(self) -> None:
+        """Look up the ids now: after the next update the nodes may have others."""
+        if self._ids is None:
+            self._ids = python_ids(self._live.names(self._nodes))
 
     @property
     def left(self) -> NDArray[Any]:
@@ -83,7 +93,11 @@ class Change:
                 f"this change is of version {self.version}, the embedding is at {self._live.version}; "
                 "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
             )
-        return self._live.vectors_of(self._nodes)
+        self._live.guard.enter()
+        try:
+            return self._live.vectors_of(self._nodes)
+        finally:
+            self._live.guard.leave()
 
     def __len__(self) -> int:
         return len(self._nodes)

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.errors import OptionError
+from dygcn.errors import EventError, OptionError
 from dygcn.events import take
 from dygcn.graph.ids import IdMap
 from dygcn.models.checks import one_of, whole
 from dygcn.models.model import RULES
 
 if TYPE_CHECKING:
-    from dygcn.records import EventBatch, Float64
+    from dygcn.records import Bool, EventBatch, Float64
 
 GREATEST_ORDERS = 16
+LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100
+_EXPONENT = 900  # of weights: then the grid's own exponent is below 1000, which a saved model can have
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,48 @@ def weight_grid(batch: EventBatch, message_bits: int) -> float:
 
     Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
     any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
+
+    Raises
+    ------
+    EventError
+        If a weight is so small or so large that the grid would be no number of its own.
     """
     carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
     adds = batch.op > 0
     if batch.weight is None or not adds.any():
         return float(2.0 ** (22 - carried))
     weight = batch.weight[adds]
+    _refuse_extremes(batch.weight, adds)
     median = np.median(weight)
     most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
     return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
+
+
+def _refuse_extremes(weight: Float64, adds: Bool) -> None:
+    extreme = adds & ((weight < 2.0**-_EXPONENT) | (weight > 2.0**_EXPONENT))
+    if extreme.any():
+        row = int(extreme.argmax())
+        raise EventError(
+            f"weight is {weight[row]:g}; allowed is {2.0**-_EXPONENT:.1g} to {2.0**_EXPONENT:.1g}: "
+            "scale all weights alike, and the vectors stay the same",
+            row,
+        )
+
+
+def check_time_unit(unit: float | None) -> float | None:
+    """Return the time that counts as one, if a saved model can keep it.
+
+    Raises
+    ------
+    EventError
+        If training steps are shorter or longer than that.
+    """
+    if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:
+        raise EventError(
+            f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
+            f"{GREATEST_UNIT:g}: give t in another unit"
+        )
+    return unit
 
 
 def _greatest_strength(batch: EventBatch, weight: Float64) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.errors import DamagedFolder, EventError, FolderError, StorageError
+from dygcn.errors import DamagedFolder, DygcnError, EventError, FolderError, StorageError
 from dygcn.events import join_events, join_ids, read_events, take
 from dygcn.live.change import Change
 from dygcn.live.embedding import LiveEmbedding
@@ -26,6 +26,7 @@ from dygcn.storage import (
     BARRIER,
     EVENTS,
     REFUSAL,
+    DeadLetter,
     EventLog,
     FolderLock,
     NewEntry,
@@ -62,9 +63,11 @@ class DurableEmbedding(LiveEmbedding):
     def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
         super().__init__(begin.state, begin.version)
         self.folder, self.damage = folder, begin.damage
-        self.lock = threading.RLock()
+        self.lock = self.guard.lock
+        self._pending = False  # from before an entry is written to the log until all is done that it asks for
         self.sequence = begin.position.sequence
         self.streams = dict(begin.position.streams)
+        self._sequence_to_be = self.sequence  # of the change that is being applied
         self.feed = Feed(self, begin.position.sequence)
         self._log, self._held, self._every = log, held, every
         self._writing = threading.Lock()
@@ -86,7 +89,7 @@ class DurableEmbedding(LiveEmbedding):
 
     def _replayed(self, one: Replayed) -> None:
         last = one.cuts[-1]
-        self.sequence = last.sequence
+        self.sequence = self._sequence_to_be = last.sequence
         if last.entries[-1].kind == BARRIER:
             if self.damage:
                 raise DamagedFolder(
@@ -231,11 +234,11 @@ class DurableEmbedding(LiveEmbedding):
         entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in pieces]
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
-        last, self._cut = self._log.append(entries, cut, dead), cut
+        last, self._cut = self._append(entries, cut, dead), cut
         warning: Warning | None = None
         try:
             with self.lock:
-                self.sequence = last
+                self._sequence_to_be = last
                 change = self._apply_cut(batch, parts[0].now, cut)
         except EventError as error:
             self._refuse(cut)
@@ -249,14 +252,36 @@ class DurableEmbedding(LiveEmbedding):
             raise
         self._events_since += len(batch)
         self.streams |= {part.stream: part.position for part in parts if part.position >= 0}
+        self._pending = False
         self._snapshot_if_due()
         if warning is not None:
             raise warning
         return [0] * len(parts), change
 
+    def _append(
+        self, entries: Sequence[NewEntry], cut: int, dead: Sequence[DeadLetter] = (), *, ends: bool = False
+    ) -> int:
+        """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
+
+        So an exception anywhere between the log and the state ends acceptance.
+        """
+        if not ends:
+            self.check_whole()
+        self._pending = True
+        last = self._log.append(entries, cut, dead)
+        self._pending = not ends
+        return last
+
+    def check_whole(self) -> None:
+        """Raise the failure of the log, also if an exception came between the log and the state."""
+        if self._pending:
+            self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
+        self._log.check()
+
     def _refuse(self, cut: int) -> None:
         self._cut = max(self._cut, cut) + 1
-        self.sequence = self._log.append([NewEntry(REFUSAL, "", -1, str(cut).encode())], self._cut)
+        entry = NewEntry(REFUSAL, "", -1, str(cut).encode())
+        self.sequence = self._append([entry], self._cut, ends=True)
         self.feed.reach(self.sequence)
 
     def _commit_pieces(self, parts: Sequence[Part], error: EventError) -> tuple[list[int], Change]:
@@ -275,6 +300,7 @@ class DurableEmbedding(LiveEmbedding):
         return LiveEmbedding._apply(self, batch, now)
 
     def _note(self, outcome: Outcome) -> Change:
+        self.sequence = self._sequence_to_be
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
         for watcher in self._watchers:
             watcher(outcome.moved.nodes)
@@ -294,9 +320,10 @@ class DurableEmbedding(LiveEmbedding):
         def load() -> Change:
             try:
                 return LiveEmbedding.bulk(self, parts)
-            except MemoryError:
-                raise
-            except Exception as error:  # the parts before it stay, so they belong into the snapshot
+            except Exception as error:
+                if self._state.torn:
+                    raise
+                # The parts before it stay, so they belong into the snapshot.
                 failures.append(error)
                 return Change(self, self._nothing(), self.version)
             finally:
@@ -324,19 +351,27 @@ class DurableEmbedding(LiveEmbedding):
             self._wait_for_snapshot()
             cut = self._cut + 1
             with self.lock:
-                self.sequence, self._cut = self._log.append([NewEntry(BARRIER, "", -1, b"")], cut), cut
-                self._version = cut - 1
-                try:
-                    changed = change()
-                except (MemoryError, KeyboardInterrupt, SystemExit) as error:  # who knows what it left
-                    self._log.fail(error)
-                    raise
-                except BaseException:
-                    self._refuse(cut)
-                    raise
+                self._sequence_to_be = self._append([NewEntry(BARRIER, "", -1, b"")], cut)
+                self._cut, self._version = cut, cut - 1
+                changed = self._or_refuse(change, cut)
                 self._write(self._take())
+                self._pending = False
             self._tidy()
             return changed
+
+    def _or_refuse(self, change: Callable[[], Change], cut: int) -> Change:
+        """Make a change that has its entry in the log; one that is refused gets a refusal behind it."""
+        try:
+            return change()
+        except DygcnError as error:
+            if self._state.torn or self._log.failure is not None:
+                self._log.fail(error)
+            else:
+                self._refuse(cut)
+            raise
+        except BaseException as error:  # nobody knows how much of it was done
+            self._log.fail(error)
+            raise
 
     # ---- changes of vectors alone: a restart is exact again --------------------------------------------
 
@@ -353,13 +388,11 @@ class DurableEmbedding(LiveEmbedding):
         with self._writing, self.lock:
             cut = self._cut + 1
             nothing = NewEntry(EVENTS, "", -1, pack(read_events([])))
-            self.sequence, self._cut = self._log.append([nothing], cut), cut
-            self._version = cut - 1
-            try:
-                return change()
-            except BaseException:
-                self._refuse(cut)
-                raise
+            self._sequence_to_be = self._append([nothing], cut)
+            self._cut, self._version = cut, cut - 1
+            changed = self._or_refuse(change, cut)
+            self._pending = False
+            return changed
 
     # ---- snapshots -----------------------------------------------------------------------------------
 
@@ -367,7 +400,7 @@ class DurableEmbedding(LiveEmbedding):
         """Write a snapshot now, and return when it is on disk; the log before it is forgotten."""
         with self._writing:
             self._wait_for_snapshot()
-            self._log.check()
+            self.check_whole()
             if self.saved_at == self.sequence:
                 return
             self._write(self._take())
@@ -441,7 +474,8 @@ class DurableEmbedding(LiveEmbedding):
             self._closed = True
             self._wait_for_snapshot()
             try:
-                if self._log.failure is None and self.saved_at != self.sequence:
+                whole = self._log.failure is None and not self._pending and not self._state.torn
+                if whole and self.saved_at != self.sequence:
                     self._write(self._take())
                     self._tidy()
             finally:

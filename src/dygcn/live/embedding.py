@@ -18,10 +18,12 @@ from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
+from dygcn.live.guard import Guard, guarded
 from dygcn.live.health import take_anchor, wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.models import (
     KINDS,
+    Base,
     LinkHead,
     Model,
     Outcome,
@@ -56,12 +58,14 @@ class LiveEmbedding:
 
     def __init__(self, state: State, version: int = 0) -> None:
         self._state = state
+        self.guard = Guard(state)
         self._version = version
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
 
     # ---- changing ----------------------------------------------------------------------------------
 
+    @guarded
     def update(
         self,
         events: object = None,
@@ -102,13 +106,16 @@ class LiveEmbedding:
 
     def _apply(self, batch: EventBatch, now: float | None) -> Change:
         self._settle_latest()
-        outcome = self._state.apply(batch, now)
-        change = self._changed(outcome)
+        ready = self._state.stage(batch, now)
+        with self._state.changing:
+            outcome = self._state.write(ready)
+            change = self._changed(outcome)
         # What follows may warn, and a warning may be an error: the update is whole before it.
         if self.model.paper is not None and wants_restart(self._state, self._version):
             return self._restarted(outcome, change)
         return change
 
+    @guarded
     def bulk(self, parts: Iterable[object]) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
@@ -124,18 +131,27 @@ class LiveEmbedding:
         4
         """
         self._settle_latest()
-        return self._state.bulk((read_events(part, self.model.kind) for part in parts), self._changed)
+        _ = self._state.exact  # the paper's rules cannot
+        with self._state.changing:
+            outcome, failure = self._state.bulk(read_events(part, self.model.kind) for part in parts)
+            change = self._changed(outcome)
+        if failure is not None:
+            raise failure
+        return change
 
     def _restarted(self, outcome: Outcome, change: Change) -> Change:
         """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
         try:
-            fresh = self._fresh_base(None)
+            computed, ids, vectors = fresh_vectors(self._state)
         except DygcnError as error:
             warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
             return change
-        moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
-        return self._note(dataclasses.replace(outcome, moved=moved))
+        with self._state.changing:
+            fresh = self._take_base(computed, ids, vectors)
+            moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
+            return self._note(dataclasses.replace(outcome, moved=moved))
 
+    @guarded
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
         if self.model.features == "hashed":
@@ -147,8 +163,10 @@ class LiveEmbedding:
                 f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
             )
         self._settle_latest()
-        return self._changed(self._state.set_features(column, matrix))
+        with self._state.changing:
+            return self._changed(self._state.set_features(column, matrix))
 
+    @guarded
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors: for the paper's rules, whose vectors drift.
 
@@ -168,21 +186,26 @@ class LiveEmbedding:
                 f"this model has {self.model.kind} ids and dim {self.model.dim}"
             )
         self._settle_latest()
-        return self._changed(self._fresh_base(base))
-
-    def _fresh_base(self, base: Embedding | None) -> Outcome:
-        state = self._state
         if base is not None:
-            outcome = state.adopt(base.ids, base.vectors)
-        else:
-            computed, ids, vectors = fresh_vectors(state)
-            outcome = state.adopt(ids, vectors, keep=False)
-            assert state.model.paper is not None
-            paper = dataclasses.replace(state.model.paper, base=computed)
-            state.model = dataclasses.replace(state.model, paper=paper)
+            with self._state.changing:
+                outcome = self._state.adopt(base.ids, base.vectors)
+                take_anchor(self._state)
+                return self._changed(outcome)
+        fresh = fresh_vectors(self._state)
+        with self._state.changing:
+            return self._changed(self._take_base(*fresh))
+
+    def _take_base(self, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
+        """Put the vectors of a base that was computed in place of all others."""
+        state = self._state
+        outcome = state.adopt(ids, vectors, keep=False)
+        assert state.model.paper is not None
+        paper = dataclasses.replace(state.model.paper, base=computed)
+        state.model = dataclasses.replace(state.model, paper=paper)
         take_anchor(state)
         return outcome
 
+    @guarded
     def tolerate(self, tolerance: float) -> Change:
         """Withhold changes of messages that are too small to matter, so that hubs cost less.
 
@@ -206,13 +229,17 @@ class LiveEmbedding:
         if not isinstance(tolerance, int | float) or not 0 <= tolerance < np.inf:
             raise OptionError(f"tolerance is {tolerance!r}; allowed is a finite number, 0 or more")
         self._settle_latest()
-        return self._changed(self._state.tolerate(float(tolerance)))
+        with self._state.changing:
+            return self._changed(self._state.tolerate(float(tolerance)))
 
+    @guarded
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
         self._settle_latest()
-        return self._changed(self._state.flush())
+        with self._state.changing:
+            return self._changed(self._state.flush())
 
+    @guarded
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges, their features and what is remembered of removed edges.
 
@@ -222,16 +249,17 @@ class LiveEmbedding:
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
         self._settle_latest()
-        outcome = self._state.remove(known)
-        return self._changed(
-            Outcome(outcome.moved, outcome.left, outcome.unchanged, len(nodes) - len(known), 0)
-        )
+        with self._state.changing:
+            outcome = self._state.remove(known)
+            return self._changed(
+                Outcome(outcome.moved, outcome.left, outcome.unchanged, len(nodes) - len(known), 0)
+            )
 
     def _settle_latest(self) -> None:
         """Let the last change look up its ids while its nodes still have them."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:
-            _ = latest.ids
+            latest.keep_ids()
 
     def _changed(self, outcome: Outcome) -> Change:
         self._version += 1
@@ -247,32 +275,38 @@ class LiveEmbedding:
 
     # ---- reading -----------------------------------------------------------------------------------
 
+    @guarded
     def vector(self, node: int | str) -> Float32:
         """Return the vector of one node, (dim,). An unknown id is a KeyError."""
         at = self._state.graph.find_one(node)
-        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors([node])[0]
+        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
         return row
 
     def __getitem__(self, node: int | str) -> Float32:
         return self.vector(node)
 
+    @guarded
     def vectors(self, ids: object) -> Float32:
         """Return the vectors of nodes, (n, dim), float32. An unknown id is a KeyError."""
         return self.vectors_of(self._find(ids))
 
+    @guarded
     def __contains__(self, node: object) -> bool:
         return self._state.graph.find_one(node) >= 0
 
+    @guarded
     def __len__(self) -> int:
         return len(self._state.graph)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.ids().tolist())
 
+    @guarded
     def ids(self) -> NDArray[Any]:
         """Return the ids of all nodes that have an edge or features of their own, sorted."""
         return python_ids(self.names(self._state.graph.nodes()))
 
+    @guarded
     def features(self, ids: object) -> Float32:
         """Return the input features x of nodes, (n, width); NaN where a node has none."""
         graph, rule = self._state.graph, self._state.exact
@@ -282,6 +316,7 @@ class LiveEmbedding:
         x[has == 0] = np.nan
         return x
 
+    @guarded
     def to_arrow(self, ids: object = None) -> pa.Table:
         """Return a table of `id` and `vector`, of the given nodes or of all.
 
@@ -300,6 +335,7 @@ class LiveEmbedding:
         """Return how likely two nodes are linked next; see `scores`."""
         return float(self.scores([a], [b], links)[0])
 
+    @guarded
     def scores(self, a: object, b: object, links: str = "new") -> Float64:
         """Return how likely pairs of nodes are linked next, (n,): the higher, the likelier.
 
@@ -326,6 +362,7 @@ class LiveEmbedding:
             raise OptionError(f"there are {len(first)} ids on one side and {len(second)} on the other")
         return self.scores_of(first, second, links)
 
+    @guarded
     def link_vectors(self, ids: object, *, query: bool = False, links: str = "new") -> Float32:
         """Return (n, dim + 2) vectors whose dot products are scores, for a vector database.
 
@@ -337,6 +374,7 @@ class LiveEmbedding:
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
         return link_vectors(self.vectors_of(nodes), popularity, head, query)
 
+    @guarded
     def nearest(
         self, node: int | str, k: int = 5, among: Iterable[int | str] | None = None
     ) -> list[tuple[int | str, float]]:
@@ -374,6 +412,7 @@ class LiveEmbedding:
         """How long a change may be that is withheld; see `tolerate`."""
         return self._state.exact.tolerance if self.model.paper is None else 0.0
 
+    @guarded
     def error_bound(self, ids: object) -> Float64:
         """Return how far the message of the last order of each node can be from the exact one, (n,).
 
@@ -394,13 +433,16 @@ class LiveEmbedding:
     @property
     def edge_count(self) -> int:
         """How many edges the graph has now."""
+        self._state.check()
         return self._state.graph.edge_count
 
     @property
     def clock(self) -> float | None:
         """The greatest time seen, for a model that was fitted with times."""
+        self._state.check()
         return self._state.graph.clock
 
+    @guarded
     def digest(self) -> str:
         """Return a hex digest of graph and state.
 
@@ -410,20 +452,33 @@ class LiveEmbedding:
         return digest_of(self._state)
 
     def recompute(self) -> LiveEmbedding:
-        """Return a new embedding, built from scratch from the same model and graph (exact rule only)."""
+        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
+
+        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
+        update, or with nothing of it.
+        """
         if self.model.paper is not None:
             raise OptionError(
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"
             )
-        image, _ = self._state.image()
+        self.guard.enter_torn()
+        try:
+            if self._state.torn:
+                self._state.complete()
+            image, _ = self._state.image()
+        finally:
+            self.guard.leave()
         return LiveEmbedding(State.from_image(self.model, image), self._version)
 
+    @guarded
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save model and graph to a folder, in one step. See `dygcn.load`."""
         take_snapshot(self._state, self._version).write(path)
 
     def __repr__(self) -> str:
+        if self._state.torn:
+            return "LiveEmbedding(torn: an update was interrupted; live.recompute() gives a whole one)"
         return (
             f"LiveEmbedding(nodes={len(self)}, edges={self.edge_count}, dim={self.model.dim}, "
             f"orders={self.model.orders}, rule={self.model.rule!r}, version={self.version})"
@@ -442,6 +497,7 @@ class LiveEmbedding:
 
     def vectors_of(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes."""
+        self._state.check()
         return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
 
     def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:

@@ -15,7 +15,7 @@ import numpy as np
 from dygcn.errors import DamagedFolder
 from dygcn.features import Given
 from dygcn.graph.image import GraphImage
-from dygcn.live.choices import GREATEST_ORDERS
+from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.models import (
     KINDS,
     Base,
@@ -226,7 +226,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         and not (settings.half_life > 0 and math.isfinite(settings.half_life)),
         f"clock {settings.clock}": settings.clock is not None
         and ((settings.half_life is None and settings.unit is None) or not math.isfinite(settings.clock)),
-        f"unit {settings.unit}": settings.unit is not None and not 1e-100 < settings.unit < 1e100,
+        f"unit {settings.unit}": settings.unit is not None and not LEAST_UNIT < settings.unit < GREATEST_UNIT,
         f"links {settings.links}": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dygcn.errors import FeatureError
 from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
-from dygcn.live.choices import Choices, weight_grid
+from dygcn.live.choices import Choices, check_time_unit, weight_grid
 from dygcn.models import Baseline, Model, State, read_inputs
 from dygcn.training import HeldOut, Recipe, collect_samples, fit_matrices, starting_matrices, time_unit
 
@@ -57,7 +57,7 @@ def new_model(
         "seed": int(seed),
         "directed": bool(choices.directed),
         "half_life": choices.half_life,
-        "unit": time_unit(parts),
+        "unit": check_time_unit(time_unit(parts)),
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)

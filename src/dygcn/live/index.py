@@ -339,6 +339,7 @@ class NearestIndex:
 
     def _read(self, nodes: Nodes) -> Float32:
         with self._guard:
+            self._state.check()
             return read_vectors(self._state.model, self._state.rule, self._state.graph, nodes)
 
     def status(self) -> IndexStatus:

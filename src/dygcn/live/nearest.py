@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.models import cosines, norms
 from dygcn.models.readout import Readout
 
@@ -31,6 +31,7 @@ class VectorCache:
 
     def refresh(self, nodes: Nodes) -> tuple[Float32, Float64]:
         """Return vectors and lengths of nodes as they are now."""
+        self._state.check()
         self._make_room()
         stale = nodes[self._stale[nodes] > 0]
         if len(stale):
@@ -39,6 +40,7 @@ class VectorCache:
 
     def one(self, node: int) -> Float32:
         """Return the vector of one node as it is now, (dim,); the caller may change it."""
+        self._state.check()
         if node >= len(self._stale) or self._stale[node]:
             self._make_room()
             fresh = self._reading().vectors(np.array([node], np.int32))
@@ -53,9 +55,9 @@ class VectorCache:
         known, high = len(self._stale), self._state.graph.ids.high
         if known >= high:
             return
-        self._vectors, self._lengths = grown(self._vectors, high), grown(self._lengths, high)
-        self._stale = grown(self._stale, high)
-        self._stale[known:] = 1
+        vectors, lengths, stale = (grown(a, high) for a in (self._vectors, self._lengths, self._stale))
+        stale[known:] = 1
+        replace_together(self, _vectors=vectors, _lengths=lengths, _stale=stale)
 
     def _read(self, nodes: Nodes) -> None:
         fresh = self._reading().vectors(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -21,6 +22,7 @@ from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
 FORMAT = 1
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 4 << 20
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -67,7 +69,7 @@ def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: 
     except (OSError, SafetensorError) as error:
         raise FolderError(f"cannot write {target}: {error}") from None
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        shutil.rmtree(staged, ignore_errors=True)  # what was not finished, or the folder that had the name
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -102,14 +104,32 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _swap(staged: Path, target: Path) -> None:
+    """Give a folder its name; one that had it is then called as the new one was, until it is removed."""
     if not target.exists():
         staged.rename(target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    target.rename(old / "old")
-    staged.rename(target)
+    if not _exchange(staged, target):
+        _put_aside(staged, target)
     _sync(target.parent)  # before the old one goes
-    shutil.rmtree(old)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step, if the file system can; say whether it did."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return rename is not None and rename(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) == 0
+
+
+def _put_aside(staged: Path, target: Path) -> None:
+    """Exchange two folders by two renames; an exception between them takes the first one back."""
+    aside = staged.with_name(f"{staged.name}.old")
+    try:
+        target.rename(aside)
+        staged.rename(target)
+    except BaseException:
+        if aside.exists() and not target.exists():
+            aside.rename(target)
+        raise
+    aside.rename(staged)
 
 
 def _sync(path: Path) -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.errors import FeatureError
+from dygcn.errors import EventError, FeatureError, TornState
 from dygcn.features import to_grid
 from dygcn.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.propagation import ExactRule, RollingRule
 from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from dygcn.graph.staging import NodeEvents
     from dygcn.models.folder import Tensors
     from dygcn.models.model import Model
 
-_Told = TypeVar("_Told")
+_TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
+_HOW_TO_HEAL = (
+    _TORN + "live = live.recompute() gives a whole one (with all of that update, or nothing of it); "
+    "of a durable folder, open it again: dygcn.open(folder)"
+)
+_HOW_TO_RELOAD = _TORN + "load it again (dygcn.load), or open its folder again (dygcn.open)"
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
@@ -45,6 +51,25 @@ class StateImage:
         return StateImage(self.graph.arranged(), self.tensors)
 
 
+class Changing:
+    """Marks a state as torn from the first write of a change to the last; an exception leaves the mark.
+
+    A refusal (`EventError`, `FeatureError`) comes before the first write, so it takes the mark away.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        self._state.torn = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None or issubclass(kind, EventError | FeatureError):
+            self._state.torn = False
+
+
 class State:
     """The graph of a model and what its rule keeps of the nodes.
 
@@ -64,6 +89,9 @@ class State:
         self.graph = model.new_graph()
         self.rule = model.new_rule()
         self._nobody = self.graph.ids.names(np.empty(0, np.int32))
+        self.torn = False  # while a change is written, and after an exception interrupted one
+        self.changing = Changing(self)
+        self._features: FeatureDelta | None = None  # rows that are being written
 
     @property
     def exact(self) -> ExactRule:
@@ -75,33 +103,76 @@ class State:
             )
         return self.rule
 
+    def check(self) -> None:
+        """Raise `TornState` if an exception interrupted a change."""
+        if self.torn:
+            raise TornState(_HOW_TO_HEAL if isinstance(self.rule, ExactRule) else _HOW_TO_RELOAD)
+
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
+        ready = self.stage(batch, now)
+        with self.changing:
+            return self.write(ready)
+
+    def stage(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
+        """Check events and make room for them. Nothing is changed yet that anyone can see.
+
+        Raises
+        ------
+        EventError
+            If one of them is bad.
+        """
+        ready = self.graph.prepare(batch, now)
+        try:
+            self.rule.make_room(self.graph)
+        except BaseException:
+            self.graph.abandon(ready.src, ready.dst)
+            raise
+        return ready
+
+    def write(self, ready: NodeEvents) -> Outcome:
+        """Apply staged events; to be called while the state is `changing`.
+
+        Raises
+        ------
+        CapacityError
+            If a node would carry too much weight; then nothing was changed.
+        """
         if isinstance(self.rule, ExactRule):
-            return self._finish(*self.rule.apply_events(self.graph, batch, now))
-        delta = self.graph.apply(batch, now)
+            return self._finish(*self.rule.apply_events(self.graph, ready))
+        delta = self.graph.write(ready)
         return self._finish(delta, self.rule.apply(self.graph, delta))
 
-    def bulk(self, batches: Iterable[EventBatch], told: Callable[[Outcome], _Told]) -> _Told:
+    def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
 
-        Parameters
-        ----------
-        told
-            Called with the outcome, also where a batch is bad: those before it stay.
+        Returns
+        -------
+        tuple
+            What was done, and the error that ended the batches early, if one did: those before it stay.
         """
         rule, counts = self.exact, np.zeros(3, np.int64)
-        try:
-            for batch in batches:
+        failure: Exception | None = None
+        remaining = iter(batches)
+        while True:
+            try:
+                batch = next(remaining, None)
+            except Exception as error:  # of the caller's own iterable, or of a bad row
+                failure = error
+                break
+            if batch is None:
+                break
+            try:
                 delta, _ = self.apply_to_graph(batch)
-                counts += (delta.unchanged, delta.missing, delta.loops)
-        finally:
-            self.graph.compact()
-            self.settle()
-            everyone = self.graph.nodes()
-            moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
-            result = told(Outcome(moved, self._nobody, *counts.tolist()))
-        return result
+            except EventError as error:
+                failure = error
+                break
+            counts += (delta.unchanged, delta.missing, delta.loops)
+        self.graph.compact()
+        self.settle()
+        everyone = self.graph.nodes()
+        moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
+        return Outcome(moved, self._nobody, *counts.tolist()), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
         """Apply events to the graph alone, and return who left; after the last, `settle` does the rest."""
@@ -109,6 +180,22 @@ class State:
         left = self.graph.ids.names(delta.left) if len(delta.left) else self._nobody
         self.graph.release(delta.left)
         return delta, left
+
+    def _done(self) -> None:
+        """Forget what `complete` would need to finish the last change."""
+        self.graph.settled()
+        self._features = None
+
+    def complete(self) -> None:
+        """Finish a change of the graph that an exception interrupted.
+
+        Afterwards graph and features are those with all of the change, or with nothing of it. Messages are
+        not computed: the state stays torn, and `image` gives all that a whole one is built from.
+        """
+        features, rule = self._features, self.exact
+        if self.graph.complete() and features is not None:
+            rule.features.write(features)
+        self._done()
 
     def settle(self) -> None:
         """Compute what follows from the graph, from nothing, where the rule is exact."""
@@ -120,6 +207,7 @@ class State:
         if len(delta.left):
             left = self.graph.ids.names(delta.left)
             self.graph.release(delta.left)
+        self._done()
         return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
@@ -130,9 +218,9 @@ class State:
         rows = rows[last]
         old, had = rule.messages(self.graph, nodes, 0)
         has = np.ones(len(nodes), np.bool_)
-        features = FeatureDelta(nodes, old, rows, had > 0, has)
+        features = self._features = FeatureDelta(nodes, old, rows, had > 0, has)
         delta = _no_arcs(nodes, self.graph.set_own(nodes))
-        return Outcome(rule.apply(self.graph, delta, features), self.graph.ids.names(delta.left))
+        return self._finish(delta, rule.apply(self.graph, delta, features))
 
     def adopt(self, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
         """Put vectors of your own in place of all that the paper's rules have.
@@ -160,7 +248,7 @@ class State:
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
         nodes = np.unique(nodes)
-        features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
+        features = self._features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         delta = self.graph.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn._jit import kernel, page, page_of_rows
 from dygcn.features.hashed import hashed_signs
-from dygcn.graph.writing import BITS, CAME, DONE, WENT, apply_events
+from dygcn.graph.writing import CAME, DONE, WENT, apply_events
 from dygcn.propagation.gathering import distinct_rows, note_orders
 from dygcn.propagation.kernels import order_at_once
 
@@ -141,7 +141,7 @@ def update_at_once(
     -------
     tuple
         What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        weights or newcomers need more room; how many messages moved in the order before it, how many nodes
+        newcomers need more room; how many messages moved in the order before it, how many nodes
         were reached and rows added to so far; and, if all is done, who was reached, and at which order.
     """
     width = len(first_before)
@@ -153,8 +153,7 @@ def update_at_once(
         return status, arcs, weights, nodes, ALL_DONE, 0, 0, 0, none, nothing
     sizes = page(room, 12, np.int64)
     came, went = nodes[1, : sizes[CAME]], nodes[2, : sizes[WENT]]
-    finer = sizes[BITS] & ((np.int64(1) << shift) - 1)
-    if finer != 0 or len(came) > page(reach_book, 0, np.int32).size:
+    if len(came) > page(reach_book, 0, np.int32).size:
         return status, arcs, weights, nodes, NOT_BEGUN, 0, 0, 0, none, nothing
     keys = page(key_book, 0, np.uint64)
     structural, row, change, table, has, noted = _first_order(

@@ -18,6 +18,7 @@ import numpy as np
 
 from dygcn._jit import Shelf
 from dygcn.features import GRID_BITS, Hashed
+from dygcn.graph.ids import replace_together
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation import kernels
 from dygcn.propagation.at_once import ALL_DONE, NOT_BEGUN, update_at_once
@@ -30,7 +31,6 @@ from dygcn.propagation.withholding import Withheld
 from dygcn.records import (
     Additions,
     Bytes,
-    EventBatch,
     FeatureDelta,
     Float64,
     GraphDelta,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from dygcn.features import Features
     from dygcn.graph import Graph
-    from dygcn.graph.store import NodeEvents
+    from dygcn.graph.staging import NodeEvents
 
 _BLOCK = 1 << 14
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
@@ -98,7 +98,7 @@ class ExactRule:
         if features is None and len(delta.receiver) > _BULK and len(delta.arrived) == len(graph):
             self.rebuild(graph)  # it was empty before
             return Moved(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
-        self._make_room(graph)
+        self.make_room(graph)
         arcs = self._arcs(graph, delta)
         wave = self._features_changed(graph, arcs.structural, features)
         return self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
@@ -125,21 +125,20 @@ class ExactRule:
         self._room.tidy(self.sums[-1].nbytes // 4)
         return moved
 
-    def apply_events(self, graph: Graph, batch: EventBatch, now: float | None) -> tuple[GraphDelta, Moved]:
-        """Apply events to the graph and to the state; a few of them in one call, if that can be."""
+    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[GraphDelta, Moved]:
+        """Write prepared events to the graph and to the state; a few of them in one call, if that can be."""
         features, spreading = self.features, self._spreading
         if (
-            len(batch) > FEW
+            len(ready.op) > FEW
             or not isinstance(features, Hashed)
             or graph.memory is not None
-            or graph.weight_shift == GREATEST_SHIFT  # the graph is empty, and rows have no layout yet
+            or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
             or spreading.watch is not None
             or spreading.withheld
         ):
-            delta = graph.apply(batch, now)
+            delta = graph.write(ready)
             return delta, self.apply(graph, delta)
-        ready = graph.prepare(batch, now)
-        self._make_room(graph)
+        self.make_room(graph)
         while True:
             status, arc, weight, ends, *reached = self._at_once(graph, features, ready)
             written = graph.finish(ready, status, arc, weight, ends)
@@ -227,7 +226,7 @@ class ExactRule:
         spreading = self._spreading
         if not any(len(withheld) for withheld in spreading.withheld):
             return Moved(_NOBODY, np.empty(0, np.int8))
-        self._make_room(graph)
+        self.make_room(graph)
         nothing = np.empty(0, np.int64)
         arcs = Arcs((_NOBODY, _NOBODY, nothing), _NOBODY, graph.push, graph.weight_shift)
         wave = Wave(_NOBODY, _NOBODY, np.empty((0, self.features.width), np.int32), nothing)
@@ -237,11 +236,15 @@ class ExactRule:
 
     def _books(self) -> tuple[Int64, Int64, Int64, Int64, Stored, Stored]:
         """Return where everything lies, and rows of the types that the first and the later orders have."""
-        if self._told_at != [sums.moves for sums in self.sums]:
-            self._told_at = [sums.moves for sums in self.sums]
-            self._sums_shelf = Shelf(*(sums.book for sums in self.sums))
-            self._limits = np.array([sums.limit for sums in self.sums])
-            self._scales = np.array([sums.scale for sums in self.sums])
+        moves = [sums.moves for sums in self.sums]
+        if self._told_at != moves:
+            replace_together(
+                self,
+                _told_at=moves,
+                _sums_shelf=Shelf(*(sums.book for sums in self.sums)),
+                _limits=np.array([sums.limit for sums in self.sums]),
+                _scales=np.array([sums.scale for sums in self.sums]),
+            )
         room = self._room
         later = self.sums[1].arrays[4] if self.orders > 1 else self._no_row
         rows = self.sums[0].arrays[4], later
@@ -276,7 +279,7 @@ class ExactRule:
 
     def rebuild(self, graph: Graph) -> None:
         """Compute the state from nothing: every row, every order; nothing is withheld."""
-        self._make_room(graph)
+        self.make_room(graph)
         for withheld in self._spreading.withheld:
             withheld.clear()
         everyone = np.arange(graph.ids.high, dtype=np.int32)
@@ -330,15 +333,13 @@ class ExactRule:
                 yield sums.degree[block].view(np.uint8)
                 yield sums.rows(block).view(np.uint8).reshape(-1)
 
-    def _make_room(self, graph: Graph) -> None:
+    def make_room(self, graph: Graph) -> None:
+        """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
         nodes = graph.ids.high
         for sums in self.sums:
             if graph.weight_shift < sums.weight_shift:
                 sums.layout(graph.weight_shift, graph.one)
-                self._told_at = []
             sums.make_room(nodes)
-        if not self._told_at:
-            self._books()
         self._spreading.make_room(nodes)
 
 

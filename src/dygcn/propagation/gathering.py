@@ -10,15 +10,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel, prefetch
+from dygcn._jit import CHECKED, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
     from dygcn.propagation.room import Work
-    from dygcn.records import Int8, Int32, Int64, Nodes
+    from dygcn.records import Int8, Int32, Int64, Integer, Nodes
 
 NEAR, FAR = 8, 16  # rounds ahead
 EAGER = 32  # senders; of fewer everything that will be needed is asked for at once
 BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
+
+
+@inlined
+def in_units(weight: Integer, shift: int) -> Integer:
+    """Return a weight in units of ``2**shift``, of which every weight is a multiple."""
+    units = weight >> shift
+    if CHECKED and units << shift != weight:
+        raise AssertionError("a shift lost bits of a weight")
+    return units
 
 
 @kernel
@@ -86,7 +95,7 @@ def _list_pushes(
             if parts == 1 or (v >> BLOCK) % parts == part:
                 node[n] = v
                 row[n] = sender_row[r]
-                factor[n] = abs(weights[i]) >> shift
+                factor[n] = in_units(abs(weights[i]), shift)
                 n += 1
                 if eager:
                     prefetch(place, v)
@@ -97,7 +106,7 @@ def _list_pushes(
         if parts == 1 or (v >> BLOCK) % parts == part:
             node[n] = v
             row[n] = arc_row[a]
-            factor[n] = arc_change[a] >> shift
+            factor[n] = in_units(arc_change[a], shift)
             n += 1
     return n
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn._jit import inlined, kernel, page, page_of_rows, prefetch, prefetch_row
 from dygcn.graph.arcs import open_arcs
-from dygcn.propagation.gathering import count_pushes, gather, note_orders
+from dygcn.propagation.gathering import count_pushes, gather, in_units, note_orders
 
 if TYPE_CHECKING:
     from dygcn.propagation.room import Bank, Work
@@ -349,7 +349,7 @@ def _sum_kind(
         stop = start[v] + count[v]
         for i in range(start[v], stop):
             prefetch_row(message, others[min(i + AHEAD, stop - 1)])
-            add_row(stored, at, message, others[i], abs(weights[i]) >> shift)
+            add_row(stored, at, message, others[i], in_units(abs(weights[i]), shift))
 
 
 @kernel

@@ -61,7 +61,7 @@ class RollingRule:
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
-        self._make_room(graph)
+        self.make_room(graph)
         plan = self._plan(graph, delta)
         equations.advance(Rows(), plan, self._table, self.weights, self.options)
         return self._moved(plan)
@@ -88,7 +88,7 @@ class RollingRule:
 
         Who is linked to nobody that has a vector keeps its own.
         """
-        self._make_room(graph)
+        self.make_room(graph)
         self.replace(nodes, vectors)
         while len(others):
             mix = first_look(graph, others, self.options.aggregation)
@@ -107,7 +107,7 @@ class RollingRule:
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `image` returned."""
-        self._make_room(graph)
+        self.make_room(graph)
         self.anchor = tensors["anchor"].copy()
         self.replace(nodes, tensors["vectors"])
 
@@ -116,7 +116,8 @@ class RollingRule:
         for start in range(0, len(nodes), _BLOCK):
             yield self.vectors(nodes[start : start + _BLOCK]).view(np.uint8).reshape(-1)
 
-    def _make_room(self, graph: Graph) -> None:
+    def make_room(self, graph: Graph) -> None:
+        """Have a row for every node of a graph."""
         if graph.ids.high > len(self._table):
             self._table = grown(self._table, graph.ids.high)
 

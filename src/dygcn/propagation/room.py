@@ -5,12 +5,12 @@ What a very large batch took is given back after it.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dygcn._jit import Book, Shelf
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.records import Int8, Int32, Int64, Nodes
 
 Work: TypeAlias = tuple[Int32, Int32, Int64, Int32, Int32, Int32, Int64, Int64, Int64, Int32, Int32]
@@ -30,29 +30,33 @@ class Room:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self.works: list[Work] = []
-        self.banks: list[Bank] = []
+        self.works: list[Work]
+        self.banks: list[Bank]
         self.last: Bank
         self.reach: tuple[Nodes, Int8]
+        self.nbytes: int
+        self.work_book: Book
+        self.reach_book: Book
+        self.bank_shelf: Shelf
         self.clear()
 
     def clear(self) -> None:
         """Give everything back."""
-        self.works = [_work(_FIRST)]
-        self.banks = [_bank(_FIRST, self._width), _bank(_FIRST, self._width)]
-        self.last = _bank(_FIRST, self._width)
-        self.last = np.empty((0, self._width), np.int32), *self.last[1:]
-        self.reach = np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8)
-        self._arrays_changed()
+        last = np.empty((0, self._width), np.int32), *_bank(_FIRST, 0)[1:]
+        self._replace(
+            works=[_work(_FIRST)],
+            banks=[_bank(_FIRST, self._width), _bank(_FIRST, self._width)],
+            last=last,
+            reach=(np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8)),
+        )
 
     def work_for(self, pushes: int, parts: int = 1) -> None:
         """Make room for so many pushes to each part of the nodes."""
-        while len(self.works) < parts:
-            self.works.append(_work(_FIRST))
+        works = [*self.works, *(_work(_FIRST) for _ in range(parts - len(self.works)))]
         for part in range(parts):
-            if len(self.works[part][0]) <= pushes:
-                self.works[part] = _work(pushes + pushes // 2 + 1)
-        self._arrays_changed()
+            if len(works[part][0]) <= pushes:
+                works[part] = _work(pushes + pushes // 2 + 1)
+        self._replace(works=works)
 
     def bank_for(self, order: int, last: bool, rows: int) -> Bank:
         """Return a place for so many rows of what an order hands on."""
@@ -61,10 +65,12 @@ class Room:
             return bank
         bank = _bank(rows + rows // 2, 0 if last else self._width)
         if last:
-            self.last = bank = (np.empty((0, self._width), np.int32), *bank[1:])
+            bank = (np.empty((0, self._width), np.int32), *bank[1:])
+            self._replace(last=bank)
         else:
-            self.banks[order % 2] = bank
-        self._arrays_changed()
+            banks = list(self.banks)
+            banks[order % 2] = bank
+            self._replace(banks=banks)
         return bank
 
     def bank(self, order: int, last: bool) -> Bank:
@@ -74,15 +80,20 @@ class Room:
     def reach_for(self, nodes: int) -> None:
         """Make room for so many nodes that are reached."""
         if len(self.reach[0]) < nodes:
-            self.reach = grown(self.reach[0], nodes), grown(self.reach[1], nodes)
-            self._arrays_changed()
+            self._replace(reach=(grown(self.reach[0], nodes), grown(self.reach[1], nodes)))
 
-    def _arrays_changed(self) -> None:
-        groups = (*self.works, *self.banks, self.last, self.reach)
-        self.nbytes = sum(array.nbytes for group in groups for array in group)
-        self.work_book = Book(*self.works[0])
-        self.reach_book = Book(*self.reach)
-        self.bank_shelf = Shelf(*(Book(*bank) for bank in (*self.banks, self.last)))
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with the books that say where they lie."""
+        now = vars(self) | fresh
+        works, banks, reach = now["works"], (*now["banks"], now["last"]), now["reach"]
+        replace_together(
+            self,
+            **fresh,
+            nbytes=sum(array.nbytes for group in (*works, *banks, reach) for array in group),
+            work_book=Book(*works[0]),
+            reach_book=Book(*reach),
+            bank_shelf=Shelf(*(Book(*bank) for bank in banks)),
+        )
 
     def tidy(self, allowed: int) -> None:
         """Give back what only a very large batch needs."""

@@ -20,6 +20,9 @@ class Rule(Protocol):
     def orders(self) -> int:
         """K, how far a change is propagated."""
 
+    def make_room(self, graph: Graph) -> None:
+        """Have room for every node of a graph; asked before a change is written, and changes no value."""
+
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import Book
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.propagation import kernels
 from dygcn.propagation.gathering import count_pushes, gather, note_orders
 from dygcn.propagation.threads import side_by_side, threads
@@ -72,9 +72,9 @@ class Spreading:
         """Grow to so many nodes."""
         known = len(self.seen)
         if nodes > known:
-            self.seen, self.place = grown(self.seen, nodes), grown(self.place, nodes)
-            self.place[known:] = -1
-            self.marks = Book(self.place, self.seen)
+            seen, place = grown(self.seen, nodes), grown(self.place, nodes)
+            place[known:] = -1
+            replace_together(self, seen=seen, place=place, marks=Book(place, seen))
 
     def note(self, nodes: Nodes, order: int, noted: int) -> int:
         """Say that an order reached nodes; return how many were reached so far."""

@@ -9,12 +9,13 @@ rows. Which row lies where follows from the degree and changes no value.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dygcn._jit import Book, kernel
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.records import Int32, Int64, Nodes, Stored
 
@@ -110,6 +111,7 @@ class Sums:
         self.limit = 0  # rows of nodes whose degree is below this are narrow
         self.moves = 0  # how often arrays were put in the place of others
         self.arrays: SumArrays
+        self.book: Book
         self.layout(GREATEST_SHIFT, 1 << GREATEST_SHIFT)
 
     def layout(self, weight_shift: int, one: int) -> None:
@@ -122,57 +124,57 @@ class Sums:
         one
             What a weight of one is on the grid: the narrow rows hold some neighbours of that weight.
         """
-        known, old = self.weight_shift, (self.narrow, self.wide, self.slot, self.limit)
-        self.weight_shift = weight_shift
-        self.scale = float(2.0 ** (self.message_shift + weight_shift))
-        kind, self.limit = _narrow_kind(self._value_bits, weight_shift, one)
-        self.narrow = np.zeros((0, self.width if self.limit else 0), kind)
-        self._refill(*old, known - weight_shift)
+        other = copy.copy(self)  # until all rows have moved, this one stays as it is
+        other.weight_shift = weight_shift
+        other.scale = float(2.0 ** (self.message_shift + weight_shift))
+        kind, other.limit = _narrow_kind(self._value_bits, weight_shift, one)
+        other.narrow = np.zeros((0, self.width if other.limit else 0), kind)
+        other._refill(self)
+        replace_together(self, **vars(other))
 
-    def _refill(self, narrow: Stored, wide: Int64, slot: Int32, limit: int, shift: int) -> None:
-        """Take rows over from another layout, in blocks, to units that are finer by `shift` bits."""
-        nodes = len(slot)
-        self._counts[:] = 0
+    def _refill(self, old: Sums) -> None:
+        """Take rows over from another layout, in blocks, in units that are at least as fine."""
+        nodes, shift = len(old.slot), old.weight_shift - self.weight_shift
+        self._counts, self._free = np.zeros(2, np.int64), np.empty(0, np.int32)
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
         self.make_room(nodes)
         for start in range(0, nodes, _BLOCK):
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
-            stored = _rows_at(block, narrow, wide, slot, limit) << shift
+            stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
             big = self.degree[block] >= self.limit
             self._settle(block[big], self.degree[block[big]])
             self.wide[self.slot[block[big]]] = stored[big]
             if self.limit:
                 self.narrow[block[~big]] = stored[~big]
-        self._arrays_changed()
+        self._replace()
 
     def make_room(self, nodes: int) -> None:
         """Grow to so many nodes."""
         known = len(self.slot)
         if nodes <= known:
             return
-        if self.limit:
-            self.narrow = grown(self.narrow, nodes)
-        self.degree = grown(self.degree, nodes)
-        self.slot = grown(self.slot, nodes)
-        self.slot[known:] = NARROW
-        self._arrays_changed()
+        slot = grown(self.slot, nodes)
+        slot[known:] = NARROW
+        narrow = grown(self.narrow, nodes) if self.limit else self.narrow
+        self._replace(slot=slot, degree=grown(self.degree, nodes), narrow=narrow)
 
-    def _arrays_changed(self) -> None:
-        before = np.empty(self.width, self.narrow.dtype), np.empty(self.width, np.int64)
-        self.arrays = self.degree, self.slot, self.narrow, self.wide, *before
-        self.book = Book(*self.arrays)
-        self.moves += 1
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with the book that says where they lie."""
+        now = vars(self) | fresh
+        before = np.empty(self.width, now["narrow"].dtype), np.empty(self.width, np.int64)
+        arrays = now["degree"], now["slot"], now["narrow"], now["wide"], *before
+        replace_together(self, **fresh, arrays=arrays, book=Book(*arrays), moves=self.moves + 1)
 
     def settle(self, nodes: Nodes, degree: Int64) -> None:
         """Bring the rows of nodes to where these degrees want them."""
         self._settle(nodes, degree)
-        self._arrays_changed()
+        self._replace()
 
     def _settle(self, nodes: Nodes, degree: Int64) -> None:
         more = _moves(nodes, degree, self.slot, self.limit)
         if more:
             size = int(self._counts[0]) + more
-            self.wide, self._free = grown(self.wide, size), grown(self._free, size)
+            replace_together(self, wide=grown(self.wide, size), _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1]:
             return
         _settle(nodes, degree, self.limit, self.narrow, self.wide, self.slot, self._free, self._counts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import kernel, prefetch
-from dygcn.graph.ids import grown
+from dygcn.graph.ids import grown, replace_together
 
 if TYPE_CHECKING:
     from dygcn.propagation.spreading import Wave
@@ -115,12 +115,13 @@ class Withheld:
         """Grow to so many nodes, of which so many more may withhold something."""
         known = len(self._slot)
         if nodes > known:
-            self._slot = grown(self._slot, nodes)
-            self._slot[known:] = NOTHING
+            slot = grown(self._slot, nodes)
+            slot[known:] = NOTHING
+            self._slot = slot
         size = int(self._counts[0]) + more
         if size > len(self._free):
-            self._rows, self._lengths = grown(self._rows, size), grown(self._lengths, size)
-            self._free = grown(self._free, size)
+            names = "_rows", "_lengths", "_free"
+            replace_together(self, **{name: grown(getattr(self, name), size) for name in names})
 
     def pass_on(self, structural: Nodes, wave: Wave, allowed: float) -> Wave:
         """Keep back what is short enough of a wave; the rest goes on."""

@@ -103,7 +103,7 @@ class Handlers:
         return await done
 
     async def _looks(self) -> AsyncIterator[bool]:
-        """Yield true each time it is worth a look whether an update has ended; in the end false: stand in line.
+        """Yield true while it is worth a look whether an update has ended; in the end false: stand in line.
 
         Most updates end soon, and then nobody needs a thread: one that waits for the lock would hold it while
         it waits for its turn to run, and everybody with it (reads beside a stream were ten times slower so).

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from dygcn.errors import TornState
 from dygcn.live.index import IndexStatus, NearestIndex
 from dygcn.live.waiting import Waiting
 
@@ -62,8 +64,8 @@ class Neighbours:
             return self._index.nearest(query, k, leave_out)
 
     def status(self) -> IndexStatus:
-        """Return how the index stands; as it stood, if it is busy."""
-        if self._lock.acquire(timeout=_PATIENCE):
+        """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
+        if not self._live.state.torn and self._lock.acquire(timeout=_PATIENCE):
             try:
                 self._take_marks()
                 self._status = self._index.status()
@@ -77,6 +79,10 @@ class Neighbours:
                 self._index.mark(self._moved.take())
 
     def _keep_up(self) -> None:
+        with contextlib.suppress(TornState):  # then nothing is answered until the folder is opened again
+            self._work()
+
+    def _work(self) -> None:
         built, measured = False, time.monotonic()
         while not self._stop.is_set():
             recent = time.monotonic() - self._asked_at < _RECENT

@@ -196,9 +196,10 @@ class Service:
         live, intake = self.live, self.intake
         index = msgspec.to_builtins(self.neighbours.status())
         with live.lock:
-            shown = self._moved_last[live.state.graph.present(self._moved_last)]
-            moved_last = self.ids_of(shown)
-            sizes = len(live), live.edge_count
+            graph = live.state.graph  # it can be counted also while the state is torn
+            shown = self._moved_last[graph.present(self._moved_last)]
+            moved_last = [] if live.state.torn else self.ids_of(shown)
+            sizes = len(graph), graph.edge_count
         model = live.model
         return answers.Status(
             live.sequence,

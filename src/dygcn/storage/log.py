@@ -213,10 +213,13 @@ class EventLog:
                 self._bury(dead)
                 self._db.execute("COMMIT")
                 self._mark.reach(Reached(self.genesis, last, chain, self.saved))
+                self._last, self._last_cut, self._chain = last, cut, chain
+                self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
-            self._last, self._last_cut, self._chain = last, cut, chain
-            self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
+            except BaseException as error:  # an interrupt, say: nobody knows what it came between
+                self.fail(error)
+                raise
             return last
 
     def _tidy_journal(self, grown: int) -> None:
@@ -268,8 +271,9 @@ class EventLog:
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
         if self.failure is None:
+            said = str(error) or type(error).__name__
             self.failure = WriteFailed(
-                f"a write to {self.path.parent} failed ({error}); nothing more is accepted. "
+                f"a write to {self.path.parent} failed ({said}); nothing more is accepted. "
                 "What was acknowledged is on disk: make room or mend the disk, and open the folder again"
             )
         return self.failure

@@ -19,9 +19,11 @@ from dygcn.testing.promises.seeding import seeded, small_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.graph import Graph
+    from dygcn.graph.staging import NodeEvents
     from dygcn.live import LiveEmbedding
     from dygcn.models import Model
-    from dygcn.records import EventBatch, GraphDelta, Moved
+    from dygcn.records import GraphDelta, Moved
 
 BATCHES, THREADS = (1, 7, 100, 10_000), (1, 2)
 _NODES, _MOST_EVENTS = 60, 12
@@ -184,13 +186,11 @@ def walk(size: int, seed: int) -> Tally:
     return tally
 
 
-def lose_a_push(
-    self: ExactRule, graph: Any, batch: EventBatch, now: float | None
-) -> tuple[GraphDelta, Moved]:
+def lose_a_push(self: ExactRule, graph: Graph, ready: NodeEvents) -> tuple[GraphDelta, Moved]:
     """The seeded bug: now and then a row of the last order keeps what it was."""
     sums = self.sums[-1]
     before = sums.narrow.copy()
-    delta, moved = _apply_events(self, graph, batch, now)
+    delta, moved = _apply_events(self, graph, ready)
     far = moved.nodes[moved.orders == self.orders]
     if len(far) and sums.narrow.shape == before.shape and sums.narrow.dtype == before.dtype:
         sums.narrow[far[-1]] = before[far[-1]]

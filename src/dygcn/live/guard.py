@@ -1,0 +1,78 @@
+"""Who may use an embedding: one thread at a time, and nobody while its state is torn."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from dygcn.errors import ConcurrentUse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.models import State
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_L = TypeVar("_L", bound="LiveEmbedding")
+_BUSY = (
+    "another thread is using this embedding; use it from one thread, or hold a lock of your own around every "
+    "call (a durable embedding has one: with live.lock)"
+)
+
+
+class Guard:
+    """The lock of one embedding. Nobody waits for it: a second thread is refused.
+
+    Compiled loops run without the interpreter's lock, so two threads inside one embedding would write to the
+    same memory. A thread that holds the lock may take it again.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.lock = threading.RLock()
+        self._state = state
+
+    def enter(self) -> None:
+        """Begin a call.
+
+        Raises
+        ------
+        ConcurrentUse
+            If another thread is inside one.
+        TornState
+            If an exception interrupted a change.
+        """
+        self.enter_torn()
+        try:
+            self._state.check()
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def enter_torn(self) -> None:
+        """Begin a call that may be made while the state is torn."""
+        if not self.lock.acquire(blocking=False):
+            raise ConcurrentUse(_BUSY)
+
+    def leave(self) -> None:
+        """End a call."""
+        self.lock.release()
+
+    def __reduce__(self) -> tuple[type[Guard], tuple[State]]:
+        return Guard, (self._state,)  # a copy has a lock of its own
+
+
+def guarded(method: Callable[Concatenate[_L, _P], _R]) -> Callable[Concatenate[_L, _P], _R]:
+    """Let one thread at a time call a method, and nobody while the state is torn."""
+
+    @functools.wraps(method)
+    def call(self: _L, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+        self.guard.enter()
+        try:
+            return method(self, *arguments, **options)
+        finally:
+            self.guard.leave()
+
+    return call
