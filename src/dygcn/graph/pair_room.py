@@ -6,6 +6,7 @@ import numpy as np
 
 from dygcn._jit import Book
 from dygcn.graph.delta import Pairs
+from dygcn.graph.hashing import new_secret
 from dygcn.graph.writing import Written
 
 _FIRST = 64
@@ -18,6 +19,7 @@ class PairRoom:
     def __init__(self) -> None:
         self.needed = np.zeros(4, np.int64)
         self.sizes = np.zeros(10, np.int64)
+        self.secret = new_secret().view(np.int64)  # of the table of pairs
         self.arrays: Pairs
         self.written: Written
         self._make(_FIRST)
@@ -30,7 +32,7 @@ class PairRoom:
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
         self.arrays = *ends, *weights, np.empty(size), *numbers, table
         self.written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
-        self.book = Book(*self.arrays, *self.written, self.needed, self.sizes)
+        self.book = Book(*self.arrays, *self.written, self.needed, self.sizes, self.secret)
 
     def make_room(self, events: int) -> None:
         """Have room for so many events."""
