@@ -89,6 +89,21 @@ prefetch_row = cast("Callable[[object, object], None]", intrinsic(_prefetch_row)
 prefetch = cast("Callable[[object, object], None]", intrinsic(_prefetch))
 
 
+def _folded(typing: Any, left: Any, right: Any) -> Any:
+    """Multiply two words to 128 bits, and return the upper half xor the lower half."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, wide = ir.IntType(64), ir.IntType(128)
+        product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
+        return builder.xor(builder.trunc(product, word), upper)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+folded = cast("Callable[[object, object], np.uint64]", intrinsic(_folded))
+
+
 class Book:
     """Where arrays lie: many arguments of a kernel as one, handed over in a tenth of the time.
 

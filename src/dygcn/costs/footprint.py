@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ARC = 4 + 8  # other end, weight
 HUB_ARC = 8 + 4  # key, slot
 NODE = {
-    "ids": 8 + 8 + 4 + 1,  # the id, its key, free places, a mark; beside the table
+    "ids": 8 + 8 + 8 + 4 + 1,  # the id, its key, its hash, free places, a mark; beside the table
     "adjacency": 8 + 4 + 4 + 1 + 4,  # where, how many, room, a mark, room for counting
     "marks": 8 + 8 + 3 + 4 + 1,  # strength, its change, three marks; place and mark of an update
 }
@@ -38,7 +38,7 @@ def predict(degrees: Int64, model: Model) -> dict[str, int]:
     >>> import dygcn
     >>> model = dygcn.fit([(1, 2), (2, 3)], dim=8, width=64).model
     >>> predict(np.full(1000, 6), model)
-    {'ids': 29192, 'adjacency': 21000, 'arcs': 96000, 'hubs': 192, 'marks': 24000, 'sums': 344000}
+    {'ids': 37192, 'adjacency': 21000, 'arcs': 96000, 'hubs': 192, 'marks': 24000, 'sums': 344000}
     """
     nodes = len(degrees)
     blocks = np.maximum(2 ** np.ceil(np.log2(np.maximum(degrees, 1))), SMALLEST_BLOCK)

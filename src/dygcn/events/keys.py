@@ -9,7 +9,7 @@ import numpy as np
 from dygcn._jit import inlined, kernel
 
 if TYPE_CHECKING:
-    from dygcn.records import Bytes, Int64, UInt64
+    from dygcn.records import Bytes, Int64, Integer, UInt64
 
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -26,24 +26,27 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> _S31)
 
 
+@inlined
+def key_of_int(value: Integer) -> np.uint64:
+    """Return the key of an int64 id."""
+    return mix(np.uint64(value))
+
+
+@inlined
+def key_of_string(data: Bytes, start: Integer, stop: Integer) -> np.uint64:
+    """Return the key of a string id: FNV-1a over its UTF-8 bytes, then mixed."""
+    h = _FNV_BASIS
+    for j in range(start, stop):
+        h = (h ^ np.uint64(data[j])) * _FNV_PRIME
+    return mix(h)
+
+
 @kernel
 def keys_of_ints(values: Int64) -> UInt64:
     """Return the key of each int64 id."""
     keys = np.empty(len(values), np.uint64)
     for i in range(len(values)):
-        keys[i] = mix(np.uint64(values[i]))
-    return keys
-
-
-@kernel
-def keys_of_strings(offsets: Int64, data: Bytes) -> UInt64:
-    """Return the key of each string id: FNV-1a over its UTF-8 bytes, then mixed."""
-    keys = np.empty(len(offsets) - 1, np.uint64)
-    for i in range(len(keys)):
-        h = _FNV_BASIS
-        for j in range(offsets[i], offsets[i + 1]):
-            h = (h ^ np.uint64(data[j])) * _FNV_PRIME
-        keys[i] = mix(h)
+        keys[i] = key_of_int(values[i])
     return keys
 
 

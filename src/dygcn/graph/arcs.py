@@ -53,15 +53,15 @@ def _scan(others: Int32, base: int, count: int, other: int) -> int:
 
 
 @kernel
-def _seek(keys: Int64, slots: Int32, key: Integer) -> int:
-    at = pair_find(keys, key)
+def _seek(keys: Int64, slots: Int32, used: Int64, key: Integer) -> int:
+    at = pair_find(keys, used, key)
     return int(slots[at]) if at >= 0 else -1
 
 
 @kernel
 def look_up(n: int, nodes: Nodes, other: Nodes, arcs: Arcs, found: Int64) -> None:
     """Write the stored weight of each of n arcs, 0 where there is none."""
-    start, count, _, others, weights, hub, _, _, _, keys, slots, _ = arcs
+    start, count, _, others, weights, hub, _, _, _, keys, slots, used = arcs
     for i in range(n):
         if i + FAR < n:
             prefetch(start, nodes[i + FAR])
@@ -70,12 +70,12 @@ def look_up(n: int, nodes: Nodes, other: Nodes, arcs: Arcs, found: Int64) -> Non
         if i + NEAR < n:
             near = nodes[i + NEAR]
             if hub[near]:
-                prefetch(keys, pair_home(pair_key(near, other[i + NEAR]), len(keys) - 1))
+                prefetch(keys, pair_home(pair_key(near, other[i + NEAR]), len(keys) - 1, used[1], used[2]))
             else:
                 prefetch(others, start[near])
         node = nodes[i]
         if hub[node]:
-            slot = _seek(keys, slots, pair_key(node, other[i]))
+            slot = _seek(keys, slots, used, pair_key(node, other[i]))
         else:
             slot = _scan(others, start[node], count[node], other[i])
         found[i] = weights[start[node] + slot] if slot >= 0 else 0
@@ -193,12 +193,12 @@ def write(n: int, nodes: Nodes, other: Nodes, new: Int64, arcs: Arcs) -> None:
         if i + NEAR < n:
             near = nodes[i + NEAR]
             if hub[near]:
-                prefetch(keys, pair_home(pair_key(near, other[i + NEAR]), len(keys) - 1))
+                prefetch(keys, pair_home(pair_key(near, other[i + NEAR]), len(keys) - 1, used[1], used[2]))
             else:
                 prefetch(others, start[near])
         node = nodes[i]
         if hub[node]:
-            slot = _seek(keys, slots, pair_key(node, other[i]))
+            slot = _seek(keys, slots, used, pair_key(node, other[i]))
         else:
             slot = _scan(others, start[node], count[node], other[i])
         if slot >= 0 and new[i] != 0:

@@ -25,7 +25,7 @@ Pairs: TypeAlias = tuple[Int32, Int32, Int64, Int64, Float64, Int32, Int32, Int3
 
 
 @kernel
-def number_pairs(src: Nodes, dst: Nodes, directed: bool, pairs: Pairs) -> int:
+def number_pairs(src: Nodes, dst: Nodes, directed: bool, secret: Int64, pairs: Pairs) -> int:
     """Number the pairs that events speak of; return how many there are."""
     a, b, _, _, _, pair_of, seat, table = pairs
     mask = len(table) - 1
@@ -40,7 +40,7 @@ def number_pairs(src: Nodes, dst: Nodes, directed: bool, pairs: Pairs) -> int:
             continue
         if not directed and low > high:
             low, high = high, low
-        at = pair_home(pair_key(low, high), mask)
+        at = pair_home(pair_key(low, high), mask, secret[0], secret[1])
         while table[at] >= 0 and (a[table[at]] != low or b[table[at]] != high):
             at = (at + 1) & mask
         if table[at] < 0:

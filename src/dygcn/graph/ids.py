@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from dygcn._jit import Book
 from dygcn.errors import EventError
 from dygcn.events import take
-from dygcn.events.keys import keys_of_ints, keys_of_strings
 from dygcn.graph import ids_kernels as loops
+from dygcn.graph.hashing import new_secret
 from dygcn.records import IdColumn, Int8, Int64, Nodes, UInt64
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class IdMap:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.keys: UInt64 = np.empty(0, np.uint64)
+        self.keys: UInt64 = np.empty(0, np.uint64)  # public; features are drawn from them
+        self._secret = new_secret()
+        self._hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in the table
         self._values = np.empty(0, np.int64)  # the ids, or where their bytes start in the arena
         self._lengths = np.empty(0, np.int32)
         self._arena = np.empty(0, np.uint8)
@@ -90,15 +92,15 @@ class IdMap:
         """Return the node of each id, -1 for an unknown one."""
         if len(column) == 0:
             return np.empty(0, np.int32)
-        keys = self._keys_of(column)
+        self._check_kind(column)
         if column.data is None:
-            return loops.find_ints(keys, column.values, self._table, self._values)
+            return loops.find_ints(column.values, self._secret, self._table, self._values)
         return loops.find_strings(
-            keys,
             column.values,
             column.data,
+            self._secret,
             self._table,
-            self.keys,
+            self._hashes,
             self._values,
             self._lengths,
             self._arena,
@@ -120,14 +122,17 @@ class IdMap:
             if not isinstance(name, _WHOLE) or isinstance(name, bool):
                 return -1
             number = int(name)
-            return loops.find_int(number, self._table, self._values) if -_END <= number < _END else -1
+            if not -_END <= number < _END:
+                return -1
+            return loops.find_int(number, self._secret, self._table, self._values)
         if type(name) is not str and type(name) is not np.str_:
             return -1
         try:
             data = name.encode()
         except UnicodeEncodeError:
             return -1
-        return loops.find_string(data, self._table, self.keys, self._values, self._lengths, self._arena)
+        where = self._secret, self._table, self._hashes, self._values, self._lengths, self._arena
+        return loops.find_string(data, *where)
 
     def intern(self, column: IdColumn) -> Nodes:
         """Return the node of each id, giving one to each id never seen."""
@@ -162,17 +167,25 @@ class IdMap:
     def _intern_block(self, column: IdColumn) -> Nodes:
         if len(column) == 0:
             return np.empty(0, np.int32)
-        keys = self._keys_of(column)
+        self._check_kind(column)
         self._make_room(len(column), 0 if column.data is None else int(column.values[-1] - column.values[0]))
         if column.data is None:
             return loops.intern_ints(
-                keys, column.values, self._table, self.keys, self._values, self._free, self._counts
+                column.values,
+                self._secret,
+                self._table,
+                self._hashes,
+                self.keys,
+                self._values,
+                self._free,
+                self._counts,
             )
         return loops.intern_strings(
-            keys,
             column.values,
             column.data,
+            self._secret,
             self._table,
+            self._hashes,
             self.keys,
             self._values,
             self._lengths,
@@ -181,20 +194,16 @@ class IdMap:
             self._counts,
         )
 
-    def _keys_of(self, column: IdColumn) -> UInt64:
+    def _check_kind(self, column: IdColumn) -> None:
         if column.kind != self.kind:
             raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
-        return (
-            keys_of_ints(column.values)
-            if column.data is None
-            else keys_of_strings(column.values, column.data)
-        )
 
     def _make_room(self, new: int, new_bytes: int) -> None:
         size = self.high + new
         if size <= len(self._alive) and not new_bytes and 2 * (len(self) + new) <= len(self._table):
             return
-        fresh = {name: grown(getattr(self, name), size) for name in ("keys", "_values", "_free", "_alive")}
+        names = "keys", "_hashes", "_values", "_free", "_alive"
+        fresh = {name: grown(getattr(self, name), size) for name in names}
         if self.kind == "string":
             fresh["_lengths"] = grown(self._lengths, size)
             fresh["_arena"] = grown(self._arena, int(self._counts[2]) + new_bytes)
@@ -205,7 +214,7 @@ class IdMap:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays in the place of others, together with the books that say where they lie."""
         now = vars(self) | fresh
-        names = "_table", "keys", "_values", "_alive", "_free", "_counts"
+        names = "_table", "keys", "_values", "_alive", "_free", "_counts", "_hashes", "_secret"
         books = {"key_book": Book(now["keys"]), "_book": Book(*(now[name] for name in names))}
         replace_together(self, **fresh, **books)
 
@@ -213,8 +222,13 @@ class IdMap:
         """Return a table of another size with the same nodes in it."""
         live = self._table[self._table != loops.EMPTY]
         table = np.full(size, loops.EMPTY, np.int32)
-        loops.rebuild_table(live, table, self.keys)
+        loops.rebuild_table(live, table, self._hashes)
         return table
+
+    def longest_probe(self) -> int:
+        """Return how far the furthest id stands from where it is looked for first: some 20 places."""
+        live = self._table[self._table != loops.EMPTY]
+        return loops.longest_probe(live, self._table, self._hashes)
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user ids of nodes."""
@@ -228,7 +242,7 @@ class IdMap:
             return
         nodes = nodes[self._alive[nodes] > 0]
         self._alive[nodes] = 0
-        loops.forget(nodes, self._table, self.keys, self._free, self._counts)
+        loops.forget(nodes, self._table, self._hashes, self._free, self._counts)
         if self.kind == "string":
             self._wasted += int(self._lengths[nodes].sum())
             if self._wasted > max(1 << 20, int(self._counts[2]) // 2):

@@ -1,4 +1,9 @@
-"""The loops of the id table: open addressing with linear probing, deletion by shifting back."""
+"""The loops of the id table: open addressing with linear probing, deletion by shifting back.
+
+`hashes` holds the keyed hash of each node's id (see `hashing`), which is where the node stands in the table;
+`secret` is what it was keyed with. The public `keys` are written here for those who draw features from them,
+and decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import inlined, kernel, page, prefetch
-from dygcn.events.keys import keys_of_strings, mix
+from dygcn.events.keys import key_of_int, key_of_string
+from dygcn.graph.hashing import hash_of_bytes, hash_of_word
 
 if TYPE_CHECKING:
     from dygcn.records import Bytes, Int8, Int32, Int64, Integer, Nodes, UInt64
@@ -25,10 +31,10 @@ def _same_bytes(left: Bytes, a: int, right: Bytes, b: int, length: int) -> bool:
 
 
 @inlined
-def _place_of_int(key: np.uint64, value: Integer, table: Int32, stored: Int64) -> Integer:
+def _place_of_int(hashed: np.uint64, value: Integer, table: Int32, stored: Int64) -> Integer:
     """Return where an id stands in the table, or the free place where it would."""
     mask = len(table) - 1
-    at = np.int64(key) & mask
+    at = np.int64(hashed) & mask
     while table[at] != EMPTY and stored[table[at]] != value:
         at = (at + 1) & mask
     return at
@@ -36,22 +42,23 @@ def _place_of_int(key: np.uint64, value: Integer, table: Int32, stored: Int64) -
 
 @inlined
 def _place_of_string(
-    key: np.uint64,
+    hashed: np.uint64,
     data: Bytes,
     start: int,
     size: int,
     table: Int32,
-    stored_keys: UInt64,
+    hashes: UInt64,
     starts: Int64,
     lengths: Int32,
     arena: Bytes,
 ) -> Integer:
     """Return where an id stands in the table, or the free place where it would."""
     mask = len(table) - 1
-    at = np.int64(key) & mask
+    at = np.int64(hashed) & mask
     while table[at] != EMPTY:
         node = table[at]
-        if stored_keys[node] == key and lengths[node] == size:  # noqa: SIM102 - cheap tests first
+        # Nobody can make two ids of one keyed hash, so bytes are compared with those of the same id only.
+        if hashes[node] == hashed and lengths[node] == size:  # noqa: SIM102 - cheap tests first
             if _same_bytes(arena, starts[node], data, start, size):
                 break
         at = (at + 1) & mask
@@ -59,49 +66,57 @@ def _place_of_string(
 
 
 @kernel
-def find_ints(keys: UInt64, values: Int64, table: Int32, stored: Int64) -> Nodes:
+def find_ints(values: Int64, secret: UInt64, table: Int32, stored: Int64) -> Nodes:
     """Return the node of each id, or -1."""
-    nodes = np.empty(len(keys), np.int32)
-    for i in range(len(keys)):
-        nodes[i] = table[_place_of_int(keys[i], values[i], table, stored)]
+    nodes = np.empty(len(values), np.int32)
+    k0, k1 = secret[0], secret[1]
+    for i in range(len(values)):
+        nodes[i] = table[_place_of_int(hash_of_word(values[i], k0, k1), values[i], table, stored)]
     return nodes
 
 
 @kernel
 def find_strings(
-    keys: UInt64,
     offsets: Int64,
     data: Bytes,
+    secret: UInt64,
     table: Int32,
-    stored_keys: UInt64,
+    hashes: UInt64,
     starts: Int64,
     lengths: Int32,
     arena: Bytes,
 ) -> Nodes:
     """Return the node of each id, or -1."""
-    nodes = np.empty(len(keys), np.int32)
-    for i in range(len(keys)):
-        size = offsets[i + 1] - offsets[i]
-        at = _place_of_string(keys[i], data, offsets[i], size, table, stored_keys, starts, lengths, arena)
-        nodes[i] = table[at]
+    nodes = np.empty(len(offsets) - 1, np.int32)
+    k0, k1 = secret[0], secret[1]
+    for i in range(len(nodes)):
+        start, size = offsets[i], offsets[i + 1] - offsets[i]
+        hashed = hash_of_bytes(data, start, size, k0, k1)
+        nodes[i] = table[_place_of_string(hashed, data, start, size, table, hashes, starts, lengths, arena)]
     return nodes
 
 
 @kernel
-def find_int(value: int, table: Int32, stored: Int64) -> int:
+def find_int(value: int, secret: UInt64, table: Int32, stored: Int64) -> int:
     """Return the node of one id, or -1."""
-    return int(table[_place_of_int(mix(np.uint64(value)), value, table, stored)])
+    hashed = hash_of_word(value, secret[0], secret[1])
+    return int(table[_place_of_int(hashed, value, table, stored)])
 
 
 @kernel
 def find_string(
-    data: bytes, table: Int32, stored_keys: UInt64, starts: Int64, lengths: Int32, arena: Bytes
+    data: bytes,
+    secret: UInt64,
+    table: Int32,
+    hashes: UInt64,
+    starts: Int64,
+    lengths: Int32,
+    arena: Bytes,
 ) -> int:
     """Return the node of one id, or -1."""
     text = np.frombuffer(data, np.uint8)
     offsets = np.array([0, len(text)])
-    keys = keys_of_strings(offsets, text)
-    return int(find_strings(keys, offsets, text, table, stored_keys, starts, lengths, arena)[0])
+    return int(find_strings(offsets, text, secret, table, hashes, starts, lengths, arena)[0])
 
 
 @inlined
@@ -115,16 +130,26 @@ def _next_node(free: Int32, counts: Int64) -> int:
 
 @kernel
 def intern_ints(
-    keys: UInt64, values: Int64, table: Int32, stored_keys: UInt64, stored: Int64, free: Int32, counts: Int64
+    values: Int64,
+    secret: UInt64,
+    table: Int32,
+    hashes: UInt64,
+    keys: UInt64,
+    stored: Int64,
+    free: Int32,
+    counts: Int64,
 ) -> Nodes:
     """Return the node of each id; ids never seen get a recycled node or the next one."""
-    nodes = np.empty(len(keys), np.int32)
-    for i in range(len(keys)):
-        at = _place_of_int(keys[i], values[i], table, stored)
+    nodes = np.empty(len(values), np.int32)
+    k0, k1 = secret[0], secret[1]
+    for i in range(len(values)):
+        hashed = hash_of_word(values[i], k0, k1)
+        at = _place_of_int(hashed, values[i], table, stored)
         if table[at] == EMPTY:
             node = _next_node(free, counts)
             table[at] = node
-            stored_keys[node] = keys[i]
+            hashes[node] = hashed
+            keys[node] = key_of_int(values[i])
             stored[node] = values[i]
         nodes[i] = table[at]
     return nodes
@@ -132,11 +157,12 @@ def intern_ints(
 
 @kernel
 def intern_strings(
-    keys: UInt64,
     offsets: Int64,
     data: Bytes,
+    secret: UInt64,
     table: Int32,
-    stored_keys: UInt64,
+    hashes: UInt64,
+    keys: UInt64,
     starts: Int64,
     lengths: Int32,
     arena: Bytes,
@@ -144,18 +170,21 @@ def intern_strings(
     counts: Int64,
 ) -> Nodes:
     """Return the node of each id; the bytes of ids never seen are copied to the arena."""
-    nodes = np.empty(len(keys), np.int32)
-    for i in range(len(keys)):
-        size = offsets[i + 1] - offsets[i]
-        at = _place_of_string(keys[i], data, offsets[i], size, table, stored_keys, starts, lengths, arena)
+    nodes = np.empty(len(offsets) - 1, np.int32)
+    k0, k1 = secret[0], secret[1]
+    for i in range(len(nodes)):
+        start, size = offsets[i], offsets[i + 1] - offsets[i]
+        hashed = hash_of_bytes(data, start, size, k0, k1)
+        at = _place_of_string(hashed, data, start, size, table, hashes, starts, lengths, arena)
         if table[at] == EMPTY:
             new = _next_node(free, counts)
             table[at] = new
-            stored_keys[new] = keys[i]
+            hashes[new] = hashed
+            keys[new] = key_of_string(data, start, start + size)
             starts[new] = counts[2]
             lengths[new] = size
             for j in range(size):
-                arena[counts[2] + j] = data[offsets[i] + j]
+                arena[counts[2] + j] = data[start + j]
             counts[2] += size
         nodes[i] = table[at]
     return nodes
@@ -172,26 +201,30 @@ def resolve_ints(
 
     Adds come first: a remove may name what a later add brings.
     """
-    table, stored_keys, stored = page(pages, 0, np.int32), page(pages, 1, np.uint64), page(pages, 2, np.int64)
+    table, keys, stored = page(pages, 0, np.int32), page(pages, 1, np.uint64), page(pages, 2, np.int64)
     alive, free, counts = page(pages, 3, np.int8), page(pages, 4, np.int32), page(pages, 5, np.int64)
+    hashes, secret = page(pages, 6, np.uint64), page(pages, 7, np.uint64)
     n = len(op)
-    nodes = np.empty((2, n), np.int32)
+    nodes, hashed = np.empty((2, n), np.int32), np.empty((2, n), np.uint64)
     mask = len(table) - 1
+    for i in range(n):
+        hashed[0, i] = hash_of_word(src[i], secret[0], secret[1])
+        hashed[1, i] = hash_of_word(dst[i], secret[0], secret[1])
     for adds in (True, False):
         for i in range(n):
             if i + FAR < n:
-                prefetch(table, np.int64(mix(np.uint64(src[i + FAR]))) & mask)
-                prefetch(table, np.int64(mix(np.uint64(dst[i + FAR]))) & mask)
+                prefetch(table, np.int64(hashed[0, i + FAR]) & mask)
+                prefetch(table, np.int64(hashed[1, i + FAR]) & mask)
             if (op[i] > 0) != adds:
                 continue
             for end in range(2):
                 value = dst[i] if end else src[i]
-                key = mix(np.uint64(value))
-                at = _place_of_int(key, value, table, stored)
+                at = _place_of_int(hashed[end, i], value, table, stored)
                 if adds and table[at] == EMPTY:
                     node = _next_node(free, counts)
                     table[at] = node
-                    stored_keys[node] = key
+                    hashes[node] = hashed[end, i]
+                    keys[node] = key_of_int(value)
                     stored[node] = value
                     alive[node] = 1
                 nodes[end, i] = table[at]
@@ -199,17 +232,17 @@ def resolve_ints(
 
 
 @kernel
-def forget(nodes: Nodes, table: Int32, stored_keys: UInt64, free: Int32, counts: Int64) -> None:
+def forget(nodes: Nodes, table: Int32, hashes: UInt64, free: Int32, counts: Int64) -> None:
     """Take nodes out of the table and put them on the stack of free ones."""
     mask = len(table) - 1
     for node in nodes:
-        at = np.int64(stored_keys[node]) & mask
+        at = np.int64(hashes[node]) & mask
         while table[at] != node:
             at = (at + 1) & mask
         hole = at
         at = (at + 1) & mask
         while table[at] != EMPTY:
-            home = np.int64(stored_keys[table[at]]) & mask
+            home = np.int64(hashes[table[at]]) & mask
             if ((at - home) & mask) >= ((at - hole) & mask):
                 table[hole] = table[at]
                 hole = at
@@ -220,14 +253,29 @@ def forget(nodes: Nodes, table: Int32, stored_keys: UInt64, free: Int32, counts:
 
 
 @kernel
-def rebuild_table(nodes: Nodes, table: Int32, stored_keys: UInt64) -> None:
+def rebuild_table(nodes: Nodes, table: Int32, hashes: UInt64) -> None:
     """Fill an empty table with the given nodes."""
     mask = len(table) - 1
     for node in nodes:
-        at = np.int64(stored_keys[node]) & mask
+        at = np.int64(hashes[node]) & mask
         while table[at] != EMPTY:
             at = (at + 1) & mask
         table[at] = node
+
+
+@kernel
+def longest_probe(nodes: Nodes, table: Int32, hashes: UInt64) -> int:
+    """Return how far the furthest of the nodes stands from where it is looked for first."""
+    mask = len(table) - 1
+    longest = 0
+    for node in nodes:
+        at = np.int64(hashes[node]) & mask
+        steps = 0
+        while table[at] != node:
+            at = (at + 1) & mask
+            steps += 1
+        longest = max(longest, steps)
+    return longest
 
 
 @kernel

@@ -83,14 +83,14 @@ def _heap_pop(times: Float64, keys: Int64, size: Integer) -> Integer:
 
 
 @kernel
-def _take_due(times: Float64, keys: Int64, size: Int64, table: Int64, clock: float) -> Int64:
+def _take_due(times: Float64, keys: Int64, size: Int64, table: Int64, used: Int64, clock: float) -> Int64:
     """Take from the heap every pair whose time has come and that still is a ghost."""
     due = np.empty(size[0], np.int64)
     found = 0
     while size[0] > 0 and times[0] <= clock:
         key = _heap_pop(times, keys, size[0])
         size[0] -= 1
-        if pair_find(table, key) >= 0:
+        if pair_find(table, used, key) >= 0:
             due[found] = key
             found += 1
     return due[:found]
@@ -118,7 +118,7 @@ def _remember(
     """Write the ghost of each pair; weight 0 means that the pair has none."""
     for i in range(len(a)):
         key = pair_key(a[i], b[i])
-        at = pair_find(keys, key)
+        at = pair_find(keys, used, key)
         if weight[i] == 0:
             if at >= 0:
                 free[counts[1]] = slots[at]
@@ -152,12 +152,12 @@ def _fill_heap(
 
 @kernel
 def _recall(
-    a: Nodes, b: Nodes, keys: Int64, slots: Int32, weights: Int64, times: Float64
+    a: Nodes, b: Nodes, keys: Int64, slots: Int32, used: Int64, weights: Int64, times: Float64
 ) -> tuple[Int64, Float64]:
     weight = np.zeros(len(a), np.int64)
     t = np.zeros(len(a), np.float64)
     for i in range(len(a)):
-        at = pair_find(keys, pair_key(a[i], b[i]))
+        at = pair_find(keys, used, pair_key(a[i], b[i]))
         if at >= 0:
             weight[i] = weights[slots[at]]
             t[i] = times[slots[at]]
@@ -191,13 +191,21 @@ class Memory:
     def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Return the pairs whose ghosts may weigh less at this time than they do now."""
         due = np.unique(
-            _take_due(self._heap_times, self._heap_keys, self._heap_size, self._table.keys, float(clock))
+            _take_due(
+                self._heap_times,
+                self._heap_keys,
+                self._heap_size,
+                self._table.keys,
+                self._table.used,
+                float(clock),
+            )
         )
         return (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
 
     def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
         """Return the full weight and the time of removal of each pair's ghost (0 where there is none)."""
-        return _recall(a, b, self._table.keys, self._table.slots, self._weights, self._times)
+        table = self._table
+        return _recall(a, b, table.keys, table.slots, table.used, self._weights, self._times)
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
         """Write the ghost of each pair; weight 0 means that the pair has none."""

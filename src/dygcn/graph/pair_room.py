@@ -6,6 +6,7 @@ import numpy as np
 
 from dygcn._jit import Book
 from dygcn.graph.delta import Pairs
+from dygcn.graph.hashing import new_secret
 from dygcn.graph.ids import replace_together
 from dygcn.graph.writing import Written
 
@@ -19,6 +20,7 @@ class PairRoom:
     def __init__(self) -> None:
         self.needed = np.zeros(4, np.int64)
         self.sizes = np.zeros(9, np.int64)
+        self.secret = new_secret().view(np.int64)  # of the table of pairs
         self._size: int
         self.arrays: Pairs
         self.written: Written
@@ -32,7 +34,7 @@ class PairRoom:
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
         arrays = *ends, *weights, np.empty(size), *numbers, table
         written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
-        book = Book(*arrays, *written, self.needed, self.sizes)
+        book = Book(*arrays, *written, self.needed, self.sizes, self.secret)
         replace_together(self, _size=size, arrays=arrays, written=written, book=book)
 
     def make_room(self, events: int) -> None:

@@ -1,4 +1,8 @@
-"""A table from pairs of nodes to small integers, for hubs and for ghosts."""
+"""A table from pairs of nodes to small integers, for hubs and for ghosts.
+
+Nodes are numbered in order of arrival, so that whoever sends events can choose the pairs: where a pair stands
+is keyed with a secret of the table (see `hashing`). `used` is always `PairTable.used`, which holds it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import inlined, kernel
-from dygcn.events.keys import mix
+from dygcn.graph.hashing import hash_of_pair, new_secret
 
 if TYPE_CHECKING:
     from dygcn.records import Int32, Int64, Integer
@@ -22,16 +26,16 @@ def pair_key(a: Integer, b: Integer) -> Integer:
 
 
 @inlined
-def pair_home(key: Integer, mask: int) -> int:
-    """Return where a key is looked for first."""
-    return int(np.int64(mix(np.uint64(key))) & mask)
+def pair_home(key: Integer, mask: int, first: Integer, second: Integer) -> int:
+    """Return where a key is looked for first, under a secret of two words."""
+    return int(np.int64(hash_of_pair(key, first, second)) & mask)
 
 
 @kernel
-def pair_find(keys: Int64, key: Integer) -> int:
+def pair_find(keys: Int64, used: Int64, key: Integer) -> int:
     """Return where the key stands in the table, or -1."""
     mask = len(keys) - 1
-    at = pair_home(key, mask)
+    at = pair_home(key, mask, used[1], used[2])
     while keys[at] != EMPTY:
         if keys[at] == key:
             return at
@@ -43,7 +47,7 @@ def pair_find(keys: Int64, key: Integer) -> int:
 def pair_put(keys: Int64, slots: Int32, used: Int64, key: Integer, slot: Integer) -> None:
     """Set the slot of a key; the table must have room."""
     mask = len(keys) - 1
-    at = pair_home(key, mask)
+    at = pair_home(key, mask, used[1], used[2])
     while keys[at] != EMPTY and keys[at] != key:
         at = (at + 1) & mask
     if keys[at] == EMPTY:
@@ -55,14 +59,14 @@ def pair_put(keys: Int64, slots: Int32, used: Int64, key: Integer, slot: Integer
 @kernel
 def pair_drop(keys: Int64, slots: Int32, used: Int64, key: Integer) -> None:
     """Remove a key, if it is there, shifting its followers back."""
-    at = pair_find(keys, key)
+    at = pair_find(keys, used, key)
     if at < 0:
         return
     mask = len(keys) - 1
     hole = at
     at = (at + 1) & mask
     while keys[at] != EMPTY:
-        if ((at - pair_home(keys[at], mask)) & mask) >= ((at - hole) & mask):
+        if ((at - pair_home(keys[at], mask, used[1], used[2])) & mask) >= ((at - hole) & mask):
             keys[hole] = keys[at]
             slots[hole] = slots[at]
             hole = at
@@ -84,7 +88,7 @@ class PairTable:
     def __init__(self, size: int = 16) -> None:
         self.keys = np.full(size, EMPTY, np.int64)
         self.slots = np.zeros(size, np.int32)
-        self.used = np.zeros(1, np.int64)
+        self.used = np.array([0, *new_secret().view(np.int64)])  # keys in the table, two words of secret
 
     def with_room(self, new: int) -> PairTable:
         """Return this table, or a larger copy of it, in which `new` more keys fit."""

@@ -318,7 +318,7 @@ class Graph:
             times = np.concatenate((times, silent))
         room.make_room(len(src))
         a, b, old, new, contact, pair_of, _, _ = room.arrays
-        found = number_pairs(src, dst, self.directed, room.arrays)
+        found = number_pairs(src, dst, self.directed, room.secret, room.arrays)
         a, b, old, new, contact = a[:found], b[:found], old[:found], new[:found], contact[:found]
         adjacency.look_up(found, a, b, self.pull.arrays, old)
         ghosts, ghost_t = memory.recall(a, b)
@@ -420,7 +420,7 @@ class Graph:
             receiver, sender, _ = self.push.arcs(nodes)
             owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
         self._room.make_room(len(owner))
-        found = number_pairs(owner, other, self.directed, self._room.arrays)
+        found = number_pairs(owner, other, self.directed, self._room.secret, self._room.arrays)
         a, b = (ends[:found].copy() for ends in self._room.arrays[:2])
         return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
 

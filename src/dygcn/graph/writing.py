@@ -189,8 +189,8 @@ def commit(
 
 
 @kernel
-def _open_pairs(pages: Int64) -> tuple[Pairs, Written, Int64, Int64]:
-    """Return the arrays of `PairRoom.book`: pairs, room for what is written, what was needed, sizes."""
+def _open_pairs(pages: Int64) -> tuple[Pairs, Written, Int64, Int64, Int64]:
+    """Return the arrays of `PairRoom.book`: pairs, room for what is written, needs, sizes, secret."""
     pairs = (
         page(pages, 0, np.int32),
         page(pages, 1, np.int32),
@@ -202,7 +202,7 @@ def _open_pairs(pages: Int64) -> tuple[Pairs, Written, Int64, Int64]:
         page(pages, 7, np.int32),
     )
     written = page(pages, 8, np.int32), page(pages, 9, np.int32), page(pages, 10, np.int64)
-    return pairs, written, page(pages, 11, np.int64), page(pages, 12, np.int64)
+    return pairs, written, page(pages, 11, np.int64), page(pages, 12, np.int64), page(pages, 13, np.int64)
 
 
 @kernel
@@ -231,10 +231,10 @@ def apply_events(
 
     Or return `OVERWEIGHT` and the ends of all pairs, having written nothing.
     """
-    pairs, written, needed, sizes = _open_pairs(room)
+    pairs, written, needed, sizes, secret = _open_pairs(room)
     pull, push, nodes = adjacency.open_arcs(pull_book), adjacency.open_arcs(push_book), _open_nodes(node_book)
     a, b, old, new, contact, pair_of, _, _ = pairs
-    found = number_pairs(src, dst, directed, pairs)
+    found = number_pairs(src, dst, directed, secret, pairs)
     adjacency.look_up(found, a, b, pull, old)
     none, never = old[:0], contact[:0]
     sizes[UNCHANGED], sizes[MISSING], sizes[LOOPS] = play(found, op, weight, t, 0.0, 0.0, none, never, pairs)
