@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import dygcn
 from dygcn.cli import main
-from dygcn.cli.main import COMMANDS
+from dygcn.cli.listing import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 

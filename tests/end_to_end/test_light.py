@@ -44,7 +44,7 @@ def test_fit_update_and_load_never_import_torch():
 
 
 def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
-    events = "[(i % 40, (i * 7) % 90, i // 20) for i in range(400)]"
+    events = "[(i % 40, (i * 7) % 90, i // 20, 1) for i in range(400)]"
     quick = "dygcn.RollingRecipe(rounds=2)"
     for rule in ("rolling", "spectral"):
         folder = tmp_path / rule

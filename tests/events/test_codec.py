@@ -21,6 +21,7 @@ from dygcn.events import (
 )
 
 INTS = {"src": [1, 2], "dst": [2, 9007199254740993], "t": [5, 6], "op": [1, -1], "weight": [0.5, 2.0]}
+TIMED = ("src", "dst", "t")
 TEXT = {"src": ["ann", "bøb"], "dst": ["bøb", "cat"]}
 
 
@@ -112,7 +113,9 @@ def test_ids_that_look_like_dates(tmp_path):
 
 def test_whole_times_sort_exactly():
     base = 1_700_000_000_000_000_000
-    batch = sort_by_time(read_events([(1, 2, base + 1), (3, 4, base + 2), (5, 6, base), (7, 8, base + 3)]))
+    batch = sort_by_time(
+        read_events([(1, 2, base + 1), (3, 4, base + 2), (5, 6, base), (7, 8, base + 3)], columns=TIMED)
+    )
     assert batch.src.values.tolist() == [5, 1, 3, 7]
 
 
@@ -139,7 +142,7 @@ def test_dates_are_seconds_whatever_their_resolution(tmp_path):
         {"src": [1, 2], "dst": [2, 3], "t": stamps.tz_localize("UTC").tz_convert("Asia/Tokyo")}
     )
     assert read_events(zoned).t.tolist() == expected
-    assert read_events([(1, 2, dt.date(1970, 1, 3))]).t.tolist() == [172800.0]
+    assert read_events([(1, 2, dt.date(1970, 1, 3))], columns=TIMED).t.tolist() == [172800.0]
     assert seconds(stamps[0]) == seconds(np.datetime64("2026-01-01")) == expected[0]
     assert seconds(pd.Timedelta("1h")) == seconds(np.timedelta64(60, "m")) == 3600.0
     assert seconds(None) is None
@@ -229,7 +232,7 @@ def test_removes_come_first_and_sides_may_be_empty():
 
 
 def test_arrays_with_columns():
-    batch = read_events(np.array([[1, 2, 7], [3, 4, 8]]))
+    batch = read_events(np.array([[1, 2, 7], [3, 4, 8]]), columns=TIMED)
     assert batch.src.values.tolist() == [1, 3]
     assert batch.t.tolist() == [7, 8]
     assert python_ids(read_events(np.array([["a", "b"]])).dst).tolist() == ["b"]
@@ -275,7 +278,7 @@ AT_LENGTH = {
     "strings": [("ann", "bob")],
     "numpy integers": [(np.int64(1), np.int64(2))],
     "a list": [[1, 2]],
-    "a time": [(1, 2, 5)],
+    "three columns": [(1, 2, 5)],
     "a weight": [(1, 2, 5, None, 2.0)],
     "two pairs": [(1, 2), (3, 4)],
     "a tuple of pairs": ((1, 2),),
@@ -312,7 +315,7 @@ def test_everything_else_is_read_at_length(name, read_at_length):
     assert len(read_at_length) == 1
     assert found == taken(lambda: codec.read_pairs(pairs(), 1))
     refused = {"one end", "booleans", "one boolean", "floats", "too great", "too small", "a missing end"}
-    refused |= {"two types", "a string", "numbers", "a weight"}
+    refused |= {"two types", "a string", "numbers", "a weight", "three columns"}
     assert isinstance(found[1], str) == (name in refused)
 
 

@@ -15,6 +15,10 @@ EVENT = st.tuples(
 )
 
 
+def dated(*rows):
+    return read_events(list(rows), columns=("src", "dst", "t"))
+
+
 def listed(batch):
     """Events as tuples, a weight of one where there is none."""
     weight = np.ones(len(batch)) if batch.weight is None else batch.weight
@@ -34,7 +38,8 @@ def test_the_events_of_all_in_order(lists, columns, strings):
         ends = tuple(f"n{end}" for end in event[:2]) if strings else event[:2]
         return (*ends, *event[2:])[:columns]
 
-    batches = [read_events([shown(event) for event in events]) for events in lists]
+    names = ("src", "dst", "t", "op", "weight")[:columns]
+    batches = [read_events([shown(event) for event in events], columns=names) for events in lists]
     joined = join_events(batches)
     assert listed(joined) == [event for batch in batches for event in listed(batch)]
     if any(lists):
@@ -62,20 +67,20 @@ def test_one_batch_is_itself():
 
 def test_empty_batches_have_no_type():
     assert join_events([read_events([]), read_events([("a", "b")])]).src.kind == "string"
-    empty = rows_of(read_events([(1, 2, 3.0)]), np.empty(0, np.int64))
+    empty = rows_of(dated((1, 2, 3.0)), np.empty(0, np.int64))
     assert listed(join_events([empty, read_events([("a", "b")]), read_events([("b", "c")])]))[1][0] == "b"
 
 
 def test_weights_of_some_are_one_for_the_others():
-    joined = join_events([read_events([(1, 2, 0, 1, 3.0)]), read_events([(3, 4, 0)])])
+    joined = join_events([read_events([(1, 2, 0, 1, 3.0)]), dated((3, 4, 0))])
     assert joined.weight.tolist() == [3.0, 1.0]
     assert join_events([read_events([(1, 2)]), read_events([(3, 4)])]).weight is None
 
 
 def test_times_of_two_types_are_times():
-    joined = join_events([read_events([(1, 2, 5)]), read_events([(3, 4, 0.5)])])
+    joined = join_events([dated((1, 2, 5)), dated((3, 4, 0.5))])
     assert joined.t.tolist() == [5.0, 0.5]
-    whole = join_events([read_events([(1, 2, 2**62)]), read_events([(3, 4, 2**62 + 1)])])
+    whole = join_events([dated((1, 2, 2**62)), dated((3, 4, 2**62 + 1))])
     assert whole.t.tolist() == [2**62, 2**62 + 1]
 
 
@@ -83,4 +88,4 @@ def test_what_cannot_be_one_batch():
     with pytest.raises(EventError, match="different types"):
         join_events([read_events([(1, 2)]), read_events([("a", "b")])])
     with pytest.raises(EventError, match="some batches are dated"):
-        join_events([read_events([(1, 2)]), read_events([(1, 2, 3)])])
+        join_events([read_events([(1, 2)]), dated((1, 2, 3))])

@@ -194,10 +194,8 @@ def test_room_is_counted_in_the_shorter_of_two_arrays():
     assert not loops.fits(11, 0, arcs.arrays)
 
 
-@pytest.mark.parametrize("copied", [64 << 20, 500])
-def test_arrays_that_belong_together_stay_of_one_length(monkeypatch, copied):
+def test_arrays_that_belong_together_stay_of_one_length(monkeypatch):
     """Whatever they hold, and however they grow: a loop looks at the length of one of them alone."""
-    monkeypatch.setattr("dygcn.graph.ids._COPIED", copied)
     monkeypatch.setattr("dygcn.graph.ids._FEW_ROWS", 100)
     kinds = [np.zeros(16, kind) for kind in (np.int8, np.int32, np.int64)]
     for size in (17, 40, 41, 300, 301, 5000):

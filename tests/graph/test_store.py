@@ -4,6 +4,8 @@ from dygcn.errors import CapacityError, EventError
 from dygcn.events import read_events
 from dygcn.graph import Graph
 
+TIMED = ("src", "dst", "t")
+
 
 def test_counts_of_events_without_effect():
     graph = Graph("int64")
@@ -42,10 +44,10 @@ def test_weight_limits_name_the_grid_and_nothing_is_applied():
 def test_a_refused_batch_leaves_ghosts_ageing():
     """Ageing pairs are taken from a queue; a batch that is refused must put them back."""
     graph = Graph("int64", limit=4 << 16, half_life=1.0)
-    graph.apply(read_events([(1, 2, 0.0)]))
+    graph.apply(read_events([(1, 2, 0.0)], columns=TIMED))
     graph.apply(read_events([(1, 2, 0.0, -1)]))
     with pytest.raises(CapacityError):
-        graph.apply(read_events([(1, node, 1.5) for node in range(3, 9)]))
+        graph.apply(read_events([(1, node, 1.5) for node in range(3, 9)], columns=TIMED))
     weights = []
     for now in (0.5, 1.5, 2.5, 3.5, 4.5):
         graph.apply(read_events([]), now=now)
@@ -96,7 +98,7 @@ def test_minus_zero_is_zero():
     for times in ((0.0, -0.0), (-0.0, 0.0)):
         graph = Graph("int64", half_life=1.0)
         for t in times:
-            graph.apply(read_events([(1, 2, t)]))
+            graph.apply(read_events([(1, 2, t)], columns=TIMED))
         clocks.add(str(graph.clock))
     assert clocks == {"0.0"}
 
@@ -104,7 +106,7 @@ def test_minus_zero_is_zero():
 def test_ghosts_that_age_do_not_make_weights_finer():
     """What a ghost weighs follows from the edge it was: the low bits are reserved for it once."""
     graph = Graph("int64", half_life=1.0)
-    graph.apply(read_events([(1, 2, 0.0), (2, 3, 0.0)]))
+    graph.apply(read_events([(1, 2, 0.0), (2, 3, 0.0)], columns=TIMED))
     graph.apply(read_events([(1, 2, 0.0, -1)]))
     shifts = []
     for now in (1.5, 2.5, 3.5):

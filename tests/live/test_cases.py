@@ -86,7 +86,7 @@ def test_directed_edges_pull_from_the_target_only():
 def test_an_outage_is_survived_with_memory():
     """A node that lost its links is still there, and fades."""
     live = start(half_life=10.0)
-    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)])
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)], columns=("src", "dst", "t"))
     before = live.vectors([1, 2])
     live.update(remove=[(1, 2), (2, 3)], now=1.0)
     assert 1 in live

@@ -376,7 +376,7 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
     live = begin(tmp_path / "x", half_life=3.0)
     with pytest.raises(EventError, match="remembers"):
         live.update(add=[(1, 2)])
-    receipts = live.ingest([Part(read_events([(1, 2)])), Part(read_events([(1, 2, 3.0)]))])
+    receipts = live.ingest([Part(read_events([(1, 2)])), Part(read_events([(1, 2, 3.0, 1)]))])
     assert [(one.applied, one.dead) for one in receipts] == [(0, 1), (1, 0)]
     assert live.ingest([Part(read_events([(2, 3)]), now=5.0)])[0].applied == 1
     assert live.clock == 5.0
@@ -532,7 +532,13 @@ def test_a_broker_may_leave_gaps_and_begin_anywhere(live):
 
 def test_dated_undated_and_timed_requests_at_once(tmp_path):
     live, twin = begin(tmp_path / "x", unit=1.0), dygcn.start(small_model(unit=1.0))
-    sent = [([(1, 2)], None), ([(2, 3, 5.0)], None), ([(3, 4, 6)], None), ([(4, 5)], 9.0), ([(5, 6)], None)]
+    sent = [
+        ([(1, 2)], None),
+        ([(2, 3, 5.0, 1)], None),
+        ([(3, 4, 6, 1)], None),
+        ([(4, 5)], 9.0),
+        ([(5, 6)], None),
+    ]
     receipts = live.ingest([Part(read_events(rows), now=now) for rows, now in sent])
     for rows, now in sent:
         twin.update(rows, now=now)

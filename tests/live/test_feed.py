@@ -14,6 +14,8 @@ from dygcn.live.feed import Feed
 from dygcn.models import State
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened, small_model
 
+TIMED = ("src", "dst", "t")
+
 
 class Reader:
     """Keeps what the feed tells, as a sink does."""
@@ -392,14 +394,14 @@ def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
 def test_who_faded_while_nobody_looked_is_told(tmp_path):
     """Ids that time took away are named in no event of the log."""
     live = begin(tmp_path / "x", half_life=2.0)
-    live.update([(1, 2, 0.0), (2, 3, 0.0), (7, 8, 0.0)])
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (7, 8, 0.0)], columns=TIMED)
     live.update([(7, 8, 1.0, -1)])
     live.snapshot()
     reader = Reader().catch_up(live)
     assert 7 in reader.rows
-    live.update([(3, 4, 100.0)])
-    live.update([(3, 5, 101.0)])
-    live.update([(3, 6, 102.0)])
+    live.update([(3, 4, 100.0)], columns=TIMED)
+    live.update([(3, 5, 101.0)], columns=TIMED)
+    live.update([(3, 6, 102.0)], columns=TIMED)
     assert 7 not in live
     again = reopened(live)
     reader.catch_up(again)
@@ -416,7 +418,7 @@ def test_who_fades_and_is_not_told_would_be_noticed(tmp_path, monkeypatch):
 def test_what_time_alone_moved_is_told(tmp_path):
     """No event at all: the clock went on, and what is remembered of an edge weighs less."""
     live = begin(tmp_path / "x", half_life=2.0)
-    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)])
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)], columns=TIMED)
     live.update([(2, 3, 1.0, -1)])
     live.snapshot()
     reader = Reader().catch_up(live)

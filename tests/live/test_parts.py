@@ -162,7 +162,7 @@ def test_an_event_as_text(event, text):
 
 KINDS = {
     "plain": Part(read_events([(1, 2)])),
-    "dated": Part(read_events([(1, 2, 3)])),
+    "dated": Part(read_events([(1, 2, 3, 1)])),
     "strings": Part(read_events([("a", "b")])),
     "empty": Part(read_events([])),
     "now": Part(read_events([(1, 2)]), now=3.0),

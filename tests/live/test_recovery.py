@@ -81,7 +81,7 @@ def replayed(*bodies, merge=True):
     return [(len(one.batch), one.now, len(one.cuts), one.certain) for one in batches(cuts(entries), merge)]
 
 
-PLAIN, DATED = pack(read_events([(1, 2)])), pack(read_events([(1, 2, 3)]))
+PLAIN, DATED = pack(read_events([(1, 2)])), pack(read_events([(1, 2, 3, 1)]))
 NOW = pack(read_events([(1, 2)]), 7.0)
 
 
@@ -710,7 +710,7 @@ def test_a_group_of_requests_is_one_cut_again(tmp_path):
             [
                 Part(read_events([(step, step + 1), (step, step + 2)]), "http:a", first + 1, first),
                 Part(read_events([(step + 3, step)])),
-                Part(read_events([(step + 3, step, 5.0)])),
+                Part(read_events([(step + 3, step, 5.0, 1)])),
             ]
         )
     again = reopened(live)

@@ -224,7 +224,7 @@ def test_a_fit_learns_what_it_should():
     for step in range(1, 24):
         busy = 10 * step % 290 + np.arange(12)
         rows += [(*random.choice(busy, 2, replace=False), step) for _ in range(40)]
-    live = dygcn.fit(rows, dim=16, width=32, recipe=Recipe(rounds=60))
+    live = dygcn.fit(rows, columns=("src", "dst", "t"), dim=16, width=32, recipe=Recipe(rounds=60))
     assert set(live.model.links) == {"new", "all"}
     assert live.model.links["new"].terms[2] > 0.3
     assert live.model.unit == 1.0

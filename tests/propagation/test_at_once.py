@@ -90,7 +90,7 @@ def agree(play):
     made = play["orders"], play["directed"], play["timed"]
     together, apart = new_state(*made), new_state(*made)
     for state in (together, apart):
-        order_by_order(state, read_events([(a, b, 0.0) for a, b in broom(*play["broom"])]))
+        order_by_order(state, read_events([(a, b, 0.0, 1) for a, b in broom(*play["broom"])]))
     for time, (rows, events) in enumerate(play["batches"]):
         batch = read_events([(a, b, float(time), op, weight) for a, b, op, weight in events])
         with mock.patch.object(room, "_FIRST", rows):

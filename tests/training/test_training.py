@@ -103,11 +103,11 @@ def test_progress_is_told():
 
 
 def test_steps():
-    batch = read_events([(i, i + 1, i // 10) for i in range(100)])
+    batch = read_events([(i, i + 1, i // 10) for i in range(100)], columns=("src", "dst", "t"))
     assert len(cut_steps(batch)) == 10
     assert [len(part) for part in cut_steps(batch, 3)] == [33, 34, 33]
     assert [len(part) for part in cut_steps(batch, [4, 6])] == [50, 20, 30]
-    many = read_events([(i, i + 1, i) for i in range(1000)])
+    many = read_events([(i, i + 1, i) for i in range(1000)], columns=("src", "dst", "t"))
     assert len(cut_steps(many)) == 40
     untimed = read_events([(i, i + 1) for i in range(1000)])
     assert len(cut_steps(untimed)) == 40

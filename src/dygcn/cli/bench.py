@@ -53,7 +53,7 @@ def show_result(result: Result, as_json: bool) -> None:
 
 @click.group("bench")
 def command() -> None:
-    """Measure costs. Compare ratios of one run; seconds depend on the machine and its load.
+    """Measure what updates cost. Compare ratios of one run; seconds depend on the machine and its load.
 
     A GRAPH is a data set, a file of events, or a random graph: power-law, power-law-50k-300k, rmat-1m-10m,
     steady-1m-10m, with so many nodes and edges. For `update`, stream:GRAPH changes as its edges came.

@@ -26,7 +26,7 @@ from dygcn.experiments.groups import METHODS, run_cell
 def command(
     dataset: str, rule: str, seed: int, dim: int | None, orders: int | None, quick: bool, as_json: bool
 ) -> None:
-    """Fit a method on the first half of DATASET's steps, follow the second half, and judge every step."""
+    """Fit a method on the first half of DATASET's steps, follow the rest, and judge every step."""
     settings: dict[str, Any] = {"dim": dim, "orders": orders, "quick": quick or None}
     group, name = METHODS[rule]
     cell = Cell(dataset, group, seed, {key: value for key, value in settings.items() if value is not None})

@@ -7,29 +7,17 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import dygcn
+from dygcn.cli.listing import COMMANDS
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
-COMMANDS = (
-    "bench",
-    "evaluate",
-    "fit",
-    "info",
-    "nearest",
-    "reproduce",
-    "run",
-    "score",
-    "serve",
-    "token",
-    "update",
-    "vector",
-)
 
 
 class _Lazy(click.Group):
-    """Loads a command when it is called, so that `dygcn --help` answers at once."""
+    """Loads a command when it is called, so that listing commands is quick and needs no extra."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,6 +27,16 @@ class _Lazy(click.Group):
             return None
         command: click.Command = importlib.import_module(f"dygcn.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

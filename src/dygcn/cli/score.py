@@ -18,7 +18,7 @@ from dygcn.models import KINDS
 )
 @json_option
 def command(folder: str, a: str, b: str, links: str, as_json: bool) -> None:
-    """Print how likely two nodes are linked next: log-odds, or the cosine where no score was learned."""
+    """Print how likely two nodes are linked next: log-odds, or the cosine if no score was learned."""
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from dygcn.cli.printing import folder_argument, json_option
-from dygcn.cli.serving import serve_folder
 
 
 @click.command("serve")
@@ -27,4 +26,6 @@ def command(
 
     Events that were acknowledged are on disk. SIGTERM drains: what waits is applied, then the process ends.
     """
+    from dygcn.cli.serving import serve_folder  # noqa: PLC0415 - needs the extra `serve`, and --help does not
+
     serve_folder(folder, host, port, tokens, sources, as_json)

@@ -1,6 +1,6 @@
 """What an event is: anything tabular in, one validated `EventBatch` out."""
 
-from dygcn.events.codec import read_events, read_pairs, removes_then_adds
+from dygcn.events.codec import read_events, read_pairs, read_update, removes_then_adds
 from dygcn.events.columns import id_column, join_ids, python_ids, seconds, take
 from dygcn.events.joining import join_events
 from dygcn.events.windows import cut_steps, rows_of, sort_by_time
@@ -17,6 +17,7 @@ __all__ = [
     "python_ids",
     "read_events",
     "read_pairs",
+    "read_update",
     "removes_then_adds",
     "rows_of",
     "seconds",

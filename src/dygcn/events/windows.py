@@ -53,7 +53,7 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
     Examples
     --------
     >>> from dygcn.events import read_events
-    >>> batch = read_events([(1, 2, 0), (2, 3, 0), (3, 4, 1), (4, 5, 7)])
+    >>> batch = read_events({"src": [1, 2, 3, 4], "dst": [2, 3, 4, 5], "t": [0, 0, 1, 7]})
     >>> [len(part) for part in cut_steps(batch)]
     [2, 1, 1]
     >>> [len(part) for part in cut_steps(batch, 2)]

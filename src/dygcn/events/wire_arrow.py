@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from dygcn.errors import EventError
-from dygcn.events.codec import COLUMNS
+from dygcn.events.bare_rows import COLUMNS
 from dygcn.events.columns import IDS_ALLOWED, MAX_ID_BYTES, numbers
 from dygcn.events.sifting import OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.records import Int32

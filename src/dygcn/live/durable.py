@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import DamagedFolder, DygcnError, EventError, FolderError, StorageError
-from dygcn.events import join_events, join_ids, read_events, take
+from dygcn.events import join_events, join_ids, read_events, read_update, take
 from dygcn.live.change import Change
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.feed import Feed
@@ -148,6 +148,7 @@ class DurableEmbedding(LiveEmbedding):
         add: object = None,
         remove: object = None,
         now: float | None = None,
+        columns: Sequence[str] | None = None,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -155,7 +156,7 @@ class DurableEmbedding(LiveEmbedding):
 
         Parameters
         ----------
-        events, add, remove, now
+        events, add, remove, now, columns
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -168,7 +169,7 @@ class DurableEmbedding(LiveEmbedding):
         WriteFailed
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
-        batch = self._read(events, add, remove)
+        batch = read_update(events, add, remove, self.model.kind, columns)
         part = Part(batch, stream, whole(position), now=time_of(now))
         part.check()
         with self._writing:
@@ -312,14 +313,14 @@ class DurableEmbedding(LiveEmbedding):
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
-    def bulk(self, parts: Iterable[object]) -> Change:
+    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
         failures: list[Exception] = []
 
         def load() -> Change:
             try:
-                return LiveEmbedding.bulk(self, parts)
+                return LiveEmbedding.bulk(self, parts, columns)
             except Exception as error:
                 if self._state.torn:
                     raise

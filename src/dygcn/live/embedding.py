@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.errors import DriftWarning, DygcnError, EventError, FeatureError, OptionError, UnknownNode
-from dygcn.events import id_column, python_ids, read_events, removes_then_adds
+from dygcn.events import id_column, python_ids, read_events, read_update
 from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
@@ -39,7 +39,7 @@ from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,6 +73,7 @@ class LiveEmbedding:
         add: object = None,
         remove: object = None,
         now: float | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -85,6 +86,8 @@ class LiveEmbedding:
         now
             The time: it moves the clock, and dates events without `t`. Without it they happen when the last
             one did; a model with memory refuses them.
+        columns
+            What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
 
         Returns
         -------
@@ -96,13 +99,7 @@ class LiveEmbedding:
         EventError
             If a row is bad; then the whole batch was left alone.
         """
-        return self._apply(self._read(events, add, remove), now)
-
-    def _read(self, events: object, add: object, remove: object) -> EventBatch:
-        if events is not None and (add is not None or remove is not None):
-            raise OptionError("pass either events or add= and remove=, not both")
-        kind = self.model.kind
-        return removes_then_adds(add, remove, kind) if events is None else read_events(events, kind)
+        return self._apply(read_update(events, add, remove, self.model.kind, columns), now)
 
     def _apply(self, batch: EventBatch, now: float | None) -> Change:
         self._settle_latest()
@@ -116,12 +113,12 @@ class LiveEmbedding:
         return change
 
     @guarded
-    def bulk(self, parts: Iterable[object]) -> Change:
+    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
         What `update` does for one batch after the other, faster when most of the graph changes. All nodes
         count as moved, and ids that left in between are not told. The exact rule only; if a part is bad, the
-        parts before it stay.
+        parts before it stay. `columns` is for every part.
 
         Examples
         --------
@@ -133,7 +130,8 @@ class LiveEmbedding:
         self._settle_latest()
         _ = self._state.exact  # the paper's rules cannot
         with self._state.changing:
-            outcome, failure = self._state.bulk(read_events(part, self.model.kind) for part in parts)
+            read = (read_events(part, self.model.kind, columns) for part in parts)
+            outcome, failure = self._state.bulk(read)
             change = self._changed(outcome)
         if failure is not None:
             raise failure

@@ -27,6 +27,7 @@ def fit(
     memory: float | None = None,
     seed: int = 0,
     *,
+    columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
     width: int = 256,
@@ -42,7 +43,8 @@ def fit(
     events
         Anything tabular with `src`, `dst` and optionally `t`, `op` (+1 or -1) and `weight`: a path
         (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, an iterable of
-        tuples. Without `t` the order of the rows is the time.
+        tuples. Without `t` the order of the rows is the time. Tuples, lists and arrays have no column names:
+        two columns are (src, dst), four and five (src, dst, t, op[, weight]); three need `columns`.
     dim
         Length of the vectors. With an `Embedding` it is the length of the vectors that you bring.
     orders
@@ -58,6 +60,9 @@ def fit(
         leaves nothing.
     seed
         Of hashed features, starting matrices and training.
+    columns
+        What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
+        src, dst, t, op and weight, in any order. Not for events that have names.
     base
         For the paper's rules, where their first vectors come from: ``"gcn"`` (the default), ``"hashed"``,
         ``"graphsage"``, ``"gin"``, or a `dygcn.Embedding`.
@@ -85,7 +90,7 @@ def fit(
     """
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed)
     _check_fit(rule, features, base, labels, recipe)
-    batch = sort_by_time(read_events(events))
+    batch = sort_by_time(read_events(events, columns=columns))
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
     if memory is not None and batch.t is None:

@@ -38,7 +38,7 @@ def pack(batch: EventBatch, now: float | None = None) -> bytes:
     Examples
     --------
     >>> from dygcn.events import read_events
-    >>> batch, now = unpack(pack(read_events([("ann", "bob", 7)]), now=8.0))
+    >>> batch, now = unpack(pack(read_events({"src": ["ann"], "dst": ["bob"], "t": [7]}), now=8.0))
     >>> batch.t.tolist(), batch.src.data.tobytes(), now
     ([7], b'ann', 8.0)
     """

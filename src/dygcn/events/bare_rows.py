@@ -1,0 +1,93 @@
+"""Rows without column names (tuples, lists, arrays): what each of their columns is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dygcn.errors import EventError, OptionError
+
+COLUMNS = ("src", "dst", "t", "op", "weight")
+_UNDERSTOOD = {2: COLUMNS[:2], 4: COLUMNS[:4], 5: COLUMNS}  # three columns could be two things
+_ROWS = (tuple, list)
+_SHAPE = "an event is (src, dst), (src, dst, t, op[, weight]), or as columns= says, all of one length"
+_THREE = (
+    "events have three columns without names; is the third one a weight or a time? "
+    'say columns=("src", "dst", "weight") or columns=("src", "dst", "t"), or pass a table with column names'
+)
+
+
+def check_columns(columns: object) -> tuple[str, ...] | None:
+    """Check the names that a user gave to columns, and return them.
+
+    Examples
+    --------
+    >>> check_columns(["src", "dst", "weight"])
+    ('src', 'dst', 'weight')
+    >>> check_columns(("src", "time"))
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: columns is ('src', 'time'); allowed are different names out of src, dst, t, ...
+    """
+    if columns is None:
+        return None
+    names = tuple(columns) if isinstance(columns, _ROWS) else ()
+    known = all(isinstance(name, str) and name in COLUMNS for name in names)
+    if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
+        raise OptionError(
+            f"columns is {columns!r}; allowed are different names out of {', '.join(COLUMNS)}, "
+            "src and dst among them, in the order in which the rows hold them"
+        )
+    return names
+
+
+def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
+    """Give columns their names: those that the user said, else what their number says.
+
+    Parameters
+    ----------
+    values
+        The columns, 2 to 5.
+    columns
+        Their names, checked, where the user gave some.
+    pairs
+        Whether these are rows of `add` or `remove`. One `columns` is for both, so rows of two columns may
+        stand beside longer ones: they are the ends, in the order in which `columns` has them.
+
+    Examples
+    --------
+    >>> by_name([[1], [2]], None, pairs=False)
+    {'src': [1], 'dst': [2]}
+    >>> by_name([[1], [2], [0.5]], ("dst", "src", "weight"), pairs=False)
+    {'dst': [1], 'src': [2], 'weight': [0.5]}
+    """
+    if columns is None:
+        if len(values) not in _UNDERSTOOD:
+            raise EventError(_THREE)
+        columns = _UNDERSTOOD[len(values)]
+    elif pairs and len(values) == 2:
+        columns = tuple(name for name in columns if name in ("src", "dst"))
+    if len(columns) != len(values):
+        raise OptionError(
+            f"columns has {len(columns)} names ({', '.join(columns)}), and the events have "
+            f"{len(values)} columns; name every column"
+        )
+    return dict(zip(columns, values, strict=True))
+
+
+def columns_of(rows: Sequence[Any], accepted: str) -> list[list[Any]]:
+    """Turn rows into columns; every row must have as many as the first."""
+    for row, item in enumerate(rows):
+        if type(item) not in _ROWS and not _is_row(item):
+            raise EventError(f"{item!r} is not an event; {accepted}", row)
+        if len(item) != len(rows[0]) or not 2 <= len(item) <= len(COLUMNS):
+            raise EventError(f"{_SHAPE}, not {item!r}", row)
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _is_row(item: object) -> bool:
+    if isinstance(item, np.ndarray):
+        return item.ndim > 0
+    return isinstance(item, Sequence) and not isinstance(item, str | bytes)

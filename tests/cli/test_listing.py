@@ -1,0 +1,48 @@
+"""The list of commands: what it says is what the commands say, and it costs no import."""
+
+import importlib
+import subprocess
+import sys
+
+import click
+from click.testing import CliRunner
+
+from dygcn.cli import main
+from dygcn.cli.listing import COMMANDS
+
+
+def test_lines_are_the_commands_own():
+    for name, line in COMMANDS.items():
+        command = importlib.import_module(f"dygcn.cli.{name}").command
+        assert command.get_short_help_str(limit=1000) == line, name
+    assert list(COMMANDS) == sorted(COMMANDS)
+
+
+def test_help_shows_whole_lines():
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    for name, line in COMMANDS.items():
+        assert f"{name} {line}" in shown
+
+
+def test_listing_imports_no_command():
+    script = (
+        "import sys, click\n"
+        "from dygcn.cli import main\n"
+        "context = click.Context(main, info_name='dygcn')\n"
+        "assert 'token' in main.get_help(context)\n"
+        "assert [one.value for one in main.shell_complete(context, 're')] == ['reproduce']\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('dygcn') or name == 'numba'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == [
+        "dygcn",
+        "dygcn.cli",
+        "dygcn.cli.listing",
+        "dygcn.cli.main",
+        "dygcn.errors",
+    ]
+
+
+def test_a_word_completes_to_a_command_with_its_line():
+    found = main.shell_complete(click.Context(main), "se")
+    assert [(one.value, one.help) for one in found] == [("serve", COMMANDS["serve"])]

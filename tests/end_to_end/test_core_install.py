@@ -1,0 +1,98 @@
+"""The command line without any extra: every --help answers, and what needs an extra says which, in one line.
+
+Where `DYGCN_PLAIN` names the `bin` of an environment with the core install alone, its `dygcn` runs; else this
+Python is, with everything hidden from it that a core install does not bring.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dygcn.cli.listing import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PLAIN = os.environ.get("DYGCN_PLAIN")
+DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+THEIRS = ["llvmlite", "markdown_it", "mdurl", "pygments"]  # what numba and rich bring
+SHOWN = ["dygcn", *(one.partition(">")[0] for one in DEPENDENCIES), *THEIRS]
+HIDE = f"""
+import sys, importlib.abc
+class Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in shown and not name.startswith("_"):  # some of the standard library's
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+shown = {{*sys.stdlib_module_names, *{SHOWN!r}}}
+sys.meta_path.insert(0, Hidden())
+"""
+NAMES = """
+import click, json
+from dygcn.cli import main
+def names(command, above):
+    yield above
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from names(command.get_command(context, name), [*above, name])
+print(json.dumps(list(names(main, []))))
+"""
+
+
+def python(script, *arguments):
+    """Run a script where there are no extras."""
+    start = [f"{PLAIN}/python", "-c", script] if PLAIN else [sys.executable, "-c", HIDE + script]
+    env = {name: value for name, value in os.environ.items() if not (PLAIN and name == "PYTHONPATH")}
+    return subprocess.run([*start, *map(str, arguments)], capture_output=True, text=True, env=env)
+
+
+def dygcn(*arguments):
+    """Run `dygcn` there."""
+    if not PLAIN:
+        return python("from dygcn.cli import main; main(prog_name='dygcn')", *arguments)
+    return subprocess.run([f"{PLAIN}/dygcn", *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("package", ["starlette", "torch", "scipy", "matplotlib", "redis", "pandas"])
+def test_there_are_no_extras(package):
+    assert "ModuleNotFoundError" in python(f"import {package}").stderr
+
+
+def test_every_help_answers():
+    found = python(NAMES)
+    assert found.returncode == 0, found.stderr
+    listed = json.loads(found.stdout)
+    assert ["bench", "update"] in listed
+    assert {command[0] for command in listed if len(command) == 1} == set(COMMANDS)
+    with ThreadPoolExecutor(2) as pool:
+        for command, done in zip(listed, pool.map(lambda one: dygcn(*one, "--help"), listed), strict=True):
+            assert (done.returncode, done.stderr) == (0, ""), (command, done.stderr)
+            assert done.stdout.startswith("Usage: " + " ".join(["dygcn", *command])), command
+
+
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("serve", ["serve", "FOLDER"]),
+        ("serve", ["run", "CONFIG.toml"]),
+        ("torch", ["fit", "events.csv", "--rule", "rolling", "--out", "FOLDER"]),
+        ("evidence", ["reproduce", "table2"]),
+        ("evidence", ["evaluate", "hepth-collab", "--rule", "gcn", "--quick"]),
+        ("plot", ["bench", "crossover", "power-law-100-300", "--out", "FOLDER"]),
+    ],
+)
+def test_a_missing_extra_is_one_line(extra, command, tmp_path):
+    events = tmp_path / "events.csv"
+    events.write_text("src,dst,t\n" + "".join(f"{i % 7},{i % 11 + 20},{i}\n" for i in range(60)))
+    paths = {"events.csv": events, "FOLDER": tmp_path / "folder", "CONFIG.toml": tmp_path / "config.toml"}
+    done = dygcn(*(paths.get(word, word) for word in command))
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith(f'is not installed. Run: pip install "dygcn[{extra}]"')
+    assert not (tmp_path / "folder").exists()
