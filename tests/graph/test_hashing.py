@@ -213,8 +213,7 @@ def pair_families():
 
 
 def longest_pair_probe(a, b):
-    table = pairs.PairTable()
-    table.make_room(len(a))
+    table = pairs.PairTable().with_room(len(a))
     keys, used, mask = table.keys, table.used, len(table.keys) - 1
     for i, key in enumerate((a << 32 | b).tolist()):
         pairs.pair_put(keys, table.slots, used, key, i)
