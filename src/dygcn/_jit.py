@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
@@ -20,13 +24,14 @@ if TYPE_CHECKING:
 
 carray: Any = numba.carray  # type: ignore[attr-defined]
 CHECKED = os.environ.get("DYGCN_CHECKED") == "1"
-"""Whether loops assert what must hold. Give their machine code a NUMBA_CACHE_DIR of its own."""
+"""Whether loops assert what must hold; a NUMBA_CACHE_DIR of its own keeps it from replacing others."""
 _CACHE_LINE = 64  # bytes
+_ROOMS = ("_jit.py", "records.py", "events", "features", "graph", "propagation")
 _F = TypeVar("_F", bound="Callable[..., object]")
 
 
 def kernel(function: _F) -> _F:
-    """Compile `function` on first use and keep the machine code on disk.
+    """Compile `function` on first use and keep the machine code on disk, until any kernel changes.
 
     No fastmath, ever: it lets the compiler reorder and contract floating-point
     operations, and then the same sums no longer give the same messages.
@@ -40,10 +45,62 @@ def inlined(function: _F) -> _F:
 
 
 def _compiled(function: _F, **options: Any) -> _F:
-    try:
-        return cast("_F", numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
-        return cast("_F", numba.njit(nogil=True, error_model="numpy", **options)(function))
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    with suppress(RuntimeError, OSError):  # it has no file, or no folder can be written: nothing is kept
+        compiled._cache = _Kept(function)
+    return cast("_F", compiled)
+
+
+class _Kept(FunctionCache):
+    """Machine code on disk, where numba would keep it; it counts as long as no kernel of the package changes.
+
+    numba looks at the file of the function alone. But its machine code holds copies of functions and
+    constants of other files, and would go on with the old ones.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        stamp = self._impl.locator.get_source_stamp(), sources_digest(), CHECKED, numba.config.BOUNDSCHECK
+        self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            self._cache_path, self._impl.filename_base, stamp
+        )
+
+
+def kernel_sources() -> dict[str, bytes]:
+    """Return the files that machine code depends on, by their place in the package.
+
+    Every module of the rooms that kernels are built on, and every other one that uses this one.
+    """
+    package = os.path.dirname(__file__)
+    found = {}
+    for folder, folders, names in os.walk(package):
+        folders[:] = [one for one in folders if one != "__pycache__"]
+        for name in names:
+            if name.endswith(".py") and not name.startswith("."):
+                path = f"{folder}{os.sep}{name}"
+                place = path[len(package) + 1 :].replace(os.sep, "/")
+                with open(path, "rb") as file:
+                    content = file.read()
+                if place.partition("/")[0] in _ROOMS or b"dygcn._jit" in content:
+                    found[place] = content
+    return found
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Return a digest of these files, of their places and contents.
+
+    Raises
+    ------
+    RuntimeError
+        If there are none, as in a zip archive.
+    """
+    found, digest = kernel_sources(), hashlib.sha256()
+    if not found:
+        raise RuntimeError("the source files of the kernels cannot be read")
+    for place, content in sorted(found.items()):
+        digest.update(f"{place} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _prefetch_row(typing: Any, array: Any, row: Any) -> Any:

@@ -17,8 +17,8 @@ class Finding(msgspec.Struct, forbid_unknown_fields=True):
     size: int  # how often
     bad: int  # lost, doubled, undetected, open: must be 0
     holds: bool
-    mutant: str  # the bug that was seeded to see that the check can fail
-    mutant_caught: bool
+    mutant: str  # the bug that was seeded to see that the check can fail; "" where times are measured
+    mutant_caught: bool  # true where there is none
     seconds: float
     seed: int = 0
     told: dict[str, Any] = {}  # figures worth printing

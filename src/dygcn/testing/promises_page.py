@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+NO_BUG = "-"  # where a check was not run against one
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -101,7 +103,7 @@ def _verdict(promises: list[Promise], found: Mapping[str, Finding]) -> str:
     if not found:
         return "Nothing yet: no check has left a result."
     broken = [f"`{name}`" for name, one in _ordered(promises, found) if not one.holds]
-    blind = [f"`{name}`" for name, one in _ordered(promises, found) if not one.mutant_caught]
+    blind = [f"`{name}`" for name, one in _ordered(promises, found) if one.mutant and not one.mutant_caught]
     says = f"{len(found) - len(broken)} of {len(found)} checks found nothing wrong"
     says += f"; these did: {', '.join(broken)}." if broken else "."
     if blind:
@@ -113,7 +115,8 @@ def _findings_table(promises: list[Promise], found: Mapping[str, Finding]) -> Ta
     columns = ["check", "what was done", "times", "bad", "bug that was put in", "noticed", "seconds", "seed"]
     rows: list[Any] = []
     for name, one in _ordered(promises, found):
-        counts = [plain(one.size), plain(one.bad), _in_line(one.mutant), plain(one.mutant_caught)]
+        noticed = plain(one.mutant_caught) if one.mutant else NO_BUG
+        counts = [plain(one.size), plain(one.bad), _in_line(one.mutant) or NO_BUG, noticed]
         rows.append([f"`{name}`", _in_line(one.what), *counts, f"{one.seconds:,.0f}", str(one.seed)])
     return Table("", columns, rows)
 

@@ -24,7 +24,7 @@ from rich.table import Table
 from dygcn.errors import DygcnError, OptionError
 from dygcn.testing import promises
 from dygcn.testing.promise import Check, Finding
-from dygcn.testing.promises_page import write_page
+from dygcn.testing.promises_page import NO_BUG, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,7 +130,7 @@ def table_of(found: dict[str, Finding]) -> Table:
             f"{one.size:,}",
             str(one.bad),
             _yes(one.holds),
-            _yes(one.mutant_caught),
+            _yes(one.mutant_caught) if one.mutant else NO_BUG,
             f"{one.seconds:,.0f}",
         )
         table.add_row(name, one.promise, *cells, str(one.seed), style=None if is_good(one) else "bold red")
