@@ -60,7 +60,12 @@ class _Kept(FunctionCache):
 
     def __init__(self, function: Callable[..., object]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        stamp = self._impl.locator.get_source_stamp(), sources_digest(), CHECKED, numba.config.BOUNDSCHECK
+        stamp = (
+            self._impl.locator.get_source_stamp(),
+            sources_digest(),
+            CHECKED,
+            os.environ.get("NUMBA_BOUNDSCHECK"),
+        )
         self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
             self._cache_path, self._impl.filename_base, stamp
         )
