@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dygcn.errors import DamagedFolder, EventError, FolderError, StorageError
-from dygcn.events import join_events, join_ids, read_events, take
+from dygcn.events import join_events
 from dygcn.live.change import Change
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.feed import Feed
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
+from dygcn.live.histories import Histories
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
-from dygcn.live.recovery import Beginning, Replayed, replay
+from dygcn.live.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
 from dygcn.models import Outcome
-from dygcn.propagation import influence
-from dygcn.records import EventBatch, IdColumn, Moved, Nodes
+from dygcn.models.checks import read_tolerance
+from dygcn.records import EventBatch, History, IdColumn, Moved, Nodes
 from dygcn.storage import (
     BARRIER,
+    EPOCH,
     EVENTS,
+    FLUSH,
     REFUSAL,
+    TOLERANCE,
+    Epoch,
     EventLog,
     FolderLock,
     NewEntry,
     drop_old_snapshots,
     pack,
+    pack_tolerance,
     set_aside,
     snapshot_path,
 )
@@ -38,6 +45,7 @@ from dygcn.storage import (
 if TYPE_CHECKING:
     from dygcn.features import Embedding
 
+_Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events
 MOST_STREAMS = 10_000
 
@@ -54,7 +62,7 @@ class DurableEmbedding(LiveEmbedding):
     streams
         How far each named stream of events was applied.
     feed
-        What moved since any sequence.
+        What moved since any place in this history.
     damage
         What recovery found that could not be used, and did without.
     """
@@ -65,7 +73,8 @@ class DurableEmbedding(LiveEmbedding):
         self.lock = threading.RLock()
         self.sequence = begin.position.sequence
         self.streams = dict(begin.position.streams)
-        self.feed = Feed(self, begin.position.sequence)
+        self._histories = Histories(log, epoch_of(begin.position))
+        self.feed = Feed(self, self._histories, begin.position.sequence)
         self._log, self._held, self._every = log, held, every
         self._writing = threading.Lock()
         self._cut = begin.position.cut
@@ -76,9 +85,10 @@ class DurableEmbedding(LiveEmbedding):
         self._closed = False
         self._reached: list[Nodes] = []  # in a replay of the graph alone
         self._named: list[IdColumn] = []
-        replay(log, begin.position, self.model.paper is None, self._replayed)
+        standing = replay(log, begin.position, self.model.paper is None, self._replayed)
         self._settle_replay()
-        self._cut = max(self._cut, log.last_cut)
+        self._cut, self._version = max(self._cut, log.last_cut), max(self._version, standing.cut)
+        self._go_on_from(standing)
         self.sequence = log.last  # a refusal may stand behind the last cut
         self.feed.reach(self.sequence)
         for path in begin.unusable:
@@ -120,21 +130,45 @@ class DurableEmbedding(LiveEmbedding):
         self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
 
     def _settle_replay(self) -> None:
-        """Compute what follows from the graph, and note all that the log may have moved.
-
-        That is who can be reached from what was touched, along the edges that are there in the end: an edge
-        that came or went has two ends that were touched.
-        """
+        """Compute what follows from the graph, and note all that the log may have moved."""
         self._state.settle()
-        graph, reached, named = self._state.graph, self._reached, self._named
+        if self._reached:
+            self.feed.note(*may_have_moved(self._state, self._reached, self._named), self.sequence)
         self._reached, self._named = [], []
-        if not reached:
-            return
-        names = join_ids([ids for ids in named if len(ids)] or [self.names(graph.nodes()[:0])])
-        ends = graph.find(names)
-        touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
-        rings = influence(graph, touched[graph.present(touched)], self.model.orders).orders
-        self.feed.note(np.concatenate(rings), take(names, np.flatnonzero(ends < 0)), self.sequence)
+
+    def _go_on_from(self, standing: Standing) -> None:
+        """Take up epoch and tolerance. All vectors are exact now; whoever was served others is told."""
+        self._histories.epoch = standing.epoch
+        if standing.tolerance > 0:
+            self._state.tolerate(standing.tolerance)
+            if self._log.last_kind != FLUSH:
+                self._cut = self._version = self._cut + 1
+                self._log.append([NewEntry(FLUSH, "", -1, b"")], self._cut)
+        if standing.tolerated:  # nobody knows any more of whom something was withheld
+            everyone = self._state.graph.nodes()
+            self.feed.note(everyone, self.names(everyone[:0]), self._log.last)
+
+    # ---- which history this is -----------------------------------------------------------------------
+
+    @property
+    def history(self) -> History:
+        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
+        return self._histories.known(self.sequence)
+
+    def confirms(self, history: History) -> bool:
+        """Say whether a position is one of this history; one that is too long ago to be known is not."""
+        return self._histories.confirm(history)
+
+    def begin_epoch(self) -> History:
+        """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
+        with self._writing:
+            epoch = Epoch.begin(after=self._histories.epoch)
+            return self._counted(NewEntry(EPOCH, "", -1, epoch.pack()), lambda: self._begin(epoch))
+
+    def _begin(self, epoch: Epoch) -> History:
+        self._histories.epoch = epoch
+        self.feed.reach(self.sequence)
+        return self.history
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -324,7 +358,7 @@ class DurableEmbedding(LiveEmbedding):
             self._wait_for_snapshot()
             cut = self._cut + 1
             with self.lock:
-                self.sequence, self._cut = self._log.append([NewEntry(BARRIER, "", -1, b"")], cut), cut
+                self.sequence, self._cut = self._log.append([_barrier()], cut), cut
                 self._version = cut - 1
                 try:
                     changed = change()
@@ -338,27 +372,34 @@ class DurableEmbedding(LiveEmbedding):
             self._tidy()
             return changed
 
-    # ---- changes of vectors alone: a restart is exact again --------------------------------------------
+    # ---- changes of vectors alone ----------------------------------------------------------------------
 
     def tolerate(self, tolerance: float) -> Change:
-        """Withhold small changes, as `LiveEmbedding.tolerate` does, until the folder is opened again."""
-        return self._counted(lambda: LiveEmbedding.tolerate(self, tolerance))
+        """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
+        entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(read_tolerance(tolerance)))
+        _ = self._state.exact  # the paper's rules cannot
+        with self._writing:
+            return self._counted(entry, lambda: LiveEmbedding.tolerate(self, tolerance))
 
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld."""
-        return self._counted(lambda: LiveEmbedding.flush(self))
+        _ = self._state.exact
+        with self._writing:
+            return self._flush()
 
-    def _counted(self, change: Callable[[], Change]) -> Change:
-        """Give a change a sequence of its own, so that readers of the feed are told."""
-        with self._writing, self.lock:
+    def _flush(self) -> Change:
+        return self._counted(NewEntry(FLUSH, "", -1, b""), lambda: LiveEmbedding.flush(self))
+
+    def _counted(self, entry: NewEntry, change: Callable[[], _Done]) -> _Done:
+        """Do what has an entry of its own, and hence a sequence: readers of the feed are told."""
+        with self.lock:
             cut = self._cut + 1
-            nothing = NewEntry(EVENTS, "", -1, pack(read_events([])))
-            self.sequence, self._cut = self._log.append([nothing], cut), cut
+            self.sequence, self._cut = self._log.append([entry], cut), cut
             self._version = cut - 1
             try:
                 return change()
-            except BaseException:
-                self._refuse(cut)
+            except BaseException as error:  # nobody knows how much of it was done
+                self._log.fail(error)
                 raise
 
     # ---- snapshots -----------------------------------------------------------------------------------
@@ -376,7 +417,8 @@ class DurableEmbedding(LiveEmbedding):
     def _take(self) -> Snapshot:
         with self.lock:
             chain = self._log.chain.hex()
-            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams))
+            standing = self._histories.epoch.pack().hex(), self.tolerance
+            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams), *standing)
             taken = take_snapshot(self._state, self._version, position)
             self.saved_at, self._events_since = self.sequence, 0
         return taken
@@ -441,6 +483,8 @@ class DurableEmbedding(LiveEmbedding):
             self._closed = True
             self._wait_for_snapshot()
             try:
+                if self._log.failure is None and self.tolerance > 0 and self._log.last_kind != FLUSH:
+                    self._flush()  # else the next start would count every node as moved
                 if self._log.failure is None and self.saved_at != self.sequence:
                     self._write(self._take())
                     self._tidy()
@@ -461,3 +505,8 @@ class DurableEmbedding(LiveEmbedding):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _barrier() -> NewEntry:
+    """Return an entry for what a snapshot holds; random, so that no other log has the same chain value."""
+    return NewEntry(BARRIER, "", -1, secrets.token_bytes(16))
