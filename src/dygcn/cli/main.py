@@ -19,6 +19,7 @@ COMMANDS = (
     "info",
     "nearest",
     "reproduce",
+    "restore",
     "run",
     "score",
     "serve",

@@ -85,7 +85,7 @@ class Departures:
             self._make_room(gone)
 
     def _make_room(self, gone: Gone) -> None:
-        """Drop departures of ids that came back or left again later; where too few are, the oldest quarter."""
+        """Drop departures of ids that came back or left again; if that is too little, the oldest quarter."""
         run = _joined(self._runs)
         rows = np.flatnonzero(gone(run.ids))
         last = dict(zip(python_ids(take(run.ids, rows)).tolist(), rows.tolist(), strict=True))

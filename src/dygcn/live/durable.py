@@ -12,24 +12,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dygcn.errors import DamagedFolder, EventError, FolderError, StorageError
+from dygcn.errors import EventError, FolderError, StorageError
 from dygcn.events import join_events
 from dygcn.live.change import Change
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.feed import Feed
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
-from dygcn.live.histories import Histories
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
-from dygcn.live.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
+from dygcn.live.recovered import RecoveredEmbedding
 from dygcn.models import Outcome
 from dygcn.models.checks import read_tolerance
-from dygcn.records import EventBatch, History, IdColumn, Moved, Nodes
+from dygcn.records import History, Moved, Nodes
 from dygcn.storage import (
     BARRIER,
     EPOCH,
     EVENTS,
     FLUSH,
-    REFUSAL,
     TOLERANCE,
     Epoch,
     EventLog,
@@ -44,13 +41,14 @@ from dygcn.storage import (
 
 if TYPE_CHECKING:
     from dygcn.features import Embedding
+    from dygcn.live.recovery import Beginning
 
 _Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events
 MOST_STREAMS = 10_000
 
 
-class DurableEmbedding(LiveEmbedding):
+class DurableEmbedding(RecoveredEmbedding):
     """A `LiveEmbedding` in a folder. Made by `dygcn.open`; see there.
 
     One thread at a time may write. Another thread that reads holds `lock` meanwhile.
@@ -68,96 +66,17 @@ class DurableEmbedding(LiveEmbedding):
     """
 
     def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
-        super().__init__(begin.state, begin.version)
-        self.folder, self.damage = folder, begin.damage
+        super().__init__(log, begin)
+        self.folder, self._held, self._every = folder, held, every
         self.lock = threading.RLock()
-        self.sequence = begin.position.sequence
-        self.streams = dict(begin.position.streams)
-        self._histories = Histories(log, epoch_of(begin.position))
-        self.feed = Feed(self, self._histories, begin.position.sequence)
-        self._log, self._held, self._every = log, held, every
         self._writing = threading.Lock()
-        self._cut = begin.position.cut
         self._watchers: list[Callable[[Nodes], None]] = []
-        self.saved_at, self._events_since = begin.position.sequence, 0
         self._snapshot: threading.Thread | None = None
         self.snapshot_seconds = self.snapshot_stall = 0.0
         self._closed = False
-        self._reached: list[Nodes] = []  # in a replay of the graph alone
-        self._named: list[IdColumn] = []
-        standing = replay(log, begin.position, self.model.paper is None, self._replayed)
-        self._settle_replay()
-        self._cut, self._version = max(self._cut, log.last_cut), max(self._version, standing.cut)
-        self._go_on_from(standing)
-        self.sequence = log.last  # a refusal may stand behind the last cut
-        self.feed.reach(self.sequence)
+        self._recover(begin.position)
         for path in begin.unusable:
             set_aside(path)
-
-    def _replayed(self, one: Replayed) -> None:
-        last = one.cuts[-1]
-        self.sequence = last.sequence
-        if last.entries[-1].kind == BARRIER:
-            if self.damage:
-                raise DamagedFolder(
-                    f"the snapshot that holds entry {last.sequence} cannot be used: {'; '.join(self.damage)}"
-                )
-            self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
-            return
-        try:
-            self._replay_cut(one.batch, one.now, last.number)
-        except EventError:
-            if one.certain:
-                raise
-            self._refuse(last.number)
-            return
-        except Warning:  # it was told when it happened, and what it is about is done
-            pass
-        self._events_since += len(one.batch)
-        for cut in one.cuts:
-            for entry in cut.entries:
-                if entry.position >= 0:
-                    self.streams[entry.stream] = entry.position
-
-    def _replay_cut(self, batch: EventBatch, now: float | None, cut: int) -> None:
-        """Apply a cut again: with the exact rule to the graph alone, from which all else follows."""
-        if self.model.paper is not None:
-            self._apply_cut(batch, now, cut)
-            return
-        delta, left = self._state.apply_to_graph(batch, now)
-        self._cut = self._version = cut
-        self._reached += [delta.receiver]
-        self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
-
-    def _settle_replay(self) -> None:
-        """Compute what follows from the graph, and note all that the log may have moved."""
-        self._state.settle()
-        if self._reached:
-            self.feed.note(*may_have_moved(self._state, self._reached, self._named), self.sequence)
-        self._reached, self._named = [], []
-
-    def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch and tolerance. All vectors are exact now; whoever was served others is told."""
-        self._histories.epoch = standing.epoch
-        if standing.tolerance > 0:
-            self._state.tolerate(standing.tolerance)
-            if self._log.last_kind != FLUSH:
-                self._cut = self._version = self._cut + 1
-                self._log.append([NewEntry(FLUSH, "", -1, b"")], self._cut)
-        if standing.tolerated:  # nobody knows any more of whom something was withheld
-            everyone = self._state.graph.nodes()
-            self.feed.note(everyone, self.names(everyone[:0]), self._log.last)
-
-    # ---- which history this is -----------------------------------------------------------------------
-
-    @property
-    def history(self) -> History:
-        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
-        return self._histories.known(self.sequence)
-
-    def confirms(self, history: History) -> bool:
-        """Say whether a position is one of this history; one that is too long ago to be known is not."""
-        return self._histories.confirm(history)
 
     def begin_epoch(self) -> History:
         """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
@@ -288,11 +207,6 @@ class DurableEmbedding(LiveEmbedding):
             raise warning
         return [0] * len(parts), change
 
-    def _refuse(self, cut: int) -> None:
-        self._cut = max(self._cut, cut) + 1
-        self.sequence = self._log.append([NewEntry(REFUSAL, "", -1, str(cut).encode())], self._cut)
-        self.feed.reach(self.sequence)
-
     def _commit_pieces(self, parts: Sequence[Part], error: EventError) -> tuple[list[int], Change]:
         """Find the events that cannot be applied, by halves, and apply all others."""
         if len(parts) > 1:
@@ -303,10 +217,6 @@ class DurableEmbedding(LiveEmbedding):
             return [sum(refused[0] for refused, _ in done)], done[-1][1]
         _, change = self._commit([parts[0].refused(error, self.sequence)])
         return [1], change
-
-    def _apply_cut(self, batch: EventBatch, now: float | None, cut: int) -> Change:
-        self._cut, self._version = cut, cut - 1
-        return LiveEmbedding._apply(self, batch, now)
 
     def _note(self, outcome: Outcome) -> Change:
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from dygcn.storage import Epoch, EventLog
 
 _CHAIN = 16  # digits of the chain value in a place
-_PLACE = re.compile(
-    r"(?:(?P<bare>[0-9]{1,18})"
-    r"|(?P<epoch>[0-9a-f]{16})\.(?P<sequence>[0-9]{1,18})\.(?P<chain>[0-9a-f]{16})"
-    r"(?:\.(?P<upto>[0-9]{1,18})\.(?P<node>[0-9]{1,10})\.(?P<left>[0-9]{1,18})\.(?P<run>[0-9a-f]{8}))?)"
-)
+_NUMBER, _WORD = "[0-9]{1,18}", "[0-9a-f]{16}"
+_INSIDE = f"[.]{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}[.]{_WORD}"
+PLACE_PATTERN = f"{_NUMBER}|{_WORD}[.]{_NUMBER}[.]{_WORD}({_INSIDE})?"
 ALL_NODES = (1 << 31) - 1  # behind every node
 
 
@@ -66,18 +64,19 @@ class Place:
         OptionError
             If it is no place.
         """
-        found = _PLACE.fullmatch(text)
-        if text and found is None:
+        if text and re.fullmatch(PLACE_PATTERN, text) is None:
             raise OptionError(
                 f"{text[:100]!r} is not a place in the feed; allowed is the 'next' of an earlier answer, or "
                 "nothing at all, for everything from the beginning"
             )
-        if found is None or found["bare"] is not None:
+        epoch, *rest = text.split(".")
+        if not rest:
             return None
-        cursor = None
-        if found["run"] is not None:
-            cursor = Cursor(int(found["upto"]), int(found["node"]), int(found["left"]), found["run"])
-        return cls(found["epoch"], int(found["sequence"]), found["chain"], cursor)
+        sequence, chain, *inside = rest
+        if not inside:
+            return cls(epoch, int(sequence), chain)
+        upto, node, left, run = inside
+        return cls(epoch, int(sequence), chain, Cursor(int(upto), int(node), int(left), run))
 
 
 class Histories:

@@ -196,7 +196,7 @@ class Standing:
 
 
 def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> Standing:
-    """Hand all events behind a snapshot to `apply`, in order, every byte checked; return what else was there."""
+    """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
     standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
     for one in batches(cuts(standing.follow(entries)), merge):

@@ -18,6 +18,7 @@ from dygcn.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
 from dygcn.storage.shelf import (
     LOCK_FILE,
     LOG_FILE,
+    PLACES,
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
@@ -38,6 +39,7 @@ __all__ = [
     "LOCK_FILE",
     "LOG_FILE",
     "LONGEST_BODY",
+    "PLACES",
     "REFUSAL",
     "TOLERANCE",
     "DeadLetter",
