@@ -50,7 +50,7 @@ class Departures:
     floor
         The sequence up to which nobody knows who left.
     most
-        Departures that are kept; of more, those that are over go first, then the oldest quarter.
+        Departures that are kept; of more, those that are over go first, then the oldest.
 
     Examples
     --------
@@ -85,14 +85,15 @@ class Departures:
             self._make_room(gone)
 
     def _make_room(self, gone: Gone) -> None:
-        """Drop departures of ids that came back or left again; if that is too little, the oldest quarter."""
+        """Drop departures of ids that came back or left again; if more than three quarters stay, the oldest."""
         run = _joined(self._runs)
         rows = np.flatnonzero(gone(run.ids))
         last = dict(zip(python_ids(take(run.ids, rows)).tolist(), rows.tolist(), strict=True))
         kept = np.sort(np.fromiter(last.values(), np.int64, len(last)))
         self._runs = [run.taken(kept)] if len(kept) else []
-        if 4 * len(kept) > 3 * self._most:
-            self.forget(int(run.sequences[kept[len(kept) // 4]]))
+        too_many = len(kept) - 3 * self._most // 4
+        if too_many > 0:
+            self.forget(int(run.sequences[kept[too_many - 1]]))
 
     def forget(self, sequence: int) -> None:
         """Forget who left up to a sequence."""
