@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn import errors
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.features import Embedding
-    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, fit, load, open, start
+    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, fit, load, open, restore, start
     from dygcn.models import Model
     from dygcn.propagation import set_threads
     from dygcn.training import RollingRecipe
@@ -40,6 +40,7 @@ __all__ = [
     "fit",
     "load",
     "open",
+    "restore",
     "set_threads",
     "start",
 ]
@@ -59,6 +60,7 @@ _HOMES = {
     "fit": "dygcn.live",
     "load": "dygcn.live",
     "open": "dygcn.live",
+    "restore": "dygcn.live",
     "set_threads": "dygcn.propagation",
     "start": "dygcn.live",
 }

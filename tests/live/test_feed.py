@@ -1,5 +1,7 @@
 """Whoever reads the feed has, once there is no more, exactly the vectors that are there."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -9,10 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import dygcn
 from dygcn.errors import EventError, OptionError
 from dygcn.live import feed as module
+from dygcn.live.departures import Departures
 from dygcn.live.durable import DurableEmbedding
 from dygcn.live.feed import Feed
+from dygcn.live.histories import ALL_NODES, Place
 from dygcn.models import State
-from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened, small_model
+from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 
 TIMED = ("src", "dst", "t")
 
@@ -21,20 +25,18 @@ class Reader:
     """Keeps what the feed tells, as a sink does."""
 
     def __init__(self):
-        self.place, self.rows, self.walking = "", {}, False
+        self.place, self.rows = "", {}
         self.told, self.told_left, self.resets = [], [], 0
+        self.shown = None  # the position of the last page
 
     def read(self, live, limit=1000):
         """Take one page; return whether there is more."""
         page = live.feed.since(self.place, limit)
         rows = page.rows
+        self.check(live, page)
         if page.reset:
             self.rows, self.resets = {}, self.resets + 1
-        assert len(rows.ids) <= limit
-        assert len(rows.ids) == len(rows.vectors) == len(rows.versions)
-        assert len(rows.left) == len(rows.left_versions)
-        assert not set(rows.ids.tolist()) & set(rows.left.tolist())
-        assert all(version <= page.sequence for version in (*rows.versions, *rows.left_versions))
+        assert len(rows) <= limit
         np.testing.assert_array_equal(rows.vectors, live.vectors(rows.ids.tolist()))
         for one, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
             self.rows[one] = vector.tobytes()
@@ -42,9 +44,27 @@ class Reader:
             self.rows.pop(one, None)
         self.told += rows.ids.tolist()
         self.told_left += rows.left.tolist()
-        assert page.more == ("." in page.next)
-        self.place = page.next
+        self.place, self.shown = page.next, rows.history
         return page.more
+
+    def check(self, live, page):
+        """A page is of one position, which the log confirms; pages never go back without a reset."""
+        rows = page.rows
+        assert len(rows.ids) == len(rows.vectors)
+        assert rows.versions.tolist() == [page.sequence] * len(rows.ids)
+        assert rows.left_versions.tolist() == [page.sequence] * len(rows.left)
+        assert not {*rows.ids.tolist()} & {*rows.left.tolist()}
+        assert len({*rows.ids.tolist(), *rows.left.tolist()}) == len(rows)
+        assert rows.history == live.history
+        assert live.confirms(rows.history)
+        assert page.floor == (page.sequence if page.reset else 0)
+        place = Place.read(page.next)
+        assert (place.cursor is not None) == page.more
+        assert (place.epoch, place.sequence) == (rows.history.epoch, page.sequence)
+        if self.shown is None or self.shown.epoch != rows.history.epoch:
+            assert page.reset
+        if not page.reset:
+            assert page.sequence >= self.shown.sequence
 
     def catch_up(self, live, limit=1000):
         """Take pages until there is no more."""
@@ -60,7 +80,7 @@ IDS = st.integers(0, 6)
 EVENTS = st.lists(
     st.tuples(IDS, IDS, st.just(0), st.sampled_from([1, 1, -1]), st.sampled_from([1.0, 2.0])), max_size=5
 )
-LIMITS = st.sampled_from([1, 2, 3, 1000])
+LIMITS = st.sampled_from([1, 2, 7, 1000])
 
 
 class FeedMachine(RuleBasedStateMachine):
@@ -130,9 +150,11 @@ class FeedMachine(RuleBasedStateMachine):
         reader = self.readers[which]
         before, resets = reader.place, reader.resets
         reader.catch_up(self.live, limit)
-        assert reader.place == str(self.live.sequence)
-        if before and "." not in before and reader.resets == resets and int(before) >= self.exact_from:
-            self.check_exact(reader, int(before))
+        assert reader.place == self.live.feed.place
+        place = Place.read(before)
+        inside = place is None or place.cursor is not None
+        if not inside and reader.resets == resets and place.sequence >= self.exact_from:
+            self.check_exact(reader, place.sequence)
         again = self.live.feed.since(reader.place, 9)
         assert (len(again.rows), again.more, again.reset) == (0, False, False)
 
@@ -203,16 +225,44 @@ def test_readers_always_get_there(machine):
 
 
 def who_left_is_told_again(monkeypatch):
-    whole = Feed._left_behind
-    monkeypatch.setattr(Feed, "_left_behind", lambda self, after: whole(self, after - 1))
+    whole = Departures.number_at
+    monkeypatch.setattr(Departures, "number_at", lambda self, sequence: whole(self, sequence - 1))
 
 
 def a_new_beginning_misses_who_moved_before(monkeypatch):
-    def forget(self, sequence):
-        self.floor = max(self.floor, sequence)
-        self._left = {one: at for one, at in self._left.items() if at > self.floor}
+    """Not everything is told, only what moved since nobody knows who left."""
+    whole = Feed._next_nodes
 
-    monkeypatch.setattr(Feed, "forget", forget)
+    def next_nodes(self, cursor, limit):
+        floor = self._departures.floor
+        return whole(self, dataclasses.replace(cursor, upto=max(cursor.upto, floor)), limit)
+
+    monkeypatch.setattr(Feed, "_next_nodes", next_nodes)
+
+
+def a_page_forgets_who_left_behind_its_end(monkeypatch):
+    whole = Feed._next_departures
+
+    def next_departures(self, cursor, limit):
+        left, cursor, _ = whole(self, cursor, limit)
+        return left, dataclasses.replace(cursor, left=self._departures.last), False
+
+    monkeypatch.setattr(Feed, "_next_departures", next_departures)
+
+
+def who_came_back_is_told_as_gone(monkeypatch):
+    monkeypatch.setattr(Feed, "_gone", lambda self, ids: np.ones(len(ids), np.bool_))
+
+
+def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
+    whole = Departures.forget
+
+    def forget(self, sequence):
+        floor, forgotten = self.floor, self.forgotten
+        whole(self, sequence)
+        self.floor, self.forgotten = floor, forgotten
+
+    monkeypatch.setattr(Departures, "forget", forget)
 
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
@@ -231,8 +281,13 @@ def recycled_nodes_keep_their_past(monkeypatch):
 
 def pages_end_with_the_sequence(monkeypatch):
     """A page that ends inside a sequence: the rest of that sequence is skipped."""
-    whole = Feed._read
-    monkeypatch.setattr(Feed, "_read", lambda self, place: (whole(self, place)[0], module._ALL))
+    whole = Feed._find
+
+    def find(self, place):
+        found = whole(self, place)
+        return None if found is None else dataclasses.replace(found, node=ALL_NODES)
+
+    monkeypatch.setattr(Feed, "_find", find)
 
 
 def bulk_loads_forget_nothing(monkeypatch):
@@ -248,7 +303,13 @@ def bulk_loads_forget_nothing(monkeypatch):
 
 def another_run_has_the_same_nodes(monkeypatch):
     """Places of a run that is over are read as if nodes had the same numbers now."""
-    monkeypatch.setattr(module.secrets, "token_hex", lambda n: "run")
+    whole = Feed.__init__
+
+    def init(self, *arguments):
+        whole(self, *arguments)
+        self._run = "00112233aabbccdd"
+
+    monkeypatch.setattr(Feed, "__init__", init)
 
 
 def who_fades_is_not_told(monkeypatch):
@@ -266,6 +327,10 @@ MUTANTS = [
     (recycled_nodes_keep_their_past, LongMemory),
     (pages_end_with_the_sequence, LongMemory),
     (bulk_loads_forget_nothing, LongMemory),
+    (a_page_forgets_who_left_behind_its_end, LongMemory),
+    (who_came_back_is_told_as_gone, LongMemory),
+    (who_left_long_ago_is_forgotten_and_nobody_is_told, FeedMachine),
+    (another_run_has_the_same_nodes, LongMemory),
 ]
 
 
@@ -287,17 +352,19 @@ def live(tmp_path):
 
 
 def test_the_empty_place_is_before_everything(live):
+    begun = live.feed.place
     live.update(add=[(1, 2)])
     page = live.feed.since("", 10)
     assert page.reset
     assert sorted(page.rows.ids.tolist()) == [1, 2]
-    assert not live.feed.since("0", 10).reset
-    assert sorted(live.feed.since("0", 10).rows.ids.tolist()) == [1, 2]
+    assert not live.feed.since(begun, 10).reset
+    assert sorted(live.feed.since(begun, 10).rows.ids.tolist()) == [1, 2]
 
 
 def test_pages_inside_one_sequence(live):
+    place = live.feed.place
     live.update(add=[(n, n + 1) for n in range(10)])
-    found, place, pages = [], "0", []
+    found, pages = [], []
     while True:
         page = live.feed.since(place, 4)
         found += page.rows.ids.tolist()
@@ -307,26 +374,28 @@ def test_pages_inside_one_sequence(live):
             break
     assert sorted(found) == list(range(11))
     assert pages == [4, 4, 3]
-    assert place == "1"
+    assert place == live.feed.place
 
 
 def test_an_id_that_left_and_came_back_is_told_once(live):
     live.update(add=[(1, 2), (2, 3)])
+    place = live.feed.place
     live.update(remove=[(1, 2)])
-    assert live.feed.since("1", 9).rows.left.tolist() == [1]
+    assert live.feed.since(place, 9).rows.left.tolist() == [1]
     live.update(add=[(1, 3)])
-    page = live.feed.since("1", 9)
+    page = live.feed.since(place, 9)
     assert (page.rows.left.tolist(), sorted(page.rows.ids.tolist())) == ([], [1, 2, 3])
     live.update(remove=[(1, 3)])
-    page = live.feed.since("1", 9)
+    page = live.feed.since(place, 9)
     assert (page.rows.left.tolist(), page.rows.left_versions.tolist()) == ([1], [4])
 
 
 def test_a_recycled_node_is_another_id(live):
     live.update(add=[(1, 2), (3, 4)])
+    place = live.feed.place
     live.update(remove=[(1, 2)])
     live.update(add=[(5, 6)])
-    page = live.feed.since("1", 9)
+    page = live.feed.since(place, 9)
     assert sorted(page.rows.left.tolist()) == [1, 2]
     assert sorted(page.rows.ids.tolist()) == [5, 6]
 
@@ -335,27 +404,117 @@ def test_who_left_is_not_told_for_ever(live):
     """Whoever waits for news must not be woken by old ones."""
     live.update(add=[(1, 2), (2, 3)])
     live.update(remove=[(1, 2)])
-    assert len(live.feed.since("2", 9).rows) == 0
+    place = live.feed.place
+    assert len(live.feed.since(place, 9).rows) == 0
     live.update([])
-    assert len(live.feed.since("2", 9).rows) == 0
+    assert len(live.feed.since(place, 9).rows) == 0
 
 
-def test_versions_are_the_sequences_at_which_nodes_moved(live):
+def test_a_page_is_bounded_in_all_its_rows(live):
+    """Also in ids that left, however many left at once, and none is told twice or left out."""
+    live.update(add=[(0, n) for n in range(1, 6001)])
+    place = live.feed.place
+    live.update(remove=[(0, n) for n in range(1, 5001)])
+    told, pages = [], 0
+    while True:
+        page = live.feed.since(place, 1500)
+        assert len(page.rows) <= 1500
+        told += page.rows.left.tolist()
+        place, pages = page.next, pages + 1
+        if not page.more:
+            break
+    assert sorted(told) == list(range(1, 5001))
+    assert pages == 5  # 5,000 that left, and the thousand others, which moved
+
+
+def test_a_page_looks_at_few_of_those_who_left(live, monkeypatch):
+    """Ids that came back are not told, but looking for them costs, too."""
+    live.update(add=[(0, n) for n in range(1, 20_001)])
+    place = live.feed.place
+    live.update(remove=[(0, n) for n in range(1, 20_001)])
+    live.update(add=[(0, n) for n in range(1, 20_001)])
+    looked, whole = [], Feed._gone
+    monkeypatch.setattr(Feed, "_gone", lambda self, ids: looked.append(len(ids)) or whole(self, ids))
+    reader = Reader()
+    reader.place, reader.shown = place, live.history
+    for _ in range(19):
+        page = live.feed.since(reader.place, 1)
+        assert (len(page.rows), page.more) == (0, True)
+        reader.place = page.next
+    assert looked == [module._LOOK] * 19
+    monkeypatch.undo()
+    page = live.feed.since("", 20_001)
+    reader.rows = dict.fromkeys(page.rows.ids.tolist())
+    reader.catch_up(live)
+
+
+def test_a_new_beginning_does_not_tell_who_left_before_it(live):
+    live.update(add=[(0, n) for n in range(1, 500)])
+    live.update(remove=[(0, n) for n in range(1, 400)])
+    reader = Reader()
+    assert reader.read(live, 10)
+    live.update(remove=[(0, 400)])
+    reader.catch_up(live, 10)
+    assert reader.told_left == [400]
+
+
+def test_a_slow_reader_gets_there_while_many_leave(tmp_path, monkeypatch):
+    """What is forgotten of those who left is no concern of a reader that was told, or began after them."""
+    monkeypatch.setattr(module, "MOST_LEFT", 10)
+    live = begin(tmp_path / "x")
+    live.update(add=[(0, n) for n in range(1, 300)])
+    reader = Reader()
+    more, last = reader.read(live, 20), 1000
+    while more:
+        live.update(add=[(last, last + 1)])
+        live.update(remove=[(last, last + 1)])
+        last += 2
+        more = reader.read(live, 20)
+    assert last > 1020  # more left than are remembered
+    assert reader.resets == 1
+    reader.catch_up(live)
+    crash(live)
+
+
+def test_one_that_comes_and_goes_is_one(tmp_path, monkeypatch):
+    """However often: nobody else is forgotten for it."""
+    monkeypatch.setattr(module, "MOST_LEFT", 10)
+    live = begin(tmp_path / "x")
+    live.update(add=[(0, 1), (1, 2), (2, 3)])
+    reader = Reader().catch_up(live)
+    live.update(remove=[(2, 3)])
+    for _ in range(100):
+        live.update(add=[(1, 9)])
+        live.update(remove=[(1, 9)])
+    reader.catch_up(live)
+    assert (reader.resets, sorted(set(reader.told_left))) == (1, [3, 9])
+    assert len(live.feed._departures) <= 10
+    crash(live)
+
+
+def test_versions_are_the_sequence_of_the_page(live):
+    """The vectors are right as of it, whenever they moved."""
+    place = live.feed.place
     live.update(add=[(1, 2)])
     live.update(add=[(8, 9)])
-    rows = live.feed.since("0", 9).rows
-    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {1: 1, 2: 1, 8: 2, 9: 2}
+    live.update(remove=[(1, 2)])
+    rows = live.feed.since(place, 9).rows
+    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {8: 3, 9: 3}
+    assert dict(zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)) == {1: 3, 2: 3}
+    assert rows.history == live.history
 
 
 def test_strings(tmp_path):
     with begin(tmp_path / "x", kind="string") as live:
         live.update(add=[("ann", "böb")])
+        place = live.feed.place
         live.update(remove=[("ann", "böb")], add=[("cat", "dan")])
-        page = live.feed.since("1", 9)
+        page = live.feed.since(place, 9)
         assert (sorted(page.rows.ids), sorted(page.rows.left)) == (["cat", "dan"], ["ann", "böb"])
 
 
 def test_a_restart_goes_on_where_readers_are(live):
+    late = Reader().catch_up(live)
     live.update(add=[(1, 2), (2, 3)])
     live.snapshot()
     reader = Reader().catch_up(live)
@@ -366,10 +525,8 @@ def test_a_restart_goes_on_where_readers_are(live):
     reader.catch_up(again)
     assert reader.resets == resets
     assert reader.told_left == [1]
-    late = Reader()
-    late.place = "0"  # before the snapshot, of which nothing is known any more
-    late.catch_up(again)
-    assert late.resets == 1
+    late.catch_up(again)  # from before the snapshot, where nobody knows any more who left
+    assert late.resets == 2
     crash(again)
 
 
@@ -461,28 +618,63 @@ def test_a_stale_change_of_a_tolerance_says_so(live):
         _ = change.vectors
 
 
-@pytest.mark.parametrize(
-    "place", ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1"]
-)
+WORD, OTHER = "00112233aabbccdd", "ffeeddccbbaa9988"
+NO_PLACES = ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1", WORD]
+NO_PLACES += [
+    f"{WORD}.{rest}" for rest in ("1", "1.", f"x.{WORD}", f"1.{WORD[1:]}", f"1.{WORD}.2", f"1.{WORD}\n")
+]
+NO_PLACES += [f"{WORD}.1.{rest}" for rest in (WORD.upper(), f"{WORD}.1.1.1.x", f"{WORD}.1.1.1.{WORD}.1")]
+
+
+@pytest.mark.parametrize("place", NO_PLACES)
 def test_what_is_no_place(live, place):
     with pytest.raises(OptionError, match="not a place"):
         live.feed.since(place, 10)
 
 
-def test_a_place_that_has_not_come(live):
-    with pytest.raises(OptionError, match="has not come yet"):
-        live.feed.since("1", 10)
+@pytest.mark.parametrize(
+    "place", ["0", "1", "2", "999999999999999999", f"{WORD}.1.{WORD}", f"{WORD}.0.{WORD}.0.0.0.{WORD}"]
+)
+def test_what_names_no_position_of_this_history_is_a_new_beginning(live, place):
+    live.update(add=[(1, 2)])
+    page = live.feed.since(place, 10)
+    assert (page.reset, page.more, sorted(page.rows.ids.tolist())) == (True, False, [1, 2])
+
+
+def test_every_part_of_a_place_that_is_another_one_is_a_new_beginning(live):
+    live.update(add=[(1, 2)])
+    now = Place.read(live.feed.place)
+    assert not live.feed.since(str(now), 10).reset
+    for other in (
+        dataclasses.replace(now, epoch=OTHER),
+        dataclasses.replace(now, chain=OTHER),
+        dataclasses.replace(now, sequence=0),
+        dataclasses.replace(now, sequence=2),  # it has not come yet
+    ):
+        assert live.feed.since(str(other), 10).reset
+
+
+def test_places_that_somebody_made_up_are_answered(live):
+    live.update(add=[(n, n + 1) for n in range(9)])
+    live.update(remove=[(3, 4)])
+    page = live.feed.since("", 2)
+    place = Place.read(page.next)
+    greatest = 10**18 - 1
+    for upto, node, left in [
+        (0, 0, 0),
+        (greatest, 0, 0),
+        (0, greatest, 0),
+        (0, 0, greatest),
+        (greatest,) * 3,
+    ]:
+        for run in (WORD, place.cursor.run):
+            cursor = dataclasses.replace(place.cursor, upto=upto, node=node, left=left, run=run)
+            found = live.feed.since(str(dataclasses.replace(place, cursor=cursor)), 3)
+            assert len(found.rows) <= 3
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_is_at_least_one(live, limit):
     live.update(add=[(1, 2)])
     with pytest.raises(OptionError, match="limit"):
-        live.feed.since("0", limit)
-
-
-def test_a_feed_beside_an_embedding_that_is_not_durable():
-    live = dygcn.start(small_model())
-    live.update(add=[(1, 2)])
-    page = Feed(live, floor=0).since("", 1)
-    assert (page.more, len(page.rows.ids)) == (True, 1)
+        live.feed.since("", limit)

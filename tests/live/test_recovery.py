@@ -19,7 +19,18 @@ from dygcn.live.parts import Part
 from dygcn.live.recovery import Beginning, batches, cuts, newest_good
 from dygcn.models import BaseRecipe, Watch
 from dygcn.models import folder as folders
-from dygcn.storage import BARRIER, EVENTS, REFUSAL, Entry, EventLog, list_snapshots, pack, snapshot_path
+from dygcn.storage import (
+    BARRIER,
+    EPOCH,
+    EVENTS,
+    FLUSH,
+    REFUSAL,
+    Entry,
+    EventLog,
+    list_snapshots,
+    pack,
+    snapshot_path,
+)
 from tests.live.crashing import (
     TOO_HEAVY,
     begin,
@@ -40,7 +51,7 @@ def made(*kinds):
     entries = []
     for seq, text in enumerate(kinds, 1):
         cut, _, refused = text[1:].partition(":")
-        kind = {"e": EVENTS, "r": REFUSAL, "b": BARRIER}[text[0]]
+        kind = {"e": EVENTS, "r": REFUSAL, "b": BARRIER, "n": EPOCH, "f": FLUSH}[text[0]]
         body = refused.encode() if kind == REFUSAL else pack(read_events([(seq, seq + 1)]))
         entries.append(Entry(seq, int(cut), kind, "", -1, body, b""))
     return entries
@@ -64,13 +75,16 @@ def made(*kinds):
         (["e1", "b2"], [(1, 1, False), (2, 2, True)]),
         (["b1"], [(1, 1, True)]),
         (["r1:0", "e2"], [(2, 2, True)]),
+        (["e1", "n2"], [(1, 1, False)]),
+        (["e1", "n2", "f3", "e4"], [(1, 1, False), (4, 4, True)]),
+        (["f1"], []),
     ],
 )
 def test_cuts_that_were_not_refused(kinds, found):
     assert [(cut.number, cut.sequence, last) for cut, last in cuts(made(*kinds))] == found
 
 
-@pytest.mark.parametrize("behind", ["e2", "b2", "r2:7"])
+@pytest.mark.parametrize("behind", ["e2", "b2", "r2:7", "n2", "f2"])
 def test_what_only_a_snapshot_holds_is_missed(behind):
     with pytest.raises(DamagedLog, match="only in a snapshot"):
         list(cuts(made("b1", behind, "e3")))
@@ -219,6 +233,10 @@ LIES = {
     "a cut below zero": lambda log: log.update(cut=-1),
     "a stream below zero": lambda log: log.update(streams={"a": -1}),
     "a stream beyond all": lambda log: log.update(streams={"a": 2**63}),
+    "no epoch": lambda log: log.update(epoch=""),
+    "an epoch of no digits": lambda log: log.update(epoch="x" * 32),
+    "an epoch beyond all": lambda log: log.update(epoch="f" * 32),
+    "a tolerance below zero": lambda log: log.update(tolerance=-0.5),
 }
 
 
@@ -311,7 +329,10 @@ def test_a_snapshot_is_of_one_moment(tmp_path):
     live = begin(tmp_path / "x", directed=True, half_life=5.0)
     for t in range(30):
         live.update([(t % 7, t % 5 + 7, float(t), 1 if t % 3 else -1, 1.0 + t % 4)])
-    then, digest = take_snapshot(live.state, live.version, LogPosition(30, 30, "", {})), live.digest()
+    then, digest = (
+        take_snapshot(live.state, live.version, LogPosition(30, 30, "", {}, "", 0.0)),
+        live.digest(),
+    )
     for t in range(30, 80):
         live.update([(t % 9, t % 5 + 7, float(t), 1 if t % 3 else -1, 1.0 + t % 4)])
     live.remove_nodes([7])
@@ -775,6 +796,11 @@ def test_a_snapshot_says_what_it_holds(tmp_path):
     manifest = json.loads((snapshot_path(live.folder, 1) / "manifest.json").read_text())
     log = manifest["settings"]["log"]
     assert (log["sequence"], log["cut"], log["streams"]) == (1, 1, {"kafka:x/1": 99})
+    assert (log["epoch"][16:], log["chain"], log["tolerance"]) == (
+        live.history.epoch,
+        live.history.chain,
+        0.0,
+    )
     assert dygcn.load(snapshot_path(live.folder, 1)).digest() == live.digest()
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.errors import DamagedLog, StorageError, WriteFailed
-from dygcn.storage import BARRIER, EVENTS, REFUSAL, DeadLetter, EventLog, NewEntry
+from dygcn.storage import BARRIER, EVENTS, FLUSH, REFUSAL, DeadLetter, Epoch, EventLog, NewEntry
 from dygcn.storage import log as logs
+from dygcn.storage.chains import Chains
 from dygcn.storage.mark import Mark, Reached
 
 
@@ -67,6 +68,7 @@ def test_there_and_back(path):
     ]
     with closing(EventLog(path)) as log:
         assert (log.last, log.last_cut, log.chain) == (5, 3, found[-1].chain)
+        assert log.last_kind == BARRIER
         assert [log.chain_at(e.seq) for e in found] == [e.chain for e in found]
         assert log.chain_at(0) == log.genesis
         assert log.chain_at(6) is None
@@ -77,7 +79,7 @@ def test_there_and_back(path):
 
 def test_an_empty_log(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log:
-        assert (log.last, log.last_cut, log.chain) == (0, 0, log.genesis)
+        assert (log.last, log.last_cut, log.chain, log.last_kind) == (0, 0, log.genesis, "")
         assert list(log.entries(0, log.genesis)) == []
         assert log.append([], 1) == 0
     assert read(log.path) == []
@@ -90,6 +92,18 @@ def test_two_logs_never_have_the_same_chain(tmp_path):
             log.append([entry(1)], 1)
             chains |= {log.genesis, log.chain}
     assert len(chains) == 4
+
+
+def test_a_log_begins_with_an_epoch(tmp_path):
+    with (
+        closing(EventLog(tmp_path / "a.sqlite3")) as first,
+        closing(EventLog(tmp_path / "b.sqlite3")) as second,
+    ):
+        one, other = Epoch.unpack(first.genesis), Epoch.unpack(second.genesis)
+    assert one.id != other.id
+    assert 1_700_000_000_000 < one.generation <= other.generation  # milliseconds since 1970
+    with closing(EventLog(first.path)) as again:
+        assert Epoch.unpack(again.genesis) == one
 
 
 def test_a_crash_loses_nothing(path, tmp_path):
@@ -105,7 +119,7 @@ class Transactions:
     streams = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
     new = st.builds(
         NewEntry,
-        st.sampled_from([EVENTS, REFUSAL, BARRIER]),
+        st.sampled_from(logs.KINDS),
         streams,
         st.integers(-1, 2**63 - 1),
         st.binary(max_size=40),
@@ -244,7 +258,7 @@ MOVED = {
     ],
     "no genesis": ["DELETE FROM about WHERE name = 'genesis'"],
     "genesis of another type": ["UPDATE about SET value = 'text' WHERE name = 'genesis'"],
-    "another format": ["UPDATE about SET value = 2 WHERE name = 'format'"],
+    "another format": ["UPDATE about SET value = 1 WHERE name = 'format'"],
 }
 
 
@@ -549,6 +563,46 @@ def test_pruning_keeps_what_is_behind(path):
     with closing(EventLog(path)) as log:
         assert (log.last, log.last_cut) == (5, 3)
         assert log.append([entry(6)], 4) == 6
+
+
+def test_what_is_pruned_is_remembered(path, monkeypatch):
+    """For as long as the process lives, up to a bound; a place in the log has no other identity."""
+    monkeypatch.setattr("dygcn.storage.chains.MOST_CHAINS", 5)
+    with closing(EventLog(path)) as log:
+        known = {e.seq: e.chain for e in log.entries(2, log.chain_at(2))}
+        log.append([entry(6), entry(7), NewEntry(FLUSH, "", -1, b"")], 4)
+        assert log.last_kind == FLUSH
+        known |= {seq: log.chain_at(seq) for seq in (6, 7, 8)}
+        log.prune(8)
+        assert {seq: log.chain_at(seq) for seq in known} == {**known, 3: None}
+        assert [log.chain_at(seq) for seq in (1, 2, 9, 10**30, -1)] == [None] * 5
+    with closing(EventLog(path)) as log:
+        assert (log.chain_at(7), log.chain_at(8), log.last_kind) == (None, known[8], FLUSH)
+
+
+def test_remembered_chain_values_need_no_disk(path):
+    """A reader must not wait for a commit, which holds the lock of the log while the disk syncs."""
+    with closing(EventLog(path)) as log:
+        list(log.entries(0, log.genesis))
+        with log._lock:
+            found = []
+            reader = threading.Thread(target=lambda: found.append(log.chain_at(5)), daemon=True)
+            reader.start()
+            reader.join(30)
+        assert found == [log.chain]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.binary(min_size=16, max_size=16)), max_size=60))
+def test_chain_values_are_never_mixed_up(noted):
+    """In any order: what is remembered of a sequence is what was noted of it, first."""
+    chains, first = Chains(), {}
+    for sequence, chain in noted:
+        first.setdefault(sequence, chain)
+        chains.note(sequence, first[sequence])
+        assert chains.at(sequence) in (None, first[sequence])
+    for sequence in range(-2, 33):
+        assert chains.at(sequence) in (None, first.get(sequence))
 
 
 # ---- dead letters ------------------------------------------------------------------------------------

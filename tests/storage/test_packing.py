@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dygcn.errors import DamagedLog
 from dygcn.events import python_ids, read_events, rows_of
 from dygcn.records import EventBatch, IdColumn
-from dygcn.storage import LONGEST_BODY, pack, packing, unpack
+from dygcn.storage import LONGEST_BODY, pack, pack_tolerance, packing, unpack, unpack_tolerance
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -198,3 +198,18 @@ def test_any_flipped_bit_is_refused_by_name_or_gives_events(batch, at, bit):
 def test_hostile_bytes_are_refused(content):
     with pytest.raises(DamagedLog):
         unpack(content)
+
+
+# ---- tolerances --------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, allow_infinity=False))
+def test_any_tolerance_comes_back(tolerance):
+    assert unpack_tolerance(pack_tolerance(tolerance)) == tolerance
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_what_is_no_tolerance_is_refused(value):
+    for body in (pack_tolerance(value), b"", bytes(7), bytes(9)):
+        with pytest.raises(DamagedLog, match="no tolerance"):
+            unpack_tolerance(body)

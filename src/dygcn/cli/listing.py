@@ -10,6 +10,7 @@ COMMANDS = {
     "info": "Check the folder DIR and print what it holds.",
     "nearest": "Print the k nodes nearest to ID, by cosine.",
     "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
+    "restore": "Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.",
     "run": "Run what CONFIG.toml describes: sources in, vectors out, HTTP beside, until it is stopped.",
     "score": "Print how likely two nodes are linked next: log-odds, or the cosine if no score was learned.",
     "serve": "Serve the embedding in DIR over HTTP, durably, until it is stopped.",

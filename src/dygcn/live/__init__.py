@@ -4,6 +4,6 @@ from dygcn.live.change import Change
 from dygcn.live.durable import DurableEmbedding
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
-from dygcn.live.opening import load, open, start
+from dygcn.live.opening import load, open, restore, start
 
-__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "fit", "load", "open", "start"]
+__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "fit", "load", "open", "restore", "start"]

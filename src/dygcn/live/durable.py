@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dygcn.errors import DamagedFolder, DygcnError, EventError, FolderError, StorageError
-from dygcn.events import join_events, join_ids, read_events, read_update, take
+from dygcn.errors import DygcnError, EventError, FolderError, StorageError
+from dygcn.events import join_events, read_update
 from dygcn.live.change import Change
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.feed import Feed
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
-from dygcn.live.recovery import Beginning, Replayed, replay
+from dygcn.live.recovered import RecoveredEmbedding
 from dygcn.models import Outcome
-from dygcn.propagation import influence
-from dygcn.records import EventBatch, IdColumn, Moved, Nodes
+from dygcn.models.checks import read_tolerance
+from dygcn.records import History, Moved, Nodes
 from dygcn.storage import (
     BARRIER,
+    EPOCH,
     EVENTS,
-    REFUSAL,
-    DeadLetter,
+    FLUSH,
+    TOLERANCE,
+    Epoch,
     EventLog,
     FolderLock,
     NewEntry,
     drop_old_snapshots,
     pack,
+    pack_tolerance,
     set_aside,
     snapshot_path,
 )
 
 if TYPE_CHECKING:
     from dygcn.features import Embedding
+    from dygcn.live.recovery import Beginning
 
+_Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events
 MOST_STREAMS = 10_000
 
 
-class DurableEmbedding(LiveEmbedding):
+class DurableEmbedding(RecoveredEmbedding):
     """A `LiveEmbedding` in a folder. Made by `dygcn.open`; see there.
 
     One thread at a time may write. Another thread that reads holds `lock` meanwhile.
@@ -55,89 +60,35 @@ class DurableEmbedding(LiveEmbedding):
     streams
         How far each named stream of events was applied.
     feed
-        What moved since any sequence.
+        What moved since any place in this history.
     damage
         What recovery found that could not be used, and did without.
     """
 
     def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
-        super().__init__(begin.state, begin.version)
-        self.folder, self.damage = folder, begin.damage
+        super().__init__(log, begin)
+        self.folder, self._held, self._every = folder, held, every
         self.lock = self.guard.lock
-        self._pending = False  # from before an entry is written to the log until all is done that it asks for
-        self.sequence = begin.position.sequence
-        self.streams = dict(begin.position.streams)
-        self._sequence_to_be = self.sequence  # of the change that is being applied
-        self.feed = Feed(self, begin.position.sequence)
-        self._log, self._held, self._every = log, held, every
         self._writing = threading.Lock()
-        self._cut = begin.position.cut
         self._watchers: list[Callable[[Nodes], None]] = []
-        self.saved_at, self._events_since = begin.position.sequence, 0
         self._snapshot: threading.Thread | None = None
         self.snapshot_seconds = self.snapshot_stall = 0.0
         self._closed = False
-        self._reached: list[Nodes] = []  # in a replay of the graph alone
-        self._named: list[IdColumn] = []
-        replay(log, begin.position, self.model.paper is None, self._replayed)
-        self._settle_replay()
-        self._cut = max(self._cut, log.last_cut)
-        self.sequence = log.last  # a refusal may stand behind the last cut
-        self.feed.reach(self.sequence)
+        self._recover(begin.position)
         for path in begin.unusable:
             set_aside(path)
 
-    def _replayed(self, one: Replayed) -> None:
-        last = one.cuts[-1]
-        self.sequence = self._sequence_to_be = last.sequence
-        if last.entries[-1].kind == BARRIER:
-            if self.damage:
-                raise DamagedFolder(
-                    f"the snapshot that holds entry {last.sequence} cannot be used: {'; '.join(self.damage)}"
-                )
-            self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
-            return
-        try:
-            self._replay_cut(one.batch, one.now, last.number)
-        except EventError:
-            if one.certain:
-                raise
-            self._refuse(last.number)
-            return
-        except Warning:  # it was told when it happened, and what it is about is done
-            pass
-        self._events_since += len(one.batch)
-        for cut in one.cuts:
-            for entry in cut.entries:
-                if entry.position >= 0:
-                    self.streams[entry.stream] = entry.position
+    def begin_epoch(self) -> History:
+        """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
+        with self._writing:
+            epoch = Epoch.begin(after=self._histories.epoch)
+            return self._counted(NewEntry(EPOCH, "", -1, epoch.pack()), lambda: self._begin(epoch))
 
-    def _replay_cut(self, batch: EventBatch, now: float | None, cut: int) -> None:
-        """Apply a cut again: with the exact rule to the graph alone, from which all else follows."""
-        if self.model.paper is not None:
-            self._apply_cut(batch, now, cut)
-            return
-        delta, left = self._state.apply_to_graph(batch, now)
-        self._cut = self._version = cut
-        self._reached += [delta.receiver]
-        self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
-
-    def _settle_replay(self) -> None:
-        """Compute what follows from the graph, and note all that the log may have moved.
-
-        That is who can be reached from what was touched, along the edges that are there in the end: an edge
-        that came or went has two ends that were touched.
-        """
-        self._state.settle()
-        graph, reached, named = self._state.graph, self._reached, self._named
-        self._reached, self._named = [], []
-        if not reached:
-            return
-        names = join_ids([ids for ids in named if len(ids)] or [self.names(graph.nodes()[:0])])
-        ends = graph.find(names)
-        touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
-        rings = influence(graph, touched[graph.present(touched)], self.model.orders).orders
-        self.feed.note(np.concatenate(rings), take(names, np.flatnonzero(ends < 0)), self.sequence)
+    def _begin(self, epoch: Epoch) -> History:
+        self._histories.epoch = epoch
+        self.sequence = self._sequence_to_be
+        self.feed.reach(self.sequence)
+        return self.history
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -259,32 +210,6 @@ class DurableEmbedding(LiveEmbedding):
             raise warning
         return [0] * len(parts), change
 
-    def _append(
-        self, entries: Sequence[NewEntry], cut: int, dead: Sequence[DeadLetter] = (), *, ends: bool = False
-    ) -> int:
-        """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
-
-        So an exception anywhere between the log and the state ends acceptance.
-        """
-        if not ends:
-            self.check_whole()
-        self._pending = True
-        last = self._log.append(entries, cut, dead)
-        self._pending = not ends
-        return last
-
-    def check_whole(self) -> None:
-        """Raise the failure of the log, also if an exception came between the log and the state."""
-        if self._pending:
-            self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
-        self._log.check()
-
-    def _refuse(self, cut: int) -> None:
-        self._cut = max(self._cut, cut) + 1
-        entry = NewEntry(REFUSAL, "", -1, str(cut).encode())
-        self.sequence = self._append([entry], self._cut, ends=True)
-        self.feed.reach(self.sequence)
-
     def _commit_pieces(self, parts: Sequence[Part], error: EventError) -> tuple[list[int], Change]:
         """Find the events that cannot be applied, by halves, and apply all others."""
         if len(parts) > 1:
@@ -295,10 +220,6 @@ class DurableEmbedding(LiveEmbedding):
             return [sum(refused[0] for refused, _ in done)], done[-1][1]
         _, change = self._commit([parts[0].refused(error, self.sequence)])
         return [1], change
-
-    def _apply_cut(self, batch: EventBatch, now: float | None, cut: int) -> Change:
-        self._cut, self._version = cut, cut - 1
-        return LiveEmbedding._apply(self, batch, now)
 
     def _note(self, outcome: Outcome) -> Change:
         self.sequence = self._sequence_to_be
@@ -352,7 +273,7 @@ class DurableEmbedding(LiveEmbedding):
             self._wait_for_snapshot()
             cut = self._cut + 1
             with self.lock:
-                self._sequence_to_be = self._append([NewEntry(BARRIER, "", -1, b"")], cut)
+                self._sequence_to_be = self._append([_barrier()], cut)
                 self._cut, self._version = cut, cut - 1
                 changed = self._or_refuse(change, cut)
                 self._write(self._take())
@@ -374,26 +295,37 @@ class DurableEmbedding(LiveEmbedding):
             self._log.fail(error)
             raise
 
-    # ---- changes of vectors alone: a restart is exact again --------------------------------------------
+    # ---- changes of vectors alone ----------------------------------------------------------------------
 
     def tolerate(self, tolerance: float) -> Change:
-        """Withhold small changes, as `LiveEmbedding.tolerate` does, until the folder is opened again."""
-        return self._counted(lambda: LiveEmbedding.tolerate(self, tolerance))
+        """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
+        entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(read_tolerance(tolerance)))
+        _ = self._state.exact  # the paper's rules cannot
+        with self._writing:
+            return self._counted(entry, lambda: LiveEmbedding.tolerate(self, tolerance))
 
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld."""
-        return self._counted(lambda: LiveEmbedding.flush(self))
+        _ = self._state.exact
+        with self._writing:
+            return self._flush()
 
-    def _counted(self, change: Callable[[], Change]) -> Change:
-        """Give a change a sequence of its own, so that readers of the feed are told."""
-        with self._writing, self.lock:
+    def _flush(self) -> Change:
+        return self._counted(NewEntry(FLUSH, "", -1, b""), lambda: LiveEmbedding.flush(self))
+
+    def _counted(self, entry: NewEntry, change: Callable[[], _Done]) -> _Done:
+        """Do what has an entry of its own, and hence a sequence: readers of the feed are told."""
+        with self.lock:
             cut = self._cut + 1
-            nothing = NewEntry(EVENTS, "", -1, pack(read_events([])))
-            self._sequence_to_be = self._append([nothing], cut)
+            self._sequence_to_be = self._append([entry], cut)
             self._cut, self._version = cut, cut - 1
-            changed = self._or_refuse(change, cut)
+            try:
+                done = change()
+            except BaseException as error:  # nobody knows how much of it was done
+                self._log.fail(error)
+                raise
             self._pending = False
-            return changed
+            return done
 
     # ---- snapshots -----------------------------------------------------------------------------------
 
@@ -410,7 +342,8 @@ class DurableEmbedding(LiveEmbedding):
     def _take(self) -> Snapshot:
         with self.lock:
             chain = self._log.chain.hex()
-            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams))
+            standing = self._histories.epoch.pack().hex(), self.tolerance
+            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams), *standing)
             taken = take_snapshot(self._state, self._version, position)
             self.saved_at, self._events_since = self.sequence, 0
         return taken
@@ -476,6 +409,8 @@ class DurableEmbedding(LiveEmbedding):
             self._wait_for_snapshot()
             try:
                 whole = self._log.failure is None and not self._pending and not self._state.torn
+                if whole and self.tolerance > 0 and self._log.last_kind != FLUSH:
+                    self._flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:
                     self._write(self._take())
                     self._tidy()
@@ -496,3 +431,8 @@ class DurableEmbedding(LiveEmbedding):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _barrier() -> NewEntry:
+    """Return an entry for what a snapshot holds; random, so that no other log has the same chain value."""
+    return NewEntry(BARRIER, "", -1, secrets.token_bytes(16))

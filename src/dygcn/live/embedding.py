@@ -33,7 +33,7 @@ from dygcn.models import (
     pair_cosines,
     read_vectors,
 )
-from dygcn.models.checks import one_of
+from dygcn.models.checks import one_of, read_tolerance
 from dygcn.records import EventBatch, Float32, Float64, IdColumn, Int64, Nodes
 from dygcn.training import fresh_vectors
 
@@ -224,11 +224,10 @@ class LiveEmbedding:
         >>> live.digest() == live.recompute().digest()
         True
         """
-        if not isinstance(tolerance, int | float) or not 0 <= tolerance < np.inf:
-            raise OptionError(f"tolerance is {tolerance!r}; allowed is a finite number, 0 or more")
+        allowed = read_tolerance(tolerance)
         self._settle_latest()
         with self._state.changing:
-            return self._changed(self._state.tolerate(float(tolerance)))
+            return self._changed(self._state.tolerate(allowed))
 
     @guarded
     def flush(self) -> Change:

@@ -63,6 +63,8 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     cut: int
     chain: str
     streams: dict[str, int]
+    epoch: str  # as the log packs it, in hexadecimal digits: its entry may be pruned
+    tolerance: float
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
-from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError
+from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, StorageError
 from dygcn.live.durable import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import load_state
 from dygcn.live.recovery import newest_good
 from dygcn.models import Model, State
-from dygcn.storage import LOG_FILE, EventLog, FolderLock, clear_leftovers, list_snapshots, prepare_shelf
+from dygcn.records import History
+from dygcn.storage import (
+    LOCK_FILE,
+    LOG_FILE,
+    PLACES,
+    EventLog,
+    FolderLock,
+    clear_leftovers,
+    list_snapshots,
+    prepare_shelf,
+    sync_names,
+)
 
 
 def start(model: Model) -> LiveEmbedding:
@@ -121,3 +134,82 @@ def open(
             log.close()
         held.release()
         raise
+
+
+def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> History:
+    """Copy a durable folder that nobody has open to a new place, and begin a new epoch there.
+
+    Whoever was shown more than the backup holds starts anew: readers of the feed get everything again, and
+    sinks put the rows of the new epoch in the place of the old ones. Of two folders that were restored from
+    one backup, the one that was restored last wins.
+
+    Parameters
+    ----------
+    backup
+        A folder that `dygcn.open` made, or a copy of one. It is checked, and left as it is.
+    folder
+        Where the copy is put; nothing may be there yet.
+
+    Returns
+    -------
+    History
+        The first position of the new epoch.
+
+    Examples
+    --------
+    >>> import dygcn, tempfile
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     dygcn.open(f"{room}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)).close()
+    ...     position = dygcn.restore(f"{room}/friends", f"{room}/again")
+    ...     with dygcn.open(f"{room}/again") as live:
+    ...         live.confirms(position), sorted(live)
+    (True, ['ann', 'bob', 'cat'])
+    """
+    source, target = Path(backup), Path(folder)
+    if not os.path.isfile(source / LOG_FILE):
+        raise FolderError(
+            f"{source} has no {LOG_FILE}, so it is not a durable folder; copy it, and open the copy"
+        )
+    if os.path.lexists(target):
+        raise FolderError(f"{target} exists; remove it, or choose another name")
+    if source.resolve() in target.resolve().parents:
+        raise FolderError(f"{target} lies inside of {source}; choose a place outside")
+    held = FolderLock(source) if os.access(source, os.W_OK) else None  # nobody writes where nobody may
+    try:
+        return _copied(source, target)
+    except OSError as error:
+        if isinstance(error, FolderError | StorageError):
+            raise
+        raise StorageError(f"{source} cannot be copied to {target}: {error}") from None
+    finally:
+        if held is not None:
+            held.release()
+
+
+def _copied(source: Path, target: Path) -> History:
+    """Make the copy beside its place: no folder is ever there without its new epoch."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", PLACES)
+    try:
+        shutil.copytree(source, staged, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+        staged.chmod(0o755)
+        with open(staged) as live:
+            position = live.begin_epoch()
+        for room, _, files in os.walk(staged):
+            for name in files:
+                _sync(Path(room) / name)
+            sync_names(Path(room))
+        staged.rename(target)
+        sync_names(target.parent)
+        return position
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _sync(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

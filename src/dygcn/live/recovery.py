@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
-from dygcn.events import join_events, read_events
+from dygcn.events import join_events, join_ids, read_events, take
 from dygcn.live.files import LogPosition, load_snapshot
-from dygcn.storage import BARRIER, EVENTS, REFUSAL, Entry, EventLog, list_snapshots, pack, unpack
+from dygcn.propagation import influence
+from dygcn.storage import (
+    BARRIER,
+    EPOCH,
+    EVENTS,
+    FLUSH,
+    REFUSAL,
+    TOLERANCE,
+    Entry,
+    Epoch,
+    EventLog,
+    list_snapshots,
+    pack,
+    unpack,
+    unpack_tolerance,
+)
 
 if TYPE_CHECKING:
     from dygcn.models import State
-    from dygcn.records import EventBatch
+    from dygcn.records import EventBatch, IdColumn, Nodes
 
 _NO_EVENTS = pack(read_events([]))
 _MERGED = 20_000  # events that are replayed as one batch, where cuts cannot be seen in the result
@@ -50,7 +68,8 @@ def newest_good(folder: Path, log: EventLog) -> Beginning:
         try:
             state, version, position = load_snapshot(path)
             if path == folder:
-                position = position or LogPosition(0, 0, log.genesis.hex(), {})
+                genesis = log.genesis.hex()
+                position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)
             elif position is None or position.sequence != sequence or not _makes_sense(position):
                 raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
         except FolderError as error:
@@ -72,7 +91,17 @@ def newest_good(folder: Path, log: EventLog) -> Beginning:
 
 def _makes_sense(position: LogPosition) -> bool:
     numbers = position.sequence, position.cut, *position.streams.values()
-    return all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
+    whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
+    try:
+        epoch_of(position)
+    except (DamagedLog, ValueError):
+        return False
+    return whole and 0 <= position.tolerance < math.inf
+
+
+def epoch_of(position: LogPosition) -> Epoch:
+    """Return the epoch that a snapshot was taken in."""
+    return Epoch.unpack(bytes.fromhex(position.epoch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +173,46 @@ def _joined(gathered: list[Replayed]) -> Replayed:
     )
 
 
-def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> None:
-    """Hand everything behind a snapshot to `apply`, in order, every byte checked."""
+@dataclass(slots=True)
+class Standing:
+    """What a log says beside events, up to some entry."""
+
+    epoch: Epoch
+    tolerance: float
+    tolerated: bool  # whether readers may have been served vectors that were not exact
+    cut: int = 0  # of the last change of vectors alone
+
+    def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield entries as they come, and learn from those that are no events."""
+        for entry in entries:
+            if entry.kind == EPOCH:
+                self.epoch = Epoch.unpack(entry.body)
+            elif entry.kind == TOLERANCE:
+                self.tolerance = unpack_tolerance(entry.body)
+                self.tolerated |= self.tolerance > 0
+            if entry.kind in (TOLERANCE, FLUSH):
+                self.cut = entry.cut
+            yield entry
+
+
+def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> Standing:
+    """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
+    standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
-    for one in batches(cuts(entries), merge):
+    for one in batches(cuts(standing.follow(entries)), merge):
         apply(one)
+    return standing
+
+
+def may_have_moved(state: State, reached: list[Nodes], named: list[IdColumn]) -> tuple[Nodes, IdColumn]:
+    """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
+
+    That is who can be reached from what was touched, along the edges that are there in the end: an edge
+    that came or went has two ends that were touched.
+    """
+    graph = state.graph
+    names = join_ids([ids for ids in named if len(ids)] or [graph.ids.names(graph.nodes()[:0])])
+    ends = graph.find(names)
+    touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
+    rings = influence(graph, touched[graph.present(touched)], state.model.orders).orders
+    return np.concatenate(rings), take(names, np.flatnonzero(ends < 0))

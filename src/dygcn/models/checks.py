@@ -26,3 +26,10 @@ def number(name: str, value: object, low: float, high: float = math.inf) -> None
     if not isinstance(value, int | float | np.number) or not (low < value <= high and math.isfinite(value)):
         limit = "" if math.isinf(high) else f" and at most {high:g}"
         raise OptionError(f"{name} is {value!r}; allowed is a number above {low:g}{limit}")
+
+
+def read_tolerance(value: object) -> float:
+    """Return how long a change may be that is withheld; an OptionError if the value is no such length."""
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise OptionError(f"tolerance is {value!r}; allowed is a finite number, 0 or more")
+    return float(value)

@@ -104,7 +104,7 @@ class Scores(msgspec.Struct):
 
 
 class Moved(msgspec.Struct):
-    """A node that moved, its vector now, and the sequence at which it moved last."""
+    """A node that moved, its vector, and the sequence as of which that is its vector."""
 
     id: Id
     version: int
@@ -112,17 +112,18 @@ class Moved(msgspec.Struct):
 
 
 class Left(msgspec.Struct):
-    """An id that is no longer in the graph, and since when."""
+    """An id that is not in the graph as of a sequence."""
 
     id: Id
     version: int
 
 
 class Changes(msgspec.Struct):
-    """What moved behind a place, each node once. Ask again with `next`."""
+    """What moved behind a place, each node once. Ask again with `next`, or with `latest` to skip the rest."""
 
     sequence: Sequence
     next: str
+    latest: str  # the place behind all that there is
     reset: bool  # forget all that you have before you take this in
     more: bool  # another page is there already
     moved: list[Moved]

@@ -88,7 +88,7 @@ class Waiters:
             news = self._news
             found = read()
             left = until - loop.time()
-            if found.moved or found.left or found.reset or left <= 0 or self.closing:
+            if found.moved or found.left or found.reset or found.more or left <= 0 or self.closing:
                 return found
             try:
                 await asyncio.wait_for(news.wait(), min(left, _LOOK))

@@ -14,6 +14,7 @@ import numpy as np
 
 from dygcn.errors import DygcnError, EventError, SourceError
 from dygcn.events import BadEvent, Decoded, decode_events, join_events
+from dygcn.live.histories import Place
 from dygcn.live.parts import FULL, Part, Receipt
 from dygcn.records import Message
 from dygcn.service.clock import latest_time
@@ -183,7 +184,8 @@ class _Place(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def sequence(self) -> int:
         """The sequence that it has reached."""
-        return int(self.next.partition(".")[0] or 0)
+        place = Place.read(self.next)
+        return 0 if place is None else place.sequence
 
 
 class SinkPump(_Pump):
@@ -234,9 +236,7 @@ class SinkPump(_Pump):
     def _write_page(self) -> bool:
         live, place = self.service.live, self._place
         with live.lock:
-            sequence = live.feed.sequence
-            ahead = place.sequence > sequence  # the folder is an older copy
-            page = live.feed.since("" if ahead else place.next, _ROWS)
+            page = live.feed.since(place.next, _ROWS)
         if page.reset:
             place.settle = page.floor
         if len(page.rows):

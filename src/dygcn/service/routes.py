@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dygcn.live.histories import PLACE_PATTERN
 from dygcn.service import answers
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -42,7 +43,7 @@ class Route:
 _ID = Param("id", "path", "The node, by your own id.", {"type": "string", "minLength": 1}, True)
 _WHOLE = {"type": "integer"}
 _COUNT = {"type": "integer", "minimum": 1}
-_PLACE = {"type": "string", "pattern": "^([0-9]{1,18}([.][0-9]{1,18}[.][0-9a-f]{1,16})?)?$"}
+_PLACE = {"type": "string", "pattern": f"^({PLACE_PATTERN})?$"}
 _CLIENT = {"type": "string", "minLength": 1, "maxLength": 100}
 
 ROUTES = (
@@ -128,8 +129,19 @@ ROUTES = (
         "`text/event-stream` is accepted, as a stream that goes on.",
         answers.Changes,
         (
-            Param("since", "query", "A sequence, or the `next` of an answer.", _PLACE),
-            Param("limit", "query", "Nodes in a page, 100 unless told.", _COUNT, most="page_rows"),
+            Param(
+                "since",
+                "query",
+                "The `next` of an answer; without it, everything from the beginning.",
+                _PLACE,
+            ),
+            Param(
+                "limit",
+                "query",
+                "Rows in a page, moved and left together, 100 unless told.",
+                _COUNT,
+                most="page_rows",
+            ),
             Param(
                 "wait", "query", "Seconds to wait for news.", {"type": "number", "minimum": 0, "maximum": 60}
             ),

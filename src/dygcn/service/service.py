@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dygcn.errors import OptionError
+from dygcn.errors import OptionError, StorageError
 from dygcn.events import python_ids
 from dygcn.live import DurableEmbedding
 from dygcn.live.opening import open as open_folder
@@ -64,10 +65,17 @@ class Service:
         for source in self.sources:
             source.stop()
         self.intake.close()
+        self._publish()
         for sink in self.sinks:
             sink.stop()
         self.neighbours.stop()
         self.live.close()
+
+    def _publish(self) -> None:
+        """Publish what a tolerance withholds while sinks can be told; the next start would tell them all."""
+        if self.live.tolerance > 0 and self.accepting:
+            with contextlib.suppress(StorageError):  # the log has the failure, and `close` leaves it at that
+                self.live.flush()
 
     # ---- being told ----------------------------------------------------------------------------------
 
@@ -158,11 +166,12 @@ class Service:
     def page(self, since: str, limit: int) -> answers.Changes:
         """Return what moved behind a place."""
         with self.live.lock:
-            page = self.live.feed.since(since, limit)
+            page, latest = self.live.feed.since(since, limit), self.live.feed.place
         rows = page.rows
         return answers.Changes(
             page.sequence,
             page.next,
+            latest,
             page.reset,
             page.more,
             list(map(answers.Moved, rows.ids.tolist(), rows.versions.tolist(), rows.vectors.tolist())),

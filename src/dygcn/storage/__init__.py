@@ -1,18 +1,24 @@
 """Durability: the log of events, and where snapshots lie."""
 
+from dygcn.storage.epochs import Epoch
 from dygcn.storage.log import (
     BARRIER,
+    EPOCH,
     EVENTS,
+    FLUSH,
     LONGEST_BODY,
     REFUSAL,
+    TOLERANCE,
     DeadLetter,
     Entry,
     EventLog,
     NewEntry,
 )
-from dygcn.storage.packing import pack, unpack
+from dygcn.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
 from dygcn.storage.shelf import (
+    LOCK_FILE,
     LOG_FILE,
+    PLACES,
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
@@ -22,16 +28,23 @@ from dygcn.storage.shelf import (
     read_place,
     set_aside,
     snapshot_path,
+    sync_names,
 )
 
 __all__ = [
     "BARRIER",
+    "EPOCH",
     "EVENTS",
+    "FLUSH",
+    "LOCK_FILE",
     "LOG_FILE",
     "LONGEST_BODY",
+    "PLACES",
     "REFUSAL",
+    "TOLERANCE",
     "DeadLetter",
     "Entry",
+    "Epoch",
     "EventLog",
     "FolderLock",
     "NewEntry",
@@ -40,9 +53,12 @@ __all__ = [
     "keep_place",
     "list_snapshots",
     "pack",
+    "pack_tolerance",
     "prepare_shelf",
     "read_place",
     "set_aside",
     "snapshot_path",
+    "sync_names",
     "unpack",
+    "unpack_tolerance",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import sqlite3
 import threading
 import time
@@ -18,12 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.errors import DamagedLog, StorageError, WriteFailed
+from dygcn.storage.chains import Chains
+from dygcn.storage.epochs import Epoch
 from dygcn.storage.mark import Mark, Reached
 from dygcn.storage.shelf import sync_names
 
-FORMAT = 1
+FORMAT = 2
 _RESTORE = "restore a copy"
 EVENTS, REFUSAL, BARRIER = "events", "refusal", "barrier"
+EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
+KINDS = (EVENTS, REFUSAL, BARRIER, EPOCH, TOLERANCE, FLUSH)
 LONGEST_BODY = 64 << 20
 MOST_DEAD_LETTERS = 100_000
 LONGEST_JOURNAL = 4 << 20
@@ -48,7 +51,9 @@ _SCHEMA = sorted(
 class NewEntry:
     """What is to be appended."""
 
-    kind: str  # EVENTS, REFUSAL (of a cut that cannot be applied) or BARRIER (it is in a snapshot)
+    kind: (
+        str  # see KINDS: a REFUSAL is of a cut that cannot be applied, what a BARRIER is for is in a snapshot
+    )
     stream: str  # where it came from; "" where nobody asked for repeats to be noticed
     position: int  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes
@@ -100,6 +105,7 @@ class EventLog:
         self._lock = threading.RLock()
         self._closed = False
         self._journal = 0  # bytes, about
+        self._chains = Chains()
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise DamagedLog(f"{self.path} is not a file, so it is not a log of dygcn")
         self._mark = Mark(self.path.with_suffix(".mark"))
@@ -163,9 +169,11 @@ class EventLog:
         if not isinstance(genesis, bytes) or len(genesis) != 16:
             raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
         self.genesis: bytes = genesis
-        row = self._db.execute("SELECT seq, cut, chain FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-        end: tuple[int, int, bytes] = (0, 0, genesis) if row is None else row
-        self._last, self._last_cut, self._chain = end
+        row = self._db.execute(
+            "SELECT seq, cut, chain, kind FROM entries ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        end: tuple[int, int, bytes, str] = (0, 0, genesis, "") if row is None else row
+        self._last, self._last_cut, self._chain, self._last_kind = end
         ends = isinstance(self._last_cut, int) and isinstance(self._chain, bytes) and len(self._chain) == 16
         if not ends or not 0 <= self._last < 1 << 62 or not 0 <= self._last_cut < 1 << 62:
             raise DamagedLog(f"{self.path}: entry {self._last} is not what was written; {_RESTORE}")
@@ -183,7 +191,7 @@ class EventLog:
         self._db.execute("BEGIN IMMEDIATE")
         for table in _TABLES.values():
             self._db.execute(table)
-        about = [("format", FORMAT), ("genesis", secrets.token_bytes(16))]
+        about = [("format", FORMAT), ("genesis", Epoch.begin().pack())]
         self._db.executemany("INSERT INTO about VALUES (?, ?)", about)
         self._db.execute("COMMIT")
 
@@ -214,6 +222,8 @@ class EventLog:
                 self._db.execute("COMMIT")
                 self._mark.reach(Reached(self.genesis, last, chain, self.saved))
                 self._last, self._last_cut, self._chain = last, cut, chain
+                for sequence, _, self._last_kind, *_, value in rows:
+                    self._chains.note(sequence, value)
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
@@ -305,14 +315,22 @@ class EventLog:
         return self._last_cut
 
     @property
+    def last_kind(self) -> str:
+        """The kind of the last entry, empty before the first."""
+        return self._last_kind
+
+    @property
     def chain(self) -> bytes:
         """The checksum of everything up to the last entry."""
         return self._chain
 
     def chain_at(self, seq: int) -> bytes | None:
-        """Return the checksum of everything up to an entry, None if it is not in the log."""
+        """Return the checksum of everything up to an entry, None if neither file nor memory has it."""
         if seq == 0:
             return self.genesis
+        known = self._chains.at(seq)
+        if known is not None or not 0 < seq <= self._last:
+            return known
         with self._lock, reading(self):
             row = self._db.execute("SELECT chain FROM entries WHERE seq = ?", (seq,)).fetchone()
         if row is not None and not isinstance(row[0], bytes):
@@ -328,11 +346,13 @@ class EventLog:
             At the first one that is not what was written, or is missing.
         """
         expected = after
+        self._chains.note(after, chain)
         while True:
             entries = self._some(expected)
             for entry in entries:
                 expected += 1
                 chain = _check(self.path, entry, expected, chain)
+                self._chains.note(expected, chain)
                 yield entry
             if not entries:
                 return
@@ -428,7 +448,7 @@ def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
         entry.seq == expected
         and isinstance(entry.cut, int)
         and 0 <= entry.cut < 1 << 62
-        and entry.kind in (EVENTS, REFUSAL, BARRIER)
+        and entry.kind in KINDS
         and isinstance(entry.stream, str)
         and isinstance(entry.position, int)
         and entry.position >= -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 import msgspec
@@ -89,6 +90,31 @@ def unpack(body: bytes) -> tuple[EventBatch, float | None]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DamagedLog(f"an entry of the log cannot be read: {error}") from None
     return batch, packed.now
+
+
+def pack_tolerance(tolerance: float) -> bytes:
+    """Return a tolerance as bytes.
+
+    Examples
+    --------
+    >>> unpack_tolerance(pack_tolerance(0.05))
+    0.05
+    """
+    return struct.pack(">d", tolerance)
+
+
+def unpack_tolerance(body: bytes) -> float:
+    """Read what `pack_tolerance` wrote.
+
+    Raises
+    ------
+    DamagedLog
+        If it is anything else.
+    """
+    tolerance = struct.unpack(">d", body)[0] if len(body) == 8 else math.nan
+    if not 0 <= tolerance < math.inf:
+        raise DamagedLog(f"an entry of the log is no tolerance: {body[:20]!r}")
+    return float(tolerance)
 
 
 def _check(batch: EventBatch, now: float | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.errors import WriteFailed
 from dygcn.live import durable, opening
-from dygcn.live.durable import DurableEmbedding
+from dygcn.live.recovered import RecoveredEmbedding
 from dygcn.models import folder
 from dygcn.storage import EventLog, log, shelf
 from dygcn.storage.mark import Mark
@@ -37,7 +37,7 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "the log is opened": (EventLog, "_prepare", AFTER),
     "before a snapshot is loaded": (opening, "newest_good", BEFORE),
     "before the log is replayed": (opening, "newest_good", AFTER),
-    "while the log is replayed": (DurableEmbedding, "_replayed", AFTER),
+    "while the log is replayed": (RecoveredEmbedding, "_replayed", AFTER),
     "before the log is closed": (EventLog, "close", BEFORE),
     "the log is closed, the folder is held": (shelf.FolderLock, "release", BEFORE),
 }
@@ -134,14 +134,14 @@ def commit_later() -> None:
 
 def forget_positions() -> None:
     """Do not restore, in recovery, how far the streams had come."""
-    replayed = DurableEmbedding._replayed
+    replayed = RecoveredEmbedding._replayed
 
-    def forgetful(self: DurableEmbedding, one: Any) -> None:
+    def forgetful(self: RecoveredEmbedding, one: Any) -> None:
         streams = dict(self.streams)
         replayed(self, one)
         self.streams = streams
 
-    DurableEmbedding._replayed = forgetful  # type: ignore[method-assign]
+    RecoveredEmbedding._replayed = forgetful  # type: ignore[method-assign]
 
 
 def synchronous_off() -> None:

@@ -1,0 +1,24 @@
+"""`dygcn restore`: a durable folder from its backup."""
+
+from __future__ import annotations
+
+import click
+
+from dygcn.cli.printing import json_option, progress_bar, show
+from dygcn.live import restore
+
+
+@click.command("restore")
+@click.argument("backup", type=click.Path())
+@click.argument("folder", type=click.Path())
+@json_option
+def command(backup: str, folder: str, as_json: bool) -> None:
+    """Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.
+
+    Readers and sinks that were ahead of the backup start anew instead of keeping rows that never were.
+    """
+    with progress_bar() as notify:
+        notify(0, 1, "restoring")
+        position = restore(backup, folder)
+    where = {"epoch": position.epoch, "generation": position.generation, "sequence": position.sequence}
+    show({"folder": folder, **where}, as_json)
