@@ -203,13 +203,14 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Vectors that moved and ids that left, each node once, with the sequence at which it happened."""
+    """Vectors that moved and ids that left, each node once, as they are at one position of a history."""
 
     ids: NDArray[Any]  # (n,) int64, or Python strings
     vectors: Float32  # (n, dim)
-    versions: Int64  # (n,) the sequence at which each moved last
+    versions: Int64  # (n,) the sequence as of which each is right: that of `history`
     left: NDArray[Any]  # (m,) ids that are no longer in the graph; never one that is in `ids`
-    left_versions: Int64  # (m,) the sequence at which each left
+    left_versions: Int64  # (m,) the sequence as of which each is gone: that of `history`
+    history: History  # the position whose vectors these are
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.left)

@@ -11,7 +11,7 @@ import numpy as np
 from dygcn.errors import OptionError
 from dygcn.events import python_ids
 from dygcn.graph.ids import grown
-from dygcn.records import Int64, Nodes, Rows
+from dygcn.records import History, Int64, Nodes, Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,12 +119,14 @@ class Feed:
         left: NDArray[Any] = np.array(
             [one for one, _ in gone], np.int64 if live.model.kind == "int64" else object
         )
+        history = getattr(live, "history", None) or History(0, "0" * 16, self.sequence, "0" * 32)
         return Rows(
             python_ids(live.names(chosen)),
             live.vectors_of(chosen),
-            self._moved_at[chosen],
+            np.full(len(chosen), history.sequence, np.int64),
             left,
-            np.array([at for _, at in gone], np.int64),
+            np.full(len(left), history.sequence, np.int64),
+            history,
         )
 
     def _left_behind(self, after: int) -> list[tuple[int | str, int]]:
