@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import nats
@@ -13,6 +14,7 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from psycopg import sql
 
+from dygcn.records import History
 from dygcn.sinks import (
     KafkaSettings,
     NatsSettings,
@@ -23,9 +25,26 @@ from dygcn.sinks import (
     read_rows,
 )
 from dygcn.testing.sink_checks import SinkPlace
-from dygcn.testing.sink_model import replayed
+from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
 _numbers = itertools.count()
+
+
+def versions(held):
+    """Return the version of each node."""
+    return {id_: history.sequence for id_, (history, _) in held.items()}
+
+
+def check_late_positions(fresh):
+    """A late write of the same epoch does not take back how far the place has come."""
+    place = fresh()
+    with closing(place.make()) as sink:
+        sink.open("int64", 4)
+        sink.write(make_rows({1: 9}, dim=4, generation=5))
+        sink.write(make_rows({2: 8}, dim=4, generation=5))
+        sink.settle(0, made_up_history(7, 5))
+        assert sink.open("int64", 4) == made_up_history(9, 5)
+        assert versions(place.read_all()) == {1: 9, 2: 8}
 
 
 def fresh_name():
@@ -40,11 +59,16 @@ def postgres_place(server, **options):
 
 
 def read_table(url, table):
-    query = sql.SQL("SELECT id, version, vector FROM {}").format(sql.Identifier(*table.split(".")))
+    query = sql.SQL("SELECT id, vector, generation, epoch, version, chain FROM {}").format(
+        sql.Identifier(*table.split("."))
+    )
     with psycopg.connect(url) as connection, connection.cursor(binary=True) as cursor:
         rows = cursor.execute(query).fetchall()
-    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, _, vector in rows)
-    return {id_: (version, np.frombuffer(vector[4:], ">f4").astype("<f4")) for id_, version, vector in rows}
+    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, vector, *_ in rows)
+    return {
+        id_: (History(*history), np.frombuffer(vector[4:], ">f4").astype("<f4"))
+        for id_, vector, *history in rows
+    }
 
 
 def redis_place(server, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from dygcn.testing.sink_model import made_up_history, make_rows
@@ -57,9 +58,8 @@ def check_refit(fresh: Fresh) -> None:
 
 def check_stale_writer(fresh: Fresh) -> None:
     """Whoever writes for an older history is refused from the first row of a newer one on."""
-    with Trial(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked, closing(checked.place.make()) as stale:
         checked.write({1: 5, 2: 5, 3: 5})
-        stale = checked.place.make()
         stale.open("int64", DIM)
         stale.write(make_rows({1: 6}, dim=DIM))
         checked.model.write(make_rows({1: 6}, dim=DIM))
@@ -71,37 +71,32 @@ def check_stale_writer(fresh: Fresh) -> None:
         checked.settle(0, made_up_history(2, 2))
         _expect_refused(checked, stale, 9)
         checked.settle(0, made_up_history(0, 3))  # an epoch that has no node
-        checked.write({4: 3}, generation=3)
         _expect_refused(checked, stale, 10)
-        _expect_refused(checked, stale, 10, generation=2)
-        stale.close()
+        checked.write({4: 3}, generation=3)
+        _expect_refused(checked, stale, 11)
+        _expect_refused(checked, stale, 11, generation=2)
 
 
 def check_equal_generation(fresh: Fresh) -> None:
     """Two epochs of one generation: nobody knows which is newer, so the second is refused."""
-    with Trial(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked, closing(checked.place.make()) as other:
         checked.write({1: 5, 2: 5}, epoch="one")
-        other = checked.place.make()
         held = other.open("int64", DIM)
         expect(held == made_up_history(5, epoch="one"), f"open() says {held} of another epoch")
         _expect_refused(checked, other, 6, epoch="two")
         _expect_refused(checked, other, 4, epoch="two")
         checked.write({1: 7}, epoch="one")
         _expect_refused(checked, other, 8, epoch="two")
-        other.close()
 
 
 def check_restored_copy(fresh: Fresh) -> None:
     """A copy of a history that went another way can be told by its chain; a new epoch takes its place."""
-    with Trial(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked, closing(checked.place.make()) as copy:
         checked.write({1: 4, 2: 4, 3: 4})
         checked.write({1: 6, 9: 6}, left={3: 6}, branch="lost")
-        copy = checked.place.make()
-        held = copy.open("int64", DIM)
-        lost = made_up_history(6, branch="lost")
+        held, lost = copy.open("int64", DIM), made_up_history(6, branch="lost")
         expect(held == lost, f"the newest that was written is {lost}; open() says {held}")
         _expect_refused(checked, copy, 6, branch="copy")
-        copy.close()
         checked.write({1: 5, 2: 5, 3: 5}, generation=2)
         checked.settle(5, made_up_history(5, 2))
         checked.compare("after the copy was written in an epoch of its own")
@@ -133,11 +128,8 @@ def check_repeated_histories(fresh: Fresh) -> None:
 
 def _expect_open(checked: Trial, expected: History) -> None:
     """Open a sink beside the open one; it must say which position is the newest."""
-    beside = checked.place.make()
-    try:
+    with closing(checked.place.make()) as beside:
         found = beside.open(checked.kind, checked.dim)
-    finally:
-        beside.close()
     expect(found == expected, f"the newest that was written is {expected}; open() says {found}")
 
 
