@@ -24,6 +24,7 @@ from dygcn.sinks import (
     make_sink,
     read_rows,
 )
+from dygcn.sinks.histories import FIELDS, from_fields
 from dygcn.testing.sink_checks import SinkPlace
 from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
@@ -91,7 +92,8 @@ def read_hashes(settings):
         text = key.removeprefix(head).decode()
         if b"vector" in fields:
             id_ = int(text) if kind == b"int64" else text
-            held[id_] = (int(fields[b"version"]), np.frombuffer(fields[b"vector"], "<f4"))
+            history = from_fields({name: fields[name.encode()].decode() for name in FIELDS})
+            held[id_] = (history, np.frombuffer(fields[b"vector"], "<f4"))
             assert ttl == -1
         else:
             assert 0 < ttl <= round(settings.keep_left)

@@ -10,13 +10,13 @@ import pytest
 from dygcn.errors import OptionError, OtherHistory, SinkError
 from dygcn.sinks import PostgresSettings, PostgresSink, postgres_table
 from dygcn.sinks.postgres_table import Table, copy_blocks
-from dygcn.testing.postgres import postgres_server
 from dygcn.testing.history_checks import (
     check_equal_generation,
     check_refit,
     check_restored_copy,
     check_stale_writer,
 )
+from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_interrupted,

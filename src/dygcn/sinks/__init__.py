@@ -10,7 +10,7 @@ nats      a JSON message for each change, in a stream           is there, for th
 kafka     a JSON record for each change, keyed by node          is there, for the reader to drop
 ========  ====================================================  ======================================
 
-Every row says which history it is of (see `dygcn.records.History`). None of them takes rows of an older history
+Every row says which history it is of (see `dygcn.records.History`). No sink takes rows of an older history
 than those that it holds.
 """
 

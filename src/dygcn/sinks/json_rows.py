@@ -9,9 +9,9 @@ message                                   meaning
                                           generation below version 5, unless the node came again
 ========================================  =================================================================
 
-HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id of
-the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the greater
-generation counts.
+HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
+of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
+greater generation counts.
 
 Messages may come twice, and old ones late. Whoever keeps the row of the highest (generation, version) for
 each id, and drops those below the highest (generation, settled), has what the sink would have;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError, SinkError
+from dygcn.sinks.histories import check_history
 from dygcn.sinks.settings import DAY, YEAR, OnOtherHistory, Settings, check_name, check_seconds, without
 from dygcn.sinks.shape import Shape, check_finite, opened
 
@@ -71,9 +72,9 @@ class PostgresSink:
     """A table with a row for each node, kept equal to the live vectors.
 
     Its columns are ``id``, ``vector``, and what each row is of: ``generation``, ``epoch``, ``version`` (the
-    sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every write
-    compares itself with it first, so a writer for an older history is refused from then on. To begin anew,
-    drop the table: the other two are then made anew, too.
+    sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every
+    write compares itself with it first, so a writer for an older history is refused from then on. To begin
+    anew, drop the table: the other two are then made anew, too.
 
     Each write is one transaction: readers see all of it or nothing. It returns when the transaction is on
     the server's disk (``synchronous_commit`` is on for it, whatever the server's default). Writers wait for
@@ -156,7 +157,9 @@ class PostgresSink:
 
     def settle(self, floor: int, history: History) -> None:
         """Take out every row of another epoch, and every row with a version below `floor`."""
-        self._call(opened(self._shape, self.name), lambda table: table.settle(floor, history))
+        shape = opened(self._shape, self.name)
+        check_history(history, self.name)
+        self._call(shape, lambda table: table.settle(floor, history))
 
     def close(self) -> None:
         """Let go of the connection. Safe to call twice."""

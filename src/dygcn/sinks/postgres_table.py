@@ -182,7 +182,7 @@ class Table:
         self._parts["gone"] = sql.Identifier(f"dygcn_gone_{oid}")
 
     def held(self) -> History | None:
-        """Return the newest position that was written; None, and who left is forgotten, if no row is there."""
+        """Return the newest position that was written; without any row None, and who left is forgotten."""
         with self._transaction(self._lock):
             if self._one(_ANY):
                 return self._position(_HELD)
