@@ -191,7 +191,8 @@ def parquet_place(folder):
 
 def read_files(folder):
     table = read_rows(folder)
-    assert table.column_names == ["id", "version", "vector"]
-    ids, versions = table["id"].to_pylist(), table["version"].to_pylist()
+    assert table.column_names == ["id", *FIELDS, "vector"]
+    ids = table["id"].to_pylist()
+    histories = [History(*row.values()) for row in table.select(FIELDS).to_pylist()]
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return dict(zip(ids, zip(versions, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}
+    return dict(zip(ids, zip(histories, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}
