@@ -153,7 +153,8 @@ def record_body(record):
     headers = dict(record.headers())
     kind, _, _ = headers["shape"].partition(b":")
     key = record.key() if kind == b"int64" else json.dumps(record.key().decode()).encode()
-    return b'{"id":%b,"version":%b,"left":true}' % (key, headers["version"])
+    of = b'"generation":%b,"epoch":"%b","version":%b,"chain":"%b"' % tuple(headers[name] for name in FIELDS)
+    return b'{"id":%b,%b,"left":true}' % (key, of)
 
 
 def read_topic(servers, topic):
