@@ -338,11 +338,26 @@ def test_who_left_is_not_told_for_ever(live):
     assert len(live.feed.since("2", 9).rows) == 0
 
 
-def test_versions_are_the_sequences_at_which_nodes_moved(live):
-    live.update(add=[(1, 2)])
-    live.update(add=[(8, 9)])
-    rows = live.feed.since("0", 9).rows
-    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {1: 1, 2: 1, 8: 2, 9: 2}
+def test_versions_are_the_sequence_as_of_which_rows_are_right(live):
+    live.update(add=[(1, 2), (4, 5)])
+    live.update(add=[(8, 9)], remove=[(4, 5)])
+    rows = live.feed.since("1", 9).rows
+    assert rows.history.sequence == 2
+    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {8: 2, 9: 2}
+    assert dict(zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)) == {4: 2, 5: 2}
+    assert live.feed.since("0", 9).rows.versions.tolist() == [2, 2, 2, 2]
+
+
+def test_a_first_walk_that_a_restart_interrupts_begins_anew(live):
+    """Nodes of sequence 0, and nodes have other numbers in another run: who was told is not known."""
+    path = live.folder.with_name("walked")
+    dygcn.fit([(n, n + 1) for n in range(10)], dim=4).save(path)
+    with dygcn.open(path) as first:
+        place = first.feed.since("", 4).next
+    with dygcn.open(path) as again:
+        page = again.feed.since(place, 20)
+        assert page.reset
+        assert sorted(page.rows.ids.tolist()) == list(range(11))
 
 
 def test_strings(tmp_path):

@@ -149,7 +149,7 @@ class Feed:
         if after > self.sequence:
             raise OptionError(f"sequence {after} has not come yet; the last one is {self.sequence}")
         if len(parts) == 3 and parts[2] != self._run:
-            return max(after - 1, 0), _ALL
+            return after - 1, _ALL  # -1 at the beginning: not even the first page is known to be whole
         return after, node
 
 
