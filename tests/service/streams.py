@@ -7,6 +7,7 @@ import numpy as np
 
 from dygcn.errors import SinkError, SourceError
 from dygcn.records import Message
+from dygcn.testing.sink_model import SinkModel
 
 
 class Listed:
@@ -60,20 +61,31 @@ class Forgetful(Listed):
 
 
 class Kept:
-    """A sink that is a dict of id to version and vector; older versions do not overwrite newer ones."""
+    """A sink that is a dict; older versions do not overwrite newer ones, and stale writers are refused."""
 
     name = "dict://vectors"
 
     def __init__(self):
-        self.rows, self.gone = {}, {}
+        self.model = SinkModel()
         self.writes, self.settled = [], []
         self.opened, self.closed = [], 0
         self.errors = []  # raised by the next writes
         self.go = threading.Event()
         self.go.set()
 
+    @property
+    def rows(self):
+        """The version and the vector of each node."""
+        return {one: (at.sequence, vector) for one, (at, vector) in self.model.held().items()}
+
+    @property
+    def epochs(self):
+        """The epochs of which there are rows."""
+        return {at.epoch for at, _ in self.model.held().values()}
+
     def open(self, kind, dim):
         self.opened.append((kind, dim))
+        return self.model.newest
 
     def write(self, rows):
         assert self.go.wait(20)
@@ -82,27 +94,22 @@ class Kept:
         ids, left = rows.ids.tolist(), rows.left.tolist()
         assert len(set(ids)) == len(ids)
         assert not set(ids) & set(left)
+        assert {*rows.versions.tolist(), *rows.left_versions.tolist()} == {rows.history.sequence}
+        self.model.write(rows)
         self.writes.append(ids)
-        for one, version, vector in zip(ids, rows.versions.tolist(), rows.vectors, strict=True):
-            if version >= self.rows.get(one, (-1,))[0] and version >= self.gone.get(one, -1):
-                self.rows[one] = version, np.array(vector)
-        for one, version in zip(left, rows.left_versions.tolist(), strict=True):
-            if version >= self.rows.get(one, (version,))[0]:
-                self.rows.pop(one, None)
-                self.gone[one] = version
 
-    def settle(self, floor):
+    def settle(self, floor, history):
+        self.model.settle(floor, history)
         self.settled.append(floor)
-        self.rows = {one: row for one, row in self.rows.items() if row[0] >= floor}
 
     def close(self):
         self.closed += 1
 
     def equals(self, live):
         with live.lock:
-            ids = list(live)
-            return set(ids) == set(self.rows) and all(
-                np.array_equal(self.rows[one][1], vector)
+            ids, rows = list(live), self.rows
+            return set(ids) == set(rows) and all(
+                np.array_equal(rows[one][1], vector)
                 for one, vector in zip(ids, live.vectors(ids), strict=True)
             )
 

@@ -5,7 +5,6 @@ import threading
 from contextlib import contextmanager
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -331,24 +330,6 @@ def test_a_sink_goes_on_where_it_was(folder):
         assert sink.equals(live)
 
 
-def test_what_a_sink_has_from_elsewhere_goes(folder):
-    """Rows of an earlier life of the folder: a sink that is told everything drops what was not told."""
-    path, sink = folder(), Kept()
-    sink.rows[12345] = -1, np.zeros(8, np.float32)
-    with running(path, sink=sink) as service:
-        until(lambda: sink.equals(service.live))
-        assert sink.settled == [0]
-
-
-def test_a_sink_that_is_ahead_of_the_folder_is_told_everything_anew(folder):
-    """The folder was restored from an older copy: its sequences are others now."""
-    path, sink = folder(), Kept()
-    pumps.keep_place(path, sink.name, '{"next": "99"}')
-    with running(path, sink=sink) as service:
-        write(service, (1, 100, 1))
-        until(lambda: sink.equals(service.live))
-
-
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"next": 7}', '{"other": 1}'])
 def test_a_place_that_cannot_be_read_is_no_place(folder, text):
     path, sink = folder(), Kept()
@@ -380,6 +361,7 @@ def test_a_place_kept_before_the_write_would_be_noticed(folder, monkeypatch):
         self._place.next = page.next
         if len(page.rows):
             self._sink.write(page.rows)
+            self._place.history = page.rows.history
         return page.more
 
     monkeypatch.setattr(SinkPump, "_write_page", early)

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import nats
@@ -13,6 +14,7 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from psycopg import sql
 
+from dygcn.records import History
 from dygcn.sinks import (
     KafkaSettings,
     NatsSettings,
@@ -22,10 +24,28 @@ from dygcn.sinks import (
     make_sink,
     read_rows,
 )
+from dygcn.sinks.histories import FIELDS, from_fields
 from dygcn.testing.sink_checks import SinkPlace
-from dygcn.testing.sink_model import replayed
+from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
 _numbers = itertools.count()
+
+
+def versions(held):
+    """Return the version of each node."""
+    return {id_: history.sequence for id_, (history, _) in held.items()}
+
+
+def check_late_positions(fresh):
+    """A late write of the same epoch does not take back how far the place has come."""
+    place = fresh()
+    with closing(place.make()) as sink:
+        sink.open("int64", 4)
+        sink.write(make_rows({1: 9}, dim=4, generation=5))
+        sink.write(make_rows({2: 8}, dim=4, generation=5))
+        sink.settle(0, made_up_history(7, 5))
+        assert sink.open("int64", 4) == made_up_history(9, 5)
+        assert versions(place.read_all()) == {1: 9, 2: 8}
 
 
 def fresh_name():
@@ -40,11 +60,16 @@ def postgres_place(server, **options):
 
 
 def read_table(url, table):
-    query = sql.SQL("SELECT id, version, vector FROM {}").format(sql.Identifier(*table.split(".")))
+    query = sql.SQL("SELECT id, vector, generation, epoch, version, chain FROM {}").format(
+        sql.Identifier(*table.split("."))
+    )
     with psycopg.connect(url) as connection, connection.cursor(binary=True) as cursor:
         rows = cursor.execute(query).fetchall()
-    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, _, vector in rows)
-    return {id_: (version, np.frombuffer(vector[4:], ">f4").astype("<f4")) for id_, version, vector in rows}
+    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, vector, *_ in rows)
+    return {
+        id_: (History(*history), np.frombuffer(vector[4:], ">f4").astype("<f4"))
+        for id_, vector, *history in rows
+    }
 
 
 def redis_place(server, **options):
@@ -67,7 +92,8 @@ def read_hashes(settings):
         text = key.removeprefix(head).decode()
         if b"vector" in fields:
             id_ = int(text) if kind == b"int64" else text
-            held[id_] = (int(fields[b"version"]), np.frombuffer(fields[b"vector"], "<f4"))
+            history = from_fields({name: fields[name.encode()].decode() for name in FIELDS})
+            held[id_] = (history, np.frombuffer(fields[b"vector"], "<f4"))
             assert ttl == -1
         else:
             assert 0 < ttl <= round(settings.keep_left)
@@ -127,7 +153,8 @@ def record_body(record):
     headers = dict(record.headers())
     kind, _, _ = headers["shape"].partition(b":")
     key = record.key() if kind == b"int64" else json.dumps(record.key().decode()).encode()
-    return b'{"id":%b,"version":%b,"left":true}' % (key, headers["version"])
+    of = b'"generation":%b,"epoch":"%b","version":%b,"chain":"%b"' % tuple(headers[name] for name in FIELDS)
+    return b'{"id":%b,%b,"left":true}' % (key, of)
 
 
 def read_topic(servers, topic):
@@ -165,7 +192,8 @@ def parquet_place(folder):
 
 def read_files(folder):
     table = read_rows(folder)
-    assert table.column_names == ["id", "version", "vector"]
-    ids, versions = table["id"].to_pylist(), table["version"].to_pylist()
+    assert table.column_names == ["id", *FIELDS, "vector"]
+    ids = table["id"].to_pylist()
+    histories = [History(*row.values()) for row in table.select(FIELDS).to_pylist()]
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return dict(zip(ids, zip(versions, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}
+    return dict(zip(ids, zip(histories, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}

@@ -14,7 +14,7 @@ from dygcn.records import Rows
 from dygcn.sinks import json_rows
 from dygcn.sinks.json_rows import left_messages, row_messages, settled_message, vector_texts
 from dygcn.testing.sink_checks import EXTREME_IDS, ODD_IDS, ODD_NUMBERS
-from dygcn.testing.sink_model import make_rows, replayed
+from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
 FINITE = draw.integers(0, 2**32 - 1).filter(lambda bits: (bits >> 23) & 0xFF != 0xFF)
 
@@ -85,25 +85,29 @@ def test_any_memory_layout():
 
 
 def test_messages():
-    rows = make_rows({'a\n"é\\': 3}, left={"b\0": 2**63 - 1}, dim=1)
+    last = 2**63 - 1
+    rows = make_rows({'a\n"é\\': last}, left={"b\0": last}, dim=1, generation=last)
     rows.vectors[:] = 0.5
-    assert list(row_messages(rows, "here")) == ['{"id":"a\\n\\"é\\\\","version":3,"vector":[0.5]}'.encode()]
-    assert left_messages(rows) == [b'{"id":"b\\u0000","version":9223372036854775807,"left":true}']
-    assert settled_message(12) == b'{"settled":12}'
+    history = (
+        f'"generation":{last},"epoch":"{rows.history.epoch}","version":{last},"chain":"{rows.history.chain}"'
+    )
+    assert list(row_messages(rows, "here")) == [f'{{"id":"a\\n\\"é\\\\",{history},"vector":[0.5]}}'.encode()]
+    assert left_messages(rows) == [f'{{"id":"b\\u0000",{history},"left":true}}'.encode()]
+    assert settled_message(12, rows.history) == f'{{"settled":12,{history}}}'.encode()
 
 
 @pytest.mark.parametrize("ids", [EXTREME_IDS, ODD_IDS])
 def test_ids_come_back(ids):
-    rows = make_rows(dict.fromkeys(ids, 1), left=dict.fromkeys(ids, 2), dim=2)
+    rows = make_rows(dict.fromkeys(ids, 1), left=dict.fromkeys(ids, 1), dim=2)
     for messages in (row_messages(rows, "here"), left_messages(rows)):
         assert tuple(json.loads(message)["id"] for message in messages) == ids
 
 
 def test_more_rows_than_lie_in_memory_at_once(monkeypatch):
     monkeypatch.setattr(json_rows, "_AT_ONCE", 7)
-    rows = make_rows({id_: id_ + 1 for id_ in range(50)}, dim=3)
+    rows = make_rows(dict.fromkeys(range(50), 7), dim=3)
     held = replayed(row_messages(rows, "here"))
-    assert [version for version, _ in held.values()] == list(range(1, 51))
+    assert [history for history, _ in held.values()] == [rows.history] * 50
     assert np.array([vector for _, vector in held.values()]).tobytes() == rows.vectors.tobytes()
 
 
@@ -117,5 +121,5 @@ def test_what_json_cannot_say_is_refused_before_anything_is_said(number):
 
 def test_no_rows():
     none = np.empty(0, np.int64)
-    rows = Rows(none, np.zeros((0, 2), np.float32), none, none, none)
+    rows = Rows(none, np.zeros((0, 2), np.float32), none, none, none, made_up_history(1))
     assert list(row_messages(rows, "here")) == left_messages(rows) == []

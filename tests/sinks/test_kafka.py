@@ -10,7 +10,16 @@ from confluent_kafka import Producer
 from dygcn.errors import OptionError, SinkError
 from dygcn.sinks import KafkaSettings, KafkaSink
 from dygcn.sinks import kafka as sink_module
+from dygcn.sinks.histories import FIELDS, from_fields
+from dygcn.sinks.json_rows import settled_message
 from dygcn.sinks.kafka import SETTLED_KEY
+from dygcn.testing.history_checks import (
+    check_equal_generation,
+    check_refit,
+    check_restored_copy,
+    check_rows_say_their_history,
+    check_stale_writer,
+)
 from dygcn.testing.servers import kafka_mock
 from dygcn.testing.sink_checks import (
     ODD_IDS,
@@ -20,7 +29,7 @@ from dygcn.testing.sink_checks import (
     check_repeats,
     check_settled,
 )
-from dygcn.testing.sink_model import make_rows
+from dygcn.testing.sink_model import made_up_history, make_rows
 from tests.sinks.places import fresh_name, kafka_place, read_held, read_topic
 
 DIM = 4
@@ -60,23 +69,56 @@ def test_random_sequences(cluster):
 
 
 def test_what_lies_there(sink):
-    rows = make_rows({7: 3}, left={8: 4}, dim=DIM)
+    rows = make_rows({7: 3}, left={8: 3}, dim=DIM, generation=9)
     rows.vectors[0] = [0.1, -0.0, 1, 1e-45]
     sink.write(rows)
     found = {record.key(): record for record in records(sink)}
     assert found.keys() == {b"7", b"8"}
-    assert found[b"7"].value() == b'{"id":7,"version":3,"vector":[0.1,-0.0,1,1e-45]}'
+    at = rows.history
+    of = f'"generation":9,"epoch":"{at.epoch}","version":3,"chain":"{at.chain}"'
+    assert found[b"7"].value().decode() == f'{{"id":7,{of},"vector":[0.1,-0.0,1,1e-45]}}'
     assert found[b"8"].value() is None
-    assert dict(found[b"7"].headers()) == {"version": b"3", "shape": b"int64:4"}
-    assert dict(found[b"8"].headers()) == {"version": b"4", "shape": b"int64:4"}
+    for record in found.values():
+        assert dict(record.headers()) == {
+            "generation": b"9",
+            "epoch": at.epoch.encode(),
+            "version": b"3",
+            "chain": at.chain.encode(),
+            "shape": b"int64:4",
+        }
 
 
 def test_every_partition_is_told_what_was_settled(sink):
-    sink.settle(7)
+    at = made_up_history(8)
+    sink.settle(7, at)
     found = records(sink)
-    assert sorted(record.partition() for record in found) == sink._partitions == [0, 1, 2, 3]
+    assert sorted(record.partition() for record in found) == [0, 1, 2, 3]
     assert {record.key() for record in found} == {SETTLED_KEY}
-    assert {record.value() for record in found} == {b'{"settled":7}'}
+    assert {record.value() for record in found} == {settled_message(7, at)}
+
+
+def test_what_others_wrote_is_read_once(cluster, monkeypatch):
+    reads = []
+    read = KafkaSink._read
+    monkeypatch.setattr(
+        KafkaSink, "_read", lambda self, record, shape: (reads.append(record), read(self, record, shape))
+    )
+    topic = fresh_name()
+    mine, other = make(cluster, topic=topic), make(cluster, topic=topic)
+    for sink in (mine, other):
+        assert sink.open("int64", DIM) is None
+    for version in range(1, 6):
+        mine.write(make_rows({1: version, 2: version}, dim=DIM))
+    assert reads == []
+    other.write(make_rows({1: 6}, dim=DIM))
+    seen = len(reads)
+    assert 0 < seen <= 2
+    other.write(make_rows({1: 7}, dim=DIM))
+    assert len(reads) == seen
+    mine.write(make_rows({1: 8}, dim=DIM))
+    assert len(reads) == seen + 1
+    mine.close()
+    other.close()
 
 
 def test_no_id_has_the_key_of_what_was_settled():
@@ -157,6 +199,7 @@ def write_to_a_dead_cluster():
         sink = make(cluster, timeout=1.5)
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1}, dim=DIM))
+        sink._look = lambda shape: None  # the cluster dies between the look and the records
         cluster.kill()
         began = time.monotonic()
         with pytest.raises(SinkError, match="_MSG_TIMED_OUT"):
@@ -165,12 +208,23 @@ def write_to_a_dead_cluster():
         with pytest.raises(SinkError, match="_TRANSPORT"):
             sink.write(make_rows({1: 2}, dim=DIM))
         with pytest.raises(SinkError, match="_TRANSPORT"):
-            sink.settle(3)
+            sink.settle(3, made_up_history(3))
         sink.close()
 
 
 def test_a_cluster_that_died_is_an_error():
     write_to_a_dead_cluster()
+
+
+def test_a_cluster_that_died_before_a_write_is_an_error():
+    with kafka_mock() as cluster:
+        sink = make(cluster, timeout=1.5)
+        sink.open("int64", DIM)
+        sink.write(make_rows({1: 1}, dim=DIM))
+        cluster.kill()
+        with pytest.raises(SinkError, match="Failed to get watermark offsets"):
+            sink.write(make_rows({1: 2}, dim=DIM))
+        sink.close()
 
 
 class Impatient(Producer):
@@ -224,24 +278,60 @@ def test_options_that_are_ours(option):
 def leaving_is_not_said(monkeypatch):
     whole = KafkaSink._produce
 
-    def produce(self, shape, key, value, version, partition):
+    def produce(self, headers, key, value, partition):
         if value is not None:
-            whole(self, shape, key, value, version, partition)
+            whole(self, headers, key, value, partition)
 
     monkeypatch.setattr(KafkaSink, "_produce", produce)
 
 
 def settling_is_not_said(monkeypatch):
-    monkeypatch.setattr(sink_module, "settled_message", lambda floor: b'{"settled":0}')
+    monkeypatch.setattr(
+        sink_module, "settled_message", lambda floor, history: settled_message(0, made_up_history(0, 0))
+    )
 
 
 def every_version_is_the_first(monkeypatch):
     whole = KafkaSink._produce
 
-    def produce(self, shape, key, value, version, partition):
-        whole(self, shape, key, value, 1, partition)
+    def produce(self, headers, key, value, partition):
+        whole(self, [*headers, ("version", b"1")], key, value, partition)
 
     monkeypatch.setattr(KafkaSink, "_produce", produce)
+
+
+def a_leaving_says_no_generation(monkeypatch):
+    whole = KafkaSink._produce
+
+    def produce(self, headers, key, value, partition):
+        whole(self, [*headers, ("generation", b"1")] if value is None else headers, key, value, partition)
+
+    monkeypatch.setattr(KafkaSink, "_produce", produce)
+
+
+def nobody_is_refused(monkeypatch):
+    monkeypatch.setattr(sink_module, "admit", lambda held, ours, name: None)
+
+
+def nobody_looks_again(monkeypatch):
+    """Look at the last records when a connection is made, and never again."""
+    look = KafkaSink._look
+
+    def look_once(self, shape):
+        if not any(self._ends.values()) and self._held is None:
+            look(self, shape)
+
+    monkeypatch.setattr(KafkaSink, "_look", look_once)
+
+
+def the_first_partition_is_enough(monkeypatch):
+    read = KafkaSink._read
+
+    def read_first(self, record, shape):
+        if record.partition() == 0:
+            read(self, record, shape)
+
+    monkeypatch.setattr(KafkaSink, "_read", read_first)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +340,12 @@ def every_version_is_the_first(monkeypatch):
         (leaving_is_not_said, check_left),
         (settling_is_not_said, check_settled),
         (every_version_is_the_first, check_left),
+        (a_leaving_says_no_generation, check_refit),
+        (nobody_is_refused, check_stale_writer),
+        (nobody_is_refused, check_equal_generation),
+        (nobody_is_refused, check_restored_copy),
+        (nobody_looks_again, check_stale_writer),
+        (the_first_partition_is_enough, check_rows_say_their_history),
     ],
 )
 def test_mutant_would_be_noticed(cluster, monkeypatch, mutant, check):
@@ -264,7 +360,8 @@ def test_a_reader_that_takes_the_last_instead_of_the_newest_would_be_noticed(clu
         for body in bodies:
             message = json.loads(body)
             if "vector" in message:
-                held[message["id"]] = (message["version"], np.array(message["vector"]).astype(np.float32))
+                at = from_fields({name: str(message[name]) for name in FIELDS})
+                held[message["id"]] = (at, np.array(message["vector"]).astype(np.float32))
         return held
 
     monkeypatch.setattr("tests.sinks.places.replayed", last)

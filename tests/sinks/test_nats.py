@@ -4,6 +4,8 @@ import asyncio
 import json
 import threading
 import time
+from contextlib import closing
+from dataclasses import replace
 
 import nats
 import numpy as np
@@ -11,8 +13,16 @@ import pytest
 from nats.js.client import JetStreamContext
 
 from dygcn.errors import MissingExtra, OptionError, SinkError
+from dygcn.records import Rows
 from dygcn.sinks import NatsSettings, NatsSink
 from dygcn.sinks import nats as sink_module
+from dygcn.sinks.json_rows import settled_message
+from dygcn.testing.history_checks import (
+    check_equal_generation,
+    check_refit,
+    check_restored_copy,
+    check_stale_writer,
+)
 from dygcn.testing.servers import nats_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
@@ -22,7 +32,7 @@ from dygcn.testing.sink_checks import (
     check_repeats,
     check_settled,
 )
-from dygcn.testing.sink_model import make_rows
+from dygcn.testing.sink_model import made_up_history, make_rows
 from tests.sinks.places import fresh_name, nats_place, read_stream
 
 DIM = 4
@@ -73,29 +83,45 @@ def test_random_sequences(server):
 
 
 def test_what_lies_there(sink):
-    rows = make_rows({7: 3}, left={8: 4}, dim=DIM)
+    rows = make_rows({7: 3}, left={8: 3}, dim=DIM, generation=9)
     rows.vectors[0] = [0.1, -0.0, 1, 1e-45]
     sink.write(rows)
-    sink.settle(3)
-    found = messages(sink)
-    assert [body for body, _ in found] == [
-        b'{"id":7,"version":3,"vector":[0.1,-0.0,1,1e-45]}',
-        b'{"id":8,"version":4,"left":true}',
-        b'{"settled":3}',
+    sink.settle(2, rows.history)
+    found, at = messages(sink), rows.history
+    of = f'"generation":9,"epoch":"{at.epoch}","version":3,"chain":"{at.chain}"'
+    assert [body.decode() for body, _ in found] == [
+        f'{{"id":7,{of},"vector":[0.1,-0.0,1,1e-45]}}',
+        f'{{"id":8,{of},"left":true}}',
+        f'{{"settled":2,{of}}}',
     ]
-    subject = sink._settings.subject
-    ids = [headers["Nats-Msg-Id"] for _, headers in found]
-    assert ids == [f"{subject}:7:3", f"{subject}:8:4", f"{subject}:settled:3"]
-    assert {headers["Dygcn-Shape"] for _, headers in found} == {"int64:4"}
+    head = f"{sink._settings.subject}:{at.epoch}"
+    ids = [headers.pop("Nats-Msg-Id") for _, headers in found]
+    assert ids == [f"{head}:7:3", f"{head}:8:3", f"{head}:settled:2:3"]
+    for _, headers in found:
+        assert headers.pop("Nats-Expected-Stream")
+        assert headers == {
+            "Dygcn-Shape": "int64:4",
+            "Dygcn-Generation": "9",
+            "Dygcn-Epoch": at.epoch,
+            "Dygcn-Version": "3",
+            "Dygcn-Chain": at.chain,
+        }
 
 
 def test_repeats_are_dropped_at_the_server(sink):
     rows = make_rows(dict.fromkeys(range(50), 1), left={99: 1}, dim=DIM)
     for _ in range(3):
         sink.write(rows)
-    sink.settle(1)
-    sink.settle(1)
+    sink.settle(1, rows.history)
+    sink.settle(1, rows.history)
     assert len(messages(sink)) == 52
+
+
+def test_a_row_of_another_epoch_is_no_repeat(sink):
+    for generation in (1, 2):
+        sink.write(make_rows({1: 1}, left={2: 1}, dim=DIM, generation=generation))
+        sink.settle(1, made_up_history(1, generation))
+    assert len(messages(sink)) == 6
 
 
 def test_texts_that_no_header_takes_are_ids_of_messages_like_others(server):
@@ -115,7 +141,7 @@ def test_two_subjects_of_one_stream_do_not_take_each_other_for_repeats(server):
     for sink in sinks:
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1}, dim=DIM))
-        sink.settle(1)
+        sink.settle(1, made_up_history(1))
     found = [headers["Nats-Msg-Id"] for _, headers in messages_of_both(server, name)]
     assert len(found) == len(set(found)) == 4
     for sink in sinks:
@@ -134,8 +160,8 @@ def messages_of_both(server, name):
 def test_a_message_id_without_its_subject_would_be_noticed(server, monkeypatch):
     whole = NatsSink._message_ids
 
-    def short(self, ids):
-        return (text.removeprefix(self._settings.subject) for text in whole(self, ids))
+    def short(self, ids, history):
+        return (text.removeprefix(self._settings.subject) for text in whole(self, ids, history))
 
     monkeypatch.setattr(NatsSink, "_message_ids", short)
     with pytest.raises(AssertionError):
@@ -311,19 +337,81 @@ def test_settings(wrong):
         NatsSettings(**{"url": "nats://here", "subject": "rows", **wrong})
 
 
+def check_same_versions(fresh):
+    """A refit whose sequences are those of the old model."""
+    place = fresh()
+    with closing(place.make()) as sink:
+        sink.open("int64", DIM)
+        for generation in (1, 2):
+            sink.write(make_rows({1: 1, 2: 1}, dim=DIM, generation=generation))
+        sink.settle(0, made_up_history(1, 2))
+    assert {at.generation for at, _ in place.read_all().values()} == {2}
+
+
+def test_a_refit_with_the_same_versions(server):
+    check_same_versions(lambda: nats_place(server))
+
+
 def leaving_is_not_said(monkeypatch):
-    monkeypatch.setattr(sink_module, "left_messages", lambda rows: [b'{"settled":0}' for _ in rows.left])
+    monkeypatch.setattr(
+        sink_module,
+        "left_messages",
+        lambda rows: [settled_message(0, made_up_history(0, 0)) for _ in rows.left],
+    )
 
 
 def settling_is_not_said(monkeypatch):
-    monkeypatch.setattr(sink_module, "settled_message", lambda floor: b'{"settled":0}')
+    monkeypatch.setattr(
+        sink_module, "settled_message", lambda floor, history: settled_message(0, made_up_history(0, 0))
+    )
+
+
+def the_epoch_is_not_in_the_message_id(monkeypatch):
+    whole = NatsSink._message_ids
+    monkeypatch.setattr(
+        NatsSink,
+        "_message_ids",
+        lambda self, ids, history: whole(self, ids, replace(history, epoch="0" * 16)),
+    )
+
+
+def messages_say_no_generation(monkeypatch):
+    for name in ("row_messages", "left_messages", "settled_message"):
+        monkeypatch.setattr(sink_module, name, flattened(getattr(sink_module, name)))
+
+
+def flattened(whole):
+    """Say all in one generation, as messages did that knew of none."""
+
+    def flat(what, *rest):
+        if isinstance(what, Rows):
+            return whole(replace(what, history=replace(what.history, generation=1)), *rest)
+        return whole(what, *(replace(one, generation=1) for one in rest))
+
+    return flat
+
+
+def nobody_is_refused(monkeypatch):
+    monkeypatch.setattr(sink_module, "admit", lambda held, ours, name: None)
+
+
+def nobody_looks_again(monkeypatch):
+    """Look at the last message when a connection is made, and never again."""
+    look = NatsSink._look
+
+    async def look_once(self, shape):
+        if self._client is None:
+            self.seen = await look(self, shape)
+        return self.seen
+
+    monkeypatch.setattr(NatsSink, "_look", look_once)
 
 
 def the_version_is_not_in_the_message_id(monkeypatch):
     whole = NatsSink._message_ids
 
-    def short(self, ids):
-        return (text.rpartition(":")[0] for text in whole(self, ids))
+    def short(self, ids, history):
+        return (text.rpartition(":")[0] for text in whole(self, ids, history))
 
     monkeypatch.setattr(NatsSink, "_message_ids", short)
 
@@ -331,8 +419,8 @@ def the_version_is_not_in_the_message_id(monkeypatch):
 def the_first_window_is_enough(monkeypatch):
     whole = NatsSink._publish
 
-    async def publish(self, shape, messages):
-        await whole(self, shape, list(messages)[:1000])
+    async def publish(self, shape, history, messages):
+        await whole(self, shape, history, list(messages)[:1000])
 
     monkeypatch.setattr(NatsSink, "_publish", publish)
 
@@ -344,6 +432,12 @@ def the_first_window_is_enough(monkeypatch):
         (settling_is_not_said, check_settled),
         (the_version_is_not_in_the_message_id, check_repeats),
         (the_first_window_is_enough, check_settled),
+        (the_epoch_is_not_in_the_message_id, check_same_versions),
+        (messages_say_no_generation, check_refit),
+        (nobody_is_refused, check_stale_writer),
+        (nobody_is_refused, check_equal_generation),
+        (nobody_is_refused, check_restored_copy),
+        (nobody_looks_again, check_stale_writer),
     ],
 )
 def test_mutant_would_be_noticed(server, monkeypatch, mutant, check):

@@ -7,9 +7,15 @@ import numpy as np
 import psycopg
 import pytest
 
-from dygcn.errors import OptionError, SinkError
+from dygcn.errors import OptionError, OtherHistory, SinkError
 from dygcn.sinks import PostgresSettings, PostgresSink, postgres_table
 from dygcn.sinks.postgres_table import Table, copy_blocks
+from dygcn.testing.history_checks import (
+    check_equal_generation,
+    check_refit,
+    check_restored_copy,
+    check_stale_writer,
+)
 from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
@@ -20,10 +26,11 @@ from dygcn.testing.sink_checks import (
     check_rows_arrive,
     check_settled,
 )
-from dygcn.testing.sink_model import SinkModel, make_rows
-from tests.sinks.places import fresh_name, postgres_place, read_table
+from dygcn.testing.sink_model import SinkModel, made_up_history, make_rows
+from tests.sinks.places import check_late_positions, fresh_name, postgres_place, read_table, versions
 
 DIM = 4
+OURS = "generation bigint, epoch text, version bigint, chain text"
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +65,7 @@ def database(server):
 
 
 def held(sink):
-    table = sink._settings.table
-    return {id_: version for id_, (version, _) in read_table(sink._settings.url, table).items()}
+    return versions(read_table(sink._settings.url, sink._settings.table))
 
 
 def ask(sink, query):
@@ -105,18 +111,17 @@ def test_nearest_neighbours_by_index(sink, server):
 
 def test_copied_blocks_are_what_the_manual_says():
     rows = make_rows({258: 3}, dim=1)
-    text = b"".join(copy_blocks(rows.ids, rows.versions, np.array([[1.0]], np.float32)))
+    text = b"".join(copy_blocks(rows.ids, np.array([[1.0]], np.float32)))
     assert text == (
         b"PGCOPY\n\xff\r\n\0" + bytes(8)  # signature, flags, no extension
-        + b"\0\x03"  # fields
+        + b"\0\x02"  # fields
         + b"\0\0\0\x08" + bytes(6) + b"\x01\x02"  # id
-        + b"\0\0\0\x08" + bytes(7) + b"\x03"  # version
         + b"\0\0\0\x08" + b"\0\x01" + b"\0\0" + b"\x3f\x80\0\0"  # vector: size, nothing, 1.0
         + b"\xff\xff"
     )  # fmt: skip
     texts = make_rows({"é": 3}, dim=1)
-    text = b"".join(copy_blocks(texts.ids, texts.versions, None))
-    assert text[19:-2] == b"\0\x02\0\0\0\x02\xc3\xa9\0\0\0\x08" + bytes(7) + b"\x03"
+    text = b"".join(copy_blocks(texts.ids, None))
+    assert text[19:-2] == b"\0\x01\0\0\0\x02\xc3\xa9"
 
 
 def test_more_rows_than_one_block(sink, monkeypatch):
@@ -166,8 +171,8 @@ def test_a_lost_connection_is_an_error_once(sink):
         assert held(sink) == {1: version}
     ask(sink, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     with pytest.raises(SinkError):
-        sink.settle(4)
-    sink.settle(4)
+        sink.settle(4, made_up_history(4))
+    sink.settle(4, made_up_history(4))
     assert held(sink) == {}
 
 
@@ -185,13 +190,15 @@ def test_a_table_that_changed_meanwhile_is_noticed(sink):
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("id int PRIMARY KEY, vector vector(4), version bigint", "id int4"),
-        ("id bigint PRIMARY KEY, vector vector(5), version bigint", r"vector vector\(5\)"),
-        ("id bigint PRIMARY KEY, vector vector, version bigint", "vector vector;"),
-        ("id bigint PRIMARY KEY, vector real[], version bigint", "vector _float4"),
-        ("id bigint PRIMARY KEY, version bigint", r"vector \(none\)"),
+        (f"id int PRIMARY KEY, vector vector(4), {OURS}", "id int4"),
+        (f"id bigint PRIMARY KEY, vector vector(5), {OURS}", r"vector vector\(5\)"),
+        (f"id bigint PRIMARY KEY, vector vector, {OURS}", "vector vector;"),
+        (f"id bigint PRIMARY KEY, vector real[], {OURS}", "vector _float4"),
+        (f"id bigint PRIMARY KEY, {OURS}", r"vector \(none\)"),
         ("id bigint PRIMARY KEY, vector vector(4)", "ours are"),
-        ("id bigint, vector vector(4), version bigint", "PRIMARY KEY"),
+        ("id bigint PRIMARY KEY, vector vector(4), version bigint", "ours are"),
+        (f"id bigint PRIMARY KEY, vector vector(4), {OURS.replace('text', 'bytea')}", "epoch bytea"),
+        (f"id bigint, vector vector(4), {OURS}", "PRIMARY KEY"),
     ],
 )
 def test_a_table_of_another_shape_is_refused(server, columns, said):
@@ -202,7 +209,7 @@ def test_a_table_of_another_shape_is_refused(server, columns, said):
     sink = PostgresSink(PostgresSettings(url=server.url, table=table))
     with pytest.raises(SinkError, match=said) as error:
         sink.open("int64", DIM)
-    assert "id bigint PRIMARY KEY, vector vector(4), version bigint" in str(error.value)
+    assert f"id bigint PRIMARY KEY, vector vector(4), {OURS}" in str(error.value)
 
 
 def test_a_table_that_you_made_may_have_more_columns(server):
@@ -210,7 +217,7 @@ def test_a_table_that_you_made_may_have_more_columns(server):
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(
-            f'CREATE TABLE {table} (note text, version bigint, id text COLLATE "C" UNIQUE, vector vector(4))'
+            f'CREATE TABLE {table} (note text, {OURS}, id text COLLATE "C" UNIQUE, vector vector(4))'
         )
     sink = PostgresSink(PostgresSettings(url=server.url, table=table))
     sink.open("string", DIM)
@@ -289,14 +296,14 @@ def test_names_show_no_secret():
     assert PostgresSink(PostgresSettings(url="")).name == "postgres://localhost//dygcn_vectors"
 
 
-@pytest.mark.parametrize("table", ["", "a b", 'a"b', "a.b.c", "1a", "x" * 59, "a;", ".a", "é"])
+@pytest.mark.parametrize("table", ["", "a b", 'a"b', "a.b.c", "1a", "x" * 56, "a;", ".a", "é"])
 def test_names_of_tables(table):
     with pytest.raises(OptionError, match="table is"):
         PostgresSettings(url="", table=table)
 
 
 def test_words_that_sql_uses_are_names_like_others(server):
-    for table in ("select", "Order", "x" * 58):
+    for table in ("select", "Order", "x" * 55):
         sink = PostgresSink(PostgresSettings(url=server.url, table=table))
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
@@ -380,7 +387,99 @@ def test_an_older_row_that_is_not_committed_yet_does_not_survive_a_leaving(serve
 
 def test_writers_that_do_not_wait_for_each_other_would_be_noticed(server, monkeypatch):
     monkeypatch.setattr(postgres_table, "_LOCK", "SELECT %s")
+    monkeypatch.setattr(postgres_table, "_ADVANCE", "SELECT %(version)s")  # they would wait there, too
     assert leave_while_an_older_row_comes(server, monkeypatch) == {1: 1}
+
+
+def write_for_an_older_history_meanwhile(server, monkeypatch):
+    """Write rows of a new epoch; before that is committed, a stale writer brings rows of the old one."""
+    table = fresh_name()
+    fresh, stale = (PostgresSink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
+    for sink in (fresh, stale):
+        sink.open("int64", DIM)
+    stale.write(make_rows({1: 1, 2: 1}, dim=DIM))
+    refusals, half, done = [], threading.Event(), threading.Event()
+
+    def write_late():
+        try:
+            stale.write(make_rows({2: 2, 3: 2}, dim=DIM))
+        except OtherHistory as error:
+            refusals.append(error)
+
+    run = Table._run
+
+    def pause(self, statement, values=None):
+        run(self, statement, values)
+        if self is fresh._table and statement == postgres_table._UPSERT:
+            half.set()
+            done.wait(0.5)
+
+    monkeypatch.setattr(Table, "_run", pause)
+    rows = make_rows({1: 1}, dim=DIM, generation=2)
+    writing, late = threading.Thread(target=lambda: fresh.write(rows)), threading.Thread(target=write_late)
+    writing.start()
+    half.wait(10)
+    late.start()
+    late.join(0.4)
+    done.set()
+    writing.join()
+    late.join()
+    found = read_table(server.url, table)
+    fresh.close()
+    stale.close()
+    return len(refusals), {id_: (at.generation, at.sequence) for id_, (at, _) in found.items()}
+
+
+def test_a_stale_writer_that_waits_for_a_newer_one_is_refused(server, monkeypatch):
+    found = write_for_an_older_history_meanwhile(server, monkeypatch)
+    assert found == (1, {1: (2, 1), 2: (1, 1)})
+
+
+def test_a_stale_writer_that_does_not_wait_would_be_noticed(server, monkeypatch):
+    monkeypatch.setattr(postgres_table, "_LOCK", "SELECT %s")
+    refused, found = write_for_an_older_history_meanwhile(server, monkeypatch)
+    assert refused == 0
+    assert 3 in found
+
+
+def test_the_tables_say_which_history_they_are_of(sink):
+    assert ask(sink, "SELECT * FROM {table}_history") == []
+    rows = make_rows({7: 3}, left={8: 3}, dim=DIM, generation=1_700_000_000_000)
+    sink.write(rows)
+    at = rows.history
+    of = (at.generation, at.epoch, 3, at.chain)
+    assert ask(sink, "SELECT generation, epoch, version, chain FROM {table}") == [of]
+    assert ask(sink, "SELECT generation, epoch, version, chain FROM {table}_history") == [of]
+    assert ask(sink, "SELECT id, generation, version FROM {table}_left") == [(8, at.generation, 3)]
+
+
+def test_a_dropped_table_begins_anew(sink):
+    sink.write(make_rows({1: 9}, left={2: 9}, dim=DIM, generation=9))
+    do(sink, "DROP TABLE {table}")
+    assert sink.open("int64", DIM) is None
+    sink.write(make_rows({2: 1}, dim=DIM))
+    assert held(sink) == {2: 1}
+    assert ask(sink, "SELECT generation FROM {table}_history") == [(1,)]
+
+
+def test_an_emptied_table_holds_nothing_but_its_fence_stays(sink):
+    sink.write(make_rows({1: 9}, left={2: 9}, dim=DIM, generation=9))
+    do(sink, "TRUNCATE {table}")
+    assert sink.open("int64", DIM) is None
+    with pytest.raises(OtherHistory, match="newer history"):
+        sink.write(make_rows({2: 10}, dim=DIM))
+    sink.write(make_rows({2: 8}, dim=DIM, generation=9))
+    assert held(sink) == {2: 8}
+
+
+def test_a_lost_position_is_found_again_in_the_rows(sink):
+    sink.write(make_rows({1: 9}, dim=DIM))
+    sink.write(make_rows({2: 5, 3: 5}, dim=DIM, generation=2))
+    sink.write(make_rows({2: 6}, dim=DIM, generation=2))
+    do(sink, "DROP TABLE {table}_history")
+    assert sink.open("int64", DIM) == made_up_history(6, 2)
+    with pytest.raises(OtherHistory):
+        sink.write(make_rows({1: 10}, dim=DIM))
 
 
 def test_other_defaults_of_the_server_do_no_harm():
@@ -404,16 +503,41 @@ def test_a_write_that_is_not_on_disk_would_be_noticed(monkeypatch):
         check_interrupted(lambda: postgres_place(server))
 
 
+NEWER = "(t.generation, t.version) < (excluded.generation, excluded.version)"
+LEFT_NEWER = "(l.generation, l.version) < (excluded.generation, excluded.version)"
 MUTANTS = {
-    "an older row wins": ("_UPSERT", "WHERE t.version < excluded.version", "", check_repeats),
-    "a late leaving wins": ("_DELETE", "AND t.version < g.version", "", check_left),
+    "an older row wins": ("_UPSERT", f"WHERE {NEWER}", "", check_repeats),
+    "a late leaving wins": (
+        "_DELETE", "AND (t.generation, t.version) < (%(generation)s, %(version)s)", "", check_left,
+    ),
     "nobody remembers who left": ("_REMEMBER", "NOT EXISTS", "false AND NOT EXISTS", check_left),
-    "rows of nodes that left come back": ("_LATE", "l.version >= b.version", "false", check_left),
-    "an older leaving is remembered": ("_REMEMBER", "WHERE l.version < excluded.version", "", check_left),
+    "rows of nodes that left come back": (
+        "_LATE", "(l.generation, l.version) >= (%(generation)s, %(version)s)", "false", check_left,
+    ),
+    "an older leaving is remembered": ("_REMEMBER", f"WHERE {LEFT_NEWER}", "", check_left),
     "settling forgets": ("_SETTLE", "version < %(floor)s", "version < %(floor)s - 4", check_settled),
     "settling takes too much": ("_SETTLE", "version < %(floor)s", "version <= %(floor)s", check_settled),
     "nobody remembers what was settled": ("_SETTLE", "FROM gone", "FROM gone WHERE false", check_settled),
-}
+    "a row of an older generation stays": ("_UPSERT", NEWER, "t.version < excluded.version", check_refit),
+    "what left in an older generation hides rows": (
+        "_LATE", "(l.generation, l.version) >= (%(generation)s, %(version)s)", "l.version >= %(version)s",
+        check_refit,
+    ),
+    "a leaving ends no row of an older generation": (
+        "_DELETE", "(t.generation, t.version) < (%(generation)s, %(version)s)", "t.version < %(version)s",
+        check_refit,
+    ),
+    "settling looks at versions alone": ("_SETTLE_OTHERS", "IS DISTINCT FROM %(epoch)s", "= ''", check_refit),
+    "the position is not kept": ("_ADVANCE", "WHERE (h.gen", "WHERE false AND (h.gen", check_stale_writer),
+    "an older position is kept": (
+        "_ADVANCE", "WHERE (h.generation, h.version) < (excluded.generation, excluded.version)", "",
+        check_late_positions,
+    ),
+    "the chain is not kept": (
+        "_ADVANCE", "%(version)s, %(chain)s)", "%(version)s, left(%(chain)s, 0))", check_restored_copy,
+    ),
+    "rows do not say their chain": ("_UPSERT", "%(chain)s FROM", "%(epoch)s FROM", check_refit),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
@@ -426,12 +550,23 @@ def test_mutant_would_be_noticed(server, monkeypatch, mutant):
         check(lambda: postgres_place(server))
 
 
+@pytest.mark.parametrize("check", [check_stale_writer, check_equal_generation, check_restored_copy])
+def test_a_table_without_a_fence_would_be_noticed(server, monkeypatch, check):
+    monkeypatch.setattr(postgres_table, "admit", lambda held, ours, name: None)
+    with pytest.raises(AssertionError, match="was not refused with OtherHistory"):
+        check(lambda: postgres_place(server))
+
+
+def test_a_late_write_does_not_take_the_position_back(server):
+    check_late_positions(lambda: postgres_place(server))
+
+
 def test_rounded_vectors_would_be_noticed(server, monkeypatch):
     whole = postgres_table.copy_blocks
 
-    def rounded(ids, versions, vectors):
+    def rounded(ids, vectors):
         near = None if vectors is None else np.float32(np.float16(np.clip(vectors, -60000, 60000)))
-        return whole(ids, versions, near)
+        return whole(ids, near)
 
     monkeypatch.setattr(postgres_table, "copy_blocks", rounded)
     with pytest.raises(AssertionError, match="bit for bit"):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dygcn.errors import SinkError
+from dygcn.records import History
 from dygcn.sinks.shape import Shape, check_finite, opened
-from dygcn.testing.sink_model import make_rows
+from dygcn.testing.sink_model import made_up_history, make_rows
 
 
 @pytest.mark.parametrize(("kind", "dim"), [("int32", 4), ("", 4), ("int64", 0), ("string", -1)])
@@ -17,8 +18,10 @@ def test_shapes_that_are_none(kind, dim):
 
 
 def test_rows_of_the_shape_pass():
-    Shape("int64", 3).check(make_rows({1: 0, 2: 2**63 - 1}, left={3: 0}, dim=3), "here")
-    Shape("string", 3).check(make_rows({"a": 1}, left={"b": 0}, dim=3), "here")
+    for version in (0, 2**63 - 1):
+        rows = make_rows({1: version}, left={3: version}, dim=3, generation=version)
+        Shape("int64", 3).check(rows, "here")
+    Shape("string", 3).check(make_rows({"a": 1}, left={"b": 1}, dim=3), "here")
     for kind in ("int64", "string"):
         Shape(kind, 3).check(make_rows({}, dim=3), "here")
 
@@ -39,9 +42,14 @@ def test_rows_of_the_shape_pass():
         ({"ids": np.array([1.0, 2.0])}, "float64"),
         ({"ids": np.array([1, 2], np.int32)}, "int32"),
         ({"left": np.array(["a"], object)}, "object"),
-        ({"versions": np.array([1, -1])}, "from 0; got -1"),
-        ({"versions": np.array([1.0, 2.0])}, "int64"),
-        ({"left_versions": np.array([-7])}, "got -7"),
+        ({"versions": np.array([1, 2])}, r"the sequence of the rows' history, 1; got int64 \[1, 2\]"),
+        ({"versions": np.array([1.0, 1.0])}, r"got float64 \[1.0, 1.0\]"),
+        ({"left_versions": np.array([2])}, r"got int64 \[2\]"),
+        ({"history": made_up_history(2)}, r"history, 2; got int64 \[1, 1\]"),
+        ({"history": made_up_history(-1)}, "allowed are a generation and a sequence from 0"),
+        ({"history": made_up_history(1, 2**63)}, "allowed are a generation and a sequence from 0"),
+        ({"history": History(1, "0", 1, "0" * 32)}, "an epoch of 16 and a chain of 32 hexadecimal digits"),
+        ({"history": History(1, "0" * 16, 1, "x" * 32)}, "an epoch of 16 and a chain of 32"),
     ],
 )
 def test_rows_of_other_shapes_are_refused(change, said):

@@ -2,14 +2,17 @@
 
 import threading
 import time
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 from dygcn.errors import SinkError
+from dygcn.records import History
 from dygcn.sinks.shape import Shape, opened
 from dygcn.testing.sink_checks import SINK_CHECKS, SinkPlace, check_random_sequences, check_sink
-from dygcn.testing.sink_model import SinkModel, made_up_vector, make_rows, replayed
+from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, replayed
 
 
 class Memory:
@@ -36,6 +39,7 @@ class MemorySink:
         if self.memory.shape is not None:
             shape.refuse(self.name, str(self.memory.shape))
         self.shape = self.memory.shape = shape
+        return self.memory.model.newest
 
     def write(self, rows):
         opened(self.shape, self.name).check(rows, self.name)
@@ -46,11 +50,11 @@ class MemorySink:
     def put(self, rows):
         self.memory.model.write(rows)
 
-    def settle(self, floor):
+    def settle(self, floor, history):
         opened(self.shape, self.name)
         with self.memory.lock:
             self.reach()
-            self.memory.model.settle(floor)
+            self.memory.model.settle(floor, history)
 
     def close(self):
         self.shape = None
@@ -98,63 +102,57 @@ class Rounded(MemorySink):
 
 class NoMinusZero(MemorySink):
     def put(self, rows):
-        super().put(type(rows)(rows.ids, rows.vectors + np.float32(0), *self.rest(rows)))
-
-    def rest(self, rows):
-        return rows.versions, rows.left, rows.left_versions
+        super().put(replace(rows, vectors=rows.vectors + np.float32(0)))
 
 
-class VersionsAreDoubles(NoMinusZero):
+class VersionsAreDoubles(MemorySink):
     def put(self, rows):
-        doubles = rows.versions.astype(np.float64).clip(max=2**62).astype(np.int64)
-        MemorySink.put(self, type(rows)(rows.ids, rows.vectors, doubles, *self.rest(rows)[1:]))
+        super().put(rows)
+        for id_, (at, vector) in self.memory.model.known.items():
+            double = replace(at, sequence=min(int(float(at.sequence)), 2**62))
+            self.memory.model.known[id_] = (double, vector)
 
 
-class IdsAreFolded(NoMinusZero):
+class IdsAreFolded(MemorySink):
     def put(self, rows):
         if rows.ids.dtype == object:
-            ids = np.array([id_.strip().lower() for id_ in rows.ids], object)
-            rows = type(rows)(ids, rows.vectors, *self.rest(rows))
-        MemorySink.put(self, rows)
+            rows = replace(rows, ids=np.array([id_.strip().lower() for id_ in rows.ids], object))
+        super().put(rows)
 
 
-class IdsAreDoubles(NoMinusZero):
+class IdsAreDoubles(MemorySink):
     def put(self, rows):
         if rows.ids.dtype == np.int64:
-            ids = rows.ids.astype(np.float64).clip(max=2**62).astype(np.int64)
-            rows = type(rows)(ids, rows.vectors, *self.rest(rows))
-        MemorySink.put(self, rows)
+            rows = replace(rows, ids=rows.ids.astype(np.float64).clip(max=2**62).astype(np.int64))
+        super().put(rows)
 
 
-class NulEndsAText(NoMinusZero):
+class NulEndsAText(MemorySink):
     def put(self, rows):
         if rows.ids.dtype == object:
-            ids = np.array([id_.partition("\0")[0] for id_ in rows.ids], object)
-            rows = type(rows)(ids, rows.vectors, *self.rest(rows))
-        MemorySink.put(self, rows)
+            rows = replace(rows, ids=np.array([id_.partition("\0")[0] for id_ in rows.ids], object))
+        super().put(rows)
 
 
-class FirstThousand(NoMinusZero):
+class FirstThousand(MemorySink):
     def put(self, rows):
-        some = slice(1000)
-        MemorySink.put(
-            self, type(rows)(rows.ids[some], rows.vectors[some], rows.versions[some], *self.rest(rows)[1:])
-        )
+        super().put(replace(rows, ids=rows.ids[:1000], vectors=rows.vectors[:1000]))
 
 
 class SettlingForgets(MemorySink):
-    def settle(self, floor):
+    def settle(self, floor, history):
         opened(self.shape, self.name)
 
 
 class SettlingTakesTooMuch(MemorySink):
-    def settle(self, floor):
-        super().settle(floor + 1)
+    def settle(self, floor, history):
+        super().settle(floor + 1, history)
 
 
 class AnyShape(MemorySink):
     def open(self, kind, dim):
         self.shape = Shape(kind, dim)
+        return self.memory.model.newest
 
 
 class Unchecked(MemorySink):
@@ -182,10 +180,10 @@ class LastWriterWins(MemorySink):
     def write(self, rows):
         opened(self.shape, self.name).check(rows, self.name)
         self.reach()
-        mine = SinkModel(dict(self.memory.model.known))
+        mine = SinkModel(dict(self.memory.model.known), self.memory.model.newest)
         mine.write(rows)
         time.sleep(0.002)
-        self.memory.model.known = mine.known
+        self.memory.model.known, self.memory.model.newest = mine.known, mine.newest
 
 
 class Forgetful(Memory):
@@ -198,13 +196,128 @@ class Forgetful(Memory):
         super().restart()
 
 
+def one_epoch(history):
+    """Return a position as a sink would note it that does not know of histories."""
+    return History(0, "0" * 16, history.sequence, "0" * 32)
+
+
+class GenerationsAreIgnored(MemorySink):
+    """Versions alone decide, as they do where rows say nothing of their history."""
+
+    def put(self, rows):
+        known = {id_: (row, vector) for id_, (row, vector) in self.memory.model.known.items()}
+        flat = SinkModel({id_: (one_epoch(row), vector) for id_, (row, vector) in known.items()})
+        flat.write(replace(rows, history=one_epoch(rows.history)))
+        super().put(rows)
+        for id_, (row, vector) in flat.known.items():
+            whole = known[id_][0] if id_ in known and one_epoch(known[id_][0]) == row else rows.history
+            self.memory.model.known[id_] = (whole, vector)
+
+
+class SettlesByVersionAlone(MemorySink):
+    def settle(self, floor, history):
+        others = {
+            id_: row
+            for id_, row in self.memory.model.known.items()
+            if row[0].epoch != history.epoch and row[0].sequence >= floor
+        }
+        super().settle(floor, history)
+        self.memory.model.known = others | self.memory.model.known
+
+
+class AnOldLeavingHidesNewRows(MemorySink):
+    """What left in an older generation is compared by its version alone."""
+
+    def put(self, rows):
+        known = self.memory.model.known
+        gone = {
+            id_ for id_, (at, vector) in known.items() if vector is None and at.sequence > rows.versions[0]
+        }
+        kept = [row for row, id_ in enumerate(rows.ids.tolist()) if id_ not in gone]
+        super().put(replace(rows, ids=rows.ids[kept], vectors=rows.vectors[kept]))
+
+
+class NoFence(MemorySink):
+    def put(self, rows):
+        model, reached = self.memory.model, self.memory.model.newest
+        model.newest = None
+        super().put(rows)
+        model.newest = reached if reached and reached.generation > rows.history.generation else model.newest
+
+
+class NoFenceBeforeSettling(MemorySink):
+    def settle(self, floor, history):
+        newest = self.memory.model.newest
+        self.memory.model.newest = None
+        super().settle(floor, history)
+        self.memory.model.newest = newest or history
+
+
+class FenceAtOpenOnly(MemorySink):
+    def open(self, kind, dim):
+        self.reached = super().open(kind, dim)
+        return self.reached
+
+    def put(self, rows):
+        self.memory.model.newest = self.reached
+        super().put(rows)
+        self.reached = self.memory.model.newest
+
+
+class EpochsAreNotCompared(MemorySink):
+    def put(self, rows):
+        model = self.memory.model
+        if model.newest and model.newest.generation == rows.history.generation:
+            model.newest = replace(rows.history, sequence=0)
+        super().put(rows)
+
+
+class ChainsAreNotCompared(MemorySink):
+    def put(self, rows):
+        model = self.memory.model
+        if model.newest and model.newest.epoch == rows.history.epoch:
+            model.newest = replace(model.newest, chain=rows.history.chain)
+        super().put(rows)
+
+
+class ChainsAreNotKept(MemorySink):
+    def open(self, kind, dim):
+        held = super().open(kind, dim)
+        return held and replace(held, chain="0" * 32)
+
+
+class SaysTheFirstPosition(MemorySink):
+    def open(self, kind, dim):
+        held = super().open(kind, dim)
+        return held and min((row[0] for row in self.memory.model.known.values()), default=held, key=repr)
+
+
+class RowsSayTheNewestHistory(MemorySink):
+    def put(self, rows):
+        super().put(rows)
+        model = self.memory.model
+        model.known = {id_: (model.newest, vector) for id_, (_, vector) in model.known.items()}
+
+
+class RepeatsOfAnEpochAreRefused(MemorySink):
+    def put(self, rows):
+        if self.memory.model.newest == rows.history:
+            return
+        super().put(rows)
+        self.memory.model.known |= {
+            id_: (rows.history, np.zeros(len(vector), np.float32))
+            for id_, vector in zip(rows.ids.tolist(), rows.vectors, strict=True)
+            if rows.history.generation > 1 and rows.history.sequence == 6
+        }
+
+
 BUGS = {
     OlderWins: "repeats",
     LeftIsForgotten: "left",
     LateLeavingWins: "left",
     Rounded: "rows_arrive",
     NoMinusZero: "rows_arrive",
-    VersionsAreDoubles: "repeats",
+    VersionsAreDoubles: "rows_arrive",
     IdsAreFolded: "ids",
     IdsAreDoubles: "ids",
     NulEndsAText: "nul",
@@ -215,6 +328,18 @@ BUGS = {
     Unchecked: "other_shapes",
     ClosedTakesRows: "opening_and_closing",
     LastWriterWins: "two_writers",
+    GenerationsAreIgnored: "refit",
+    SettlesByVersionAlone: "refit",
+    AnOldLeavingHidesNewRows: "refit",
+    NoFence: "stale_writer",
+    NoFenceBeforeSettling: "stale_writer",
+    FenceAtOpenOnly: "stale_writer",
+    EpochsAreNotCompared: "equal_generation",
+    ChainsAreNotCompared: "restored_copy",
+    ChainsAreNotKept: "restored_copy",
+    SaysTheFirstPosition: "rows_say_their_history",
+    RowsSayTheNewestHistory: "rows_say_their_history",
+    RepeatsOfAnEpochAreRefused: "repeated_histories",
 }
 
 
@@ -248,21 +373,53 @@ def test_vectors_are_made_up_the_same_each_time():
     rows = make_rows({1: 1, 2: 1}, dim=300)
     assert rows.vectors.tobytes() == make_rows({1: 1, 2: 1}, dim=300).vectors.tobytes()
     assert np.isfinite(rows.vectors).all()
-    assert made_up_vector(1, 1, 5).tobytes() != made_up_vector(1, 2, 5).tobytes()
-    assert made_up_vector(1, 1, 5).tobytes() != made_up_vector(2, 1, 5).tobytes()
+    one, two = made_up_history(1), made_up_history(2)
+    others = [(1, two), (2, one), (1, made_up_history(1, 2)), (1, made_up_history(1, branch="copy"))]
+    for id_, history in others:
+        assert made_up_vector(1, one, 5).tobytes() != made_up_vector(id_, history, 5).tobytes()
+
+
+def test_rows_of_one_write_have_one_version():
+    with pytest.raises(ValueError, match=r"rows of one write have one version; got \[1, 2\]"):
+        make_rows({1: 1}, left={2: 2}, dim=3)
+
+
+def said(generation, version, **what):
+    return msgspec.json.encode(
+        {"generation": generation, "epoch": f"e{generation}", "version": version, "chain": "c", **what}
+    )
+
+
+def amounts_to(bodies):
+    return {
+        (id_, at.generation, at.sequence, vector.tobytes()) for id_, (at, vector) in replayed(bodies).items()
+    }
 
 
 def test_messages_amount_to_what_the_model_says():
     bodies = [
-        b'{"id":"a","version":1,"vector":[1]}',
-        b'{"id":"b","version":2,"vector":[2]}',
-        b'{"id":"a","version":3,"left":true}',
-        b'{"id":"c","version":4,"vector":[-0.0]}',
-        b'{"settled":3}',
-        b'{"id":"a","version":1,"vector":[1]}',
+        said(1, 1, id="a", vector=[1]),
+        said(1, 2, id="b", vector=[2]),
+        said(1, 3, id="a", left=True),
+        said(1, 4, id="c", vector=[-0.0]),
+        said(1, 4, settled=3),
+        said(1, 1, id="a", vector=[1]),
     ]
     for order in (bodies, bodies[::-1], bodies * 2):
-        held = replayed(order)
-        assert [(id_, version, vector.tobytes()) for id_, (version, vector) in held.items()] == [
-            ("c", 4, b"\0\0\0\x80")
-        ]
+        assert amounts_to(order) == {("c", 1, 4, b"\0\0\0\x80")}
+
+
+def test_messages_of_a_later_generation_count_more_than_later_versions():
+    one = np.float32(1).tobytes()
+    bodies = [
+        said(1, 900, id="a", vector=[0]),
+        said(1, 900, id="b", vector=[0]),
+        said(1, 900, id="c", left=True),
+        said(2, 3, id="a", vector=[1]),
+        said(2, 3, id="c", vector=[1]),
+    ]
+    for order in (bodies, bodies[::-1]):
+        assert amounts_to(order) == {("a", 2, 3, one), ("b", 1, 900, b"\0\0\0\0"), ("c", 2, 3, one)}
+    bodies += [said(2, 4, settled=0), said(1, 900, settled=900)]
+    for order in (bodies, bodies[::-1]):
+        assert amounts_to(order) == {("a", 2, 3, one), ("c", 2, 3, one)}

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.errors import DygcnError, EventError, SourceError
+from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.events import BadEvent, Decoded, decode_events, join_events
-from dygcn.live.histories import Place
 from dygcn.live.parts import FULL, Part, Receipt
-from dygcn.records import Message
+from dygcn.records import History, Message
 from dygcn.service.clock import latest_time
+from dygcn.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Log, Place, judge
 from dygcn.service.intake import Closing, Overloaded
 from dygcn.sinks import Sink
+from dygcn.sinks.settings import OnOtherHistory
 from dygcn.sources import Source
 from dygcn.storage import DeadLetter, keep_place, read_place
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
 _ROWS, _BETWEEN = 1_000, 0.1
 _DRAIN = 30.0
+_ONE_BEGINS = threading.Lock()
 
 
 class _Pump:
@@ -61,7 +63,7 @@ class _Pump:
                 told = str(error) if isinstance(error, DygcnError) else f"{self.name}: {type(error).__name__}"
                 pause = _PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else pause
                 self.failure, self.failures = told, self.failures + 1
-                self._stop.wait(pause)
+                self._stop.wait(_LONGEST_PAUSE if isinstance(error, OtherHistory) else pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _work(self) -> None:
@@ -175,38 +177,40 @@ def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[Dead
     return [DeadLetter(stream, position, one.row, one.reason, one.text) for one in bad]
 
 
-class _Place(msgspec.Struct, forbid_unknown_fields=True):
-    """How far a sink came; `settle`: what it has from before this sequence is to go, once all is there."""
-
-    next: str = ""
-    settle: int | None = None
-
-    @property
-    def sequence(self) -> int:
-        """The sequence that it has reached."""
-        place = Place.read(self.next)
-        return 0 if place is None else place.sequence
-
-
 class SinkPump(_Pump):
-    """Writes what moved to a sink, each node once however often it moved meanwhile."""
+    """Writes what moved to a sink, each node once however often it moved meanwhile.
 
-    def __init__(self, service: Service, sink: Sink) -> None:
+    Parameters
+    ----------
+    service
+        Whose vectors are written.
+    sink
+        Where they go.
+    other_history
+        What is done where the sink holds rows of another history; see `dygcn.service.histories`.
+    """
+
+    def __init__(self, service: Service, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
         super().__init__(service, sink.name)
-        self._sink = sink
+        self._sink, self._rule = sink, other_history
+        self._log: Log = service.live
         self.rows = 0
-        self._place = self._read_place()
-        self._reached = self._place.sequence
+        self.history: str | None = None  # not opened yet
+        self.why = ""
+        self._epoch = ""
+        self._place, self._kept = self._read_place(), ""
         self._news = threading.Event()
         self._give_up = float("inf")
         service.tell(self._news.set)
 
-    def _read_place(self) -> _Place:
+    def _read_place(self) -> Place:
         text = read_place(self.service.live.folder, self.name)
         try:
-            return _Place() if text is None else msgspec.json.decode(text, type=_Place)
+            place = Place() if text is None else msgspec.json.decode(text, type=Place)
         except msgspec.DecodeError:
-            return _Place()
+            return Place()
+        behind = place.history is not None and place.history.sequence <= self.service.live.sequence
+        return place if behind else Place()  # one from ahead came with another log, which ours may overtake
 
     def stop(self) -> None:
         """Bring the sink up to the last sequence, if it can be had in time."""
@@ -217,10 +221,8 @@ class SinkPump(_Pump):
             self._thread.join()
 
     def _work(self) -> None:
-        live = self.service.live
         try:
-            self._sink.open(live.model.kind, live.model.dim)
-            self.failure = None
+            self._begin()
             while True:
                 stopping = self._stop.is_set()  # then nothing more is applied: a page behind it is the last
                 more = self._write_page()
@@ -230,34 +232,81 @@ class SinkPump(_Pump):
                     self._news.wait()
                     self._news.clear()
                     self._stop.wait(_BETWEEN)
+        except OtherHistory as error:
+            self.history, self.why = REFUSED, str(error)
+            raise
         finally:
             self._sink.close()
+
+    def _begin(self) -> None:
+        """Open the sink, and find out whether the rows there are of our history."""
+        live = self.service.live
+        held = self._sink.open(live.model.kind, live.model.dim)
+        with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
+            with live.lock:
+                verdict = judge(held, self._place.history, self._log, self._rule, self.name)
+            if verdict.begin_epoch:
+                self._log.begin_epoch()
+                for pump in self.service.sinks:
+                    pump.wake()
+        if verdict.anew:
+            self._place = Place(why=verdict.why if verdict.history == REWRITING else "")
+        self.history, self.why = verdict.history, verdict.why
+        if self.history == SAME and self._place.why:
+            self.history, self.why = REWRITING, self._place.why  # it goes on with what it had begun
+        with live.lock:
+            self._epoch = self._log.history.epoch
+        self.failure = None
+
+    def wake(self) -> None:
+        """Have it look whether there is something new."""
+        self._news.set()
 
     def _write_page(self) -> bool:
         live, place = self.service.live, self._place
         with live.lock:
-            page = live.feed.since(place.next, _ROWS)
-        if page.reset:
+            ours = self._log.history.epoch == self._epoch
+            page = live.feed.since(place.next, _ROWS) if ours else None
+        if page is None:
+            self._begin()
+            return time.monotonic() < self._give_up
+        if page.reset or not place.next:
             place.settle = page.floor
         if len(page.rows):
             self._sink.write(page.rows)
             self.rows += len(page.rows)
-        if not page.more and place.settle is not None:
-            self._sink.settle(place.settle)
-            place.settle = None
-        moved = place.next != page.next
+            place.history = page.rows.history
+        if not page.more:
+            self._settle(page.rows.history)
+            place.reached = page.sequence
         place.next = page.next
-        self._reached = place.sequence
-        if moved:
-            keep_place(live.folder, self.name, msgspec.json.encode(place).decode())
+        self._keep_place()
         return page.more and time.monotonic() < self._give_up
+
+    def _keep_place(self) -> None:
+        text = msgspec.json.encode(self._place).decode()
+        if text != self._kept:
+            keep_place(self.service.live.folder, self.name, text)
+            self._kept = text
+
+    def _settle(self, history: History) -> None:
+        """Take out what did not come again, where everything was written."""
+        place = self._place
+        if place.settle is None:
+            return
+        self._sink.settle(place.settle, history)
+        place.settle, place.history, place.why = None, history, ""
+        if self.history == REWRITING:
+            self.history = REWRITTEN
 
     def status(self) -> dict[str, Any]:
         """Return what /status says of it."""
         return {
             "name": self.name,
             "rows": self.rows,
-            "behind": max(self.service.live.sequence - self._reached, 0),
+            "behind": max(self.service.live.sequence - self._place.reached, 0),
+            "history": self.history,
+            "why": self.why or None,
             "failure": self.failure,
             "failures": self.failures,
         }

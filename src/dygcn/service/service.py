@@ -52,7 +52,9 @@ class Service:
         self._event_rate, self._read_rate = Rate(), Rate()
         self.intake = Intake(self.live, settings.limits, self._applied)
         self.sources = [SourcePump(self, one) for one in sources]
-        self.sinks = [SinkPump(self, one) for one in sinks]
+        self.sinks = [
+            SinkPump(self, sink, one.other_history) for sink, one in zip(sinks, settings.sinks, strict=True)
+        ]
 
     def start(self) -> None:
         """Begin to read sources, write sinks and keep the index."""

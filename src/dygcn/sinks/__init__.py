@@ -9,6 +9,9 @@ parquet   a file for each write; `read_rows` gives the newest   is there, and no
 nats      a JSON message for each change, in a stream           is there, for the reader to drop
 kafka     a JSON record for each change, keyed by node          is there, for the reader to drop
 ========  ====================================================  ======================================
+
+Every row says which history it is of (see `dygcn.records.History`). No sink takes rows of an older history
+than those that it holds.
 """
 
 from __future__ import annotations

@@ -1,15 +1,21 @@
 """Rows as JSON, one text for each node, for sinks that hand on messages.
 
-==============================================  ===================================================
-message                                         meaning
-==============================================  ===================================================
-``{"id":7,"version":3,"vector":[0.5,-1]}``      node 7 has this vector since version 3
-``{"id":7,"version":4,"left":true}``            node 7 is gone since version 4
-``{"settled":5}``                               a row below version 5 that did not come again is gone
-==============================================  ===================================================
+========================================  =================================================================
+message                                   meaning
+========================================  =================================================================
+``{"id":7, HISTORY, "vector":[0.5,-1]}``  node 7 has this vector at this version
+``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
+``{"settled":5, HISTORY}``                gone is every row of a lower generation, and every row of this
+                                          generation below version 5, unless the node came again
+========================================  =================================================================
 
-Messages may come twice, and old ones late. Whoever keeps the row of the highest version for each id, and
-drops those below the highest settled version, has what the sink would have.
+HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
+of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
+greater generation counts.
+
+Messages may come twice, and old ones late. Whoever keeps the row of the highest (generation, version) for
+each id, and drops those below the highest (generation, settled), has what the sink would have;
+`dygcn.testing.sink_model.replayed` does it in a few lines.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
 whether they are read as float32 or as float64 first. Integers are whole: read ids and versions as int64.
@@ -29,7 +35,7 @@ from dygcn.sinks.shape import check_finite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dygcn.records import Float32, Rows
+    from dygcn.records import Float32, History, Rows
 
 _AT_ONCE = 1024  # vectors that lie in memory as text
 NOT_JSON = "JSON has no word for NaN or infinity: look for what made it (a rolled run may have exploded)"
@@ -45,33 +51,41 @@ def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
 
     Examples
     --------
-    >>> from dygcn.records import Rows
+    >>> from dygcn.records import History, Rows
     >>> vectors, none = np.array([[0.1, -0.0]], np.float32), np.array([], np.int64)
-    >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none)
-    >>> list(row_messages(rows, "here"))
-    [b'{"id":7,"version":3,"vector":[0.1,-0.0]}']
+    >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none, History(1, "0f", 3, "5c"))
+    >>> [message.decode() for message in row_messages(rows, "here")]
+    ['{"id":7,"generation":1,"epoch":"0f","version":3,"chain":"5c","vector":[0.1,-0.0]}']
     """
     check_finite(rows, name, NOT_JSON)
+    history = _history_text(rows.history)
     for begin in range(0, len(rows.ids), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
         texts = vector_texts(rows.vectors[part])
-        for id_, version, text in zip(
-            rows.ids[part].tolist(), rows.versions[part].tolist(), texts, strict=True
-        ):
-            yield b'{"id":%b,"version":%d,"vector":[%b]}' % (msgspec.json.encode(id_), version, text)
+        for id_, text in zip(rows.ids[part].tolist(), texts, strict=True):
+            yield b'{"id":%b,%b,"vector":[%b]}' % (msgspec.json.encode(id_), history, text)
 
 
 def left_messages(rows: Rows) -> list[bytes]:
     """Return a message for each id that left."""
-    return [
-        b'{"id":%b,"version":%d,"left":true}' % (msgspec.json.encode(id_), version)
-        for id_, version in zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)
-    ]
+    history = _history_text(rows.history)
+    return [b'{"id":%b,%b,"left":true}' % (msgspec.json.encode(id_), history) for id_ in rows.left.tolist()]
 
 
-def settled_message(floor: int) -> bytes:
-    """Return the message that ends every row below a version."""
-    return b'{"settled":%d}' % floor
+def settled_message(floor: int, history: History) -> bytes:
+    """Return the message that ends rows of other histories, and every row below a version."""
+    return b'{"settled":%d,%b}' % (floor, _history_text(history))
+
+
+def _history_text(history: History) -> bytes:
+    """Return the fields that every message has."""
+    fields = {
+        "generation": history.generation,
+        "epoch": history.epoch,
+        "version": history.sequence,
+        "chain": history.chain,
+    }
+    return msgspec.json.encode(fields)[1:-1]
 
 
 def vector_texts(vectors: Float32) -> list[bytes]:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dygcn._extras import extra
-from dygcn.errors import OptionError, SinkError
+from dygcn.errors import OptionError, OtherHistory, SinkError
+from dygcn.sinks.histories import FIELDS, admit, as_fields, check_history, from_fields, newest
 from dygcn.sinks.json_rows import row_messages, settled_message
-from dygcn.sinks.settings import DAY, Settings, check_name, check_seconds, without
+from dygcn.sinks.settings import DAY, OnOtherHistory, Settings, check_name, check_seconds, without
 from dygcn.sinks.shape import Shape, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dygcn.records import Rows
+    from dygcn.records import History, Rows
 
 SETTLED_KEY = b"\xffsettled"
 """The key of the record that ends old rows: no id, because no UTF-8 text begins with this byte."""
@@ -40,11 +41,13 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
         Seconds that connecting, and the delivery of a record with all its retries, may take.
     options
         Further ones for librdkafka, such as ``sasl.username`` and ``sasl.password``.
+    other_history
+        What is done if the records are of another history; see `dygcn.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
     >>> KafkaSettings(servers="kafka.example:9092", topic="vectors", options={"sasl.password": "s3cret"})
-    KafkaSettings(servers='kafka.example:9092', topic='vectors', ..., options={'sasl.password': '...'})
+    KafkaSettings(servers='kafka.example:9092', ..., options={'sasl.password': '...'}, ...)
     >>> KafkaSettings(servers="kafka.example:9092", topic="vectors", options={"acks": "1"})
     Traceback (most recent call last):
     ...
@@ -55,6 +58,7 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
     topic: str
     timeout: float = 30.0
     options: dict[str, str] = msgspec.field(default_factory=dict)
+    other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
         check_name("topic", self.topic, r"[A-Za-z0-9._-]{1,249}", "at most 249 letters, digits, ., _ and -")
@@ -67,12 +71,14 @@ class KafkaSink:
     """A topic with a record for every node that moved or left.
 
     The key is the id as text, the value JSON (see `dygcn.sinks.json_rows`), or null for a node that left, so
-    that a compacted topic forgets it. The headers ``version`` and ``shape`` are on every record. A settled
-    version is a record with the key `SETTLED_KEY` in every partition. Partitions are chosen by murmur2, as
-    Java clients do. A write returns when all replicas that are in step have every record.
+    that a compacted topic forgets it. The headers ``shape``, ``generation``, ``epoch``, ``version`` and
+    ``chain`` are on every record. What was settled is a record with the key `SETTLED_KEY` in every partition.
+    Partitions are chosen by murmur2, as Java clients do. A write returns when all replicas that are in step
+    have every record.
 
-    Compaction keeps the last record of a key, not the one of the highest version. So one writer at a time:
-    one that was thought dead and goes on writing cannot be refused here, only noticed by whoever reads.
+    Each write looks first whether others have written since, and is refused where the last record of a
+    partition is of a newer history. What is on its way in that moment still comes; whoever reads drops it, by
+    its generation. Compaction keeps the last record of a key, not the newest one. So one writer at a time.
 
     Tested against the cluster that librdkafka simulates.
 
@@ -88,7 +94,9 @@ class KafkaSink:
         self._settings, self._kafka = settings, confluent_kafka
         self._shape: Shape | None = None
         self._producer: Any = None
-        self._partitions: list[int] = []
+        self._consumer: Any = None
+        self._ends: dict[int, int] = {}  # partition: the offset behind the last record that we know
+        self._held: History | None = None
         self._failed: str | None = None
 
     @property
@@ -96,8 +104,8 @@ class KafkaSink:
         """Kind and address of where rows go, without any secret."""
         return f"kafka://{self._settings.servers}/{self._settings.topic}"
 
-    def open(self, kind: str, dim: int) -> None:
-        """Connect, and compare with the last record of each partition.
+    def open(self, kind: str, dim: int) -> History | None:
+        """Connect, read the last record of each partition, and return the newest position of them.
 
         Raises
         ------
@@ -108,34 +116,34 @@ class KafkaSink:
         shape = Shape(kind, dim)
         self._connect(shape)
         self._shape = shape
+        return self._held
 
     def write(self, rows: Rows) -> None:
         """Produce a record for every row and for every id that left, and wait until all are delivered.
 
         Raises
         ------
+        OtherHistory
+            If the topic holds records of a newer history; nothing was produced.
         SinkError
             If not all are known to be delivered; the same rows may come again.
         """
         shape = opened(self._shape, self.name)
         shape.check(rows, self.name)
-        ids = chain(
-            zip(rows.ids, rows.versions, strict=True), zip(rows.left, rows.left_versions, strict=True)
-        )
+        if len(rows) == 0:
+            return
+        keys = (str(id_).encode() for id_ in chain(rows.ids, rows.left))
         values = chain(row_messages(rows, self.name), (None for _ in rows.left))
-        self._deliver(
-            shape,
-            (
-                (str(id_).encode(), value, int(version), -1)
-                for (id_, version), value in zip(ids, values, strict=True)
-            ),
-        )
+        records = ((key, value, -1) for key, value in zip(keys, values, strict=True))
+        self._deliver(shape, rows.history, records)
 
-    def settle(self, floor: int) -> None:
-        """Produce to every partition that each row below `floor` that did not come again is gone."""
-        shape, value = opened(self._shape, self.name), settled_message(floor)
+    def settle(self, floor: int, history: History) -> None:
+        """Produce to every partition that rows of other epochs are gone, and rows below `floor`."""
+        shape = opened(self._shape, self.name)
+        check_history(history, self.name)
+        value = settled_message(floor, history)
         self._connect(shape)
-        self._deliver(shape, ((SETTLED_KEY, value, floor, partition) for partition in self._partitions))
+        self._deliver(shape, history, ((SETTLED_KEY, value, partition) for partition in sorted(self._ends)))
 
     def close(self) -> None:
         """Let go of the connections. Safe to call twice."""
@@ -162,54 +170,74 @@ class KafkaSink:
             topic = topics[self._settings.topic]
             if topic.error is not None:
                 raise self._kafka.KafkaException(topic.error)
-            self._partitions = sorted(topic.partitions)
-            self._compare(shape)
+            self._ends = dict.fromkeys(topic.partitions, 0)
+            self._consumer = self._make_consumer()
+            self._look(shape)
         except (self._kafka.KafkaException, SinkError) as error:
             self._disconnect()
             raise self._sink_error(error) from None
 
-    def _compare(self, shape: Shape) -> None:
-        """Read the last record of every partition: each says the shape of its vector."""
-        consumer = self._kafka.Consumer(
+    def _make_consumer(self) -> Any:
+        return self._kafka.Consumer(
             {
                 **self._settings.options,
                 "bootstrap.servers": self._settings.servers,
                 "group.id": "dygcn-sink",  # demanded, and not used: nothing is committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": False,
+                "fetch.wait.max.ms": 50,  # the last record is there
             },
             logger=_log,
         )
-        try:
-            last = []
-            for partition in self._partitions:
-                place = self._kafka.TopicPartition(self._settings.topic, partition)
-                low, high = consumer.get_watermark_offsets(place, timeout=self._settings.timeout)
-                if high > low:
-                    place.offset = high - 1
-                    last.append(place)
-            consumer.assign(last)
-            until = time.monotonic() + self._settings.timeout
-            for _ in last:
-                record = consumer.poll(max(0.0, until - time.monotonic()))
-                if record is None:
-                    raise SinkError(f"{self.name}: the last records could not be read in time")
-                if record.error() is not None:
-                    raise self._kafka.KafkaException(record.error())
-                there: Any = dict(record.headers() or []).get("shape")
-                if there is None:
-                    raise SinkError(f"{self.name} has records that are not ours; choose another topic")
-                shape.refuse(self.name, there.decode(errors="replace"))
-        finally:
-            consumer.close()
 
-    def _deliver(self, shape: Shape, records: Iterable[tuple[bytes, bytes | None, int, int]]) -> None:
+    def _look(self, shape: Shape) -> None:
+        """Read the last record of every partition that others have written to: it says shape and position."""
+        last = []
+        for partition, known in self._ends.items():
+            place = self._kafka.TopicPartition(self._settings.topic, partition)
+            low, high = self._consumer.get_watermark_offsets(place, timeout=self._settings.timeout)
+            if high > max(low, known):
+                place.offset = high - 1
+                last.append(place)
+        if not last:
+            return
+        self._consumer.assign(last)
+        until = time.monotonic() + self._settings.timeout
+        missing = {place.partition for place in last}
+        while missing:
+            record = self._consumer.poll(max(0.0, until - time.monotonic()))
+            if record is None:
+                raise SinkError(f"{self.name}: the last records could not be read in time")
+            if record.error() is not None:
+                raise self._kafka.KafkaException(record.error())
+            self._read(record, shape)
+            missing.discard(record.partition())
+        self._consumer.unassign()
+
+    def _read(self, record: Any, shape: Shape) -> None:
+        headers = {name: value.decode(errors="replace") for name, value in record.headers() or [] if value}
+        there = from_fields({name: headers.get(name) for name in FIELDS})
+        if there is None or "shape" not in headers:
+            raise SinkError(f"{self.name} has records that are not ours; choose another topic")
+        shape.refuse(self.name, headers["shape"])
+        self._held = newest([self._held, there])
+        self._ends[record.partition()] = record.offset() + 1
+
+    def _deliver(
+        self, shape: Shape, history: History, records: Iterable[tuple[bytes, bytes | None, int]]
+    ) -> None:
         self._connect(shape)
         self._failed = None
+        headers = [(name, text.encode()) for name, text in as_fields(history).items()]
+        headers.append(("shape", str(shape).encode()))
         try:
-            for key, value, version, partition in records:
-                self._produce(shape, key, value, version, partition)
+            self._look(shape)
+            admit(self._held, history, self.name)
+            for key, value, partition in records:
+                self._produce(headers, key, value, partition)
             missing = self._producer.flush(2 * self._settings.timeout)
+        except OtherHistory:
+            raise
         except (self._kafka.KafkaException, BufferError) as error:
             self._disconnect()
             raise self._sink_error(error) from None
@@ -219,9 +247,11 @@ class KafkaSink:
         if missing or self._failed is not None:
             self._disconnect()
             raise SinkError(f"{self.name}: {self._failed or f'{missing} records were not delivered in time'}")
+        self._held = newest([self._held, history])
 
-    def _produce(self, shape: Shape, key: bytes, value: bytes | None, version: int, partition: int) -> None:
-        headers = [("version", b"%d" % version), ("shape", str(shape).encode())]
+    def _produce(
+        self, headers: list[tuple[str, bytes]], key: bytes, value: bytes | None, partition: int
+    ) -> None:
         until = time.monotonic() + self._settings.timeout
         while True:
             try:
@@ -236,14 +266,20 @@ class KafkaSink:
                 self._producer.poll(0)
                 return
 
-    def _note(self, error: Any, _: Any) -> None:
-        if error is not None and self._failed is None:
+    def _note(self, error: Any, record: Any) -> None:
+        if error is None:
+            self._ends[record.partition()] = max(self._ends[record.partition()], record.offset() + 1)
+        elif self._failed is None:
             self._failed = self._said(error)
 
     def _disconnect(self) -> None:
         producer, self._producer = self._producer, None
+        consumer, self._consumer = self._consumer, None
+        self._held = None
         if producer is not None:
             producer.purge()  # what still waits comes again
+        if consumer is not None:
+            consumer.close()
 
     def _said(self, error: object) -> str:
         secret = [

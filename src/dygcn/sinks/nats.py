@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dygcn._extras import extra
 from dygcn._loop import LoopThread
 from dygcn.errors import SinkError
+from dygcn.sinks.histories import FIELDS, admit, as_fields, check_history, from_fields
 from dygcn.sinks.json_rows import left_messages, row_messages, settled_message
 from dygcn.sinks.settings import (
     DAY,
+    OnOtherHistory,
     Settings,
     check_name,
     check_seconds,
@@ -27,10 +29,11 @@ from dygcn.sinks.shape import Shape, opened
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
-    from dygcn.records import Rows
+    from dygcn.records import History, Rows
 
 _IN_FLIGHT = 512  # messages that wait for their acknowledgement at once
 _SHAPE = "Dygcn-Shape"
+_HISTORY = {name: f"Dygcn-{name.title()}" for name in FIELDS}
 _ID = "Nats-Msg-Id"
 _Result = TypeVar("_Result")
 
@@ -53,6 +56,8 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
         Path of a credentials file.
     timeout
         Seconds that connecting, and each acknowledgement, may take.
+    other_history
+        What is done if the messages are of another history; see `dygcn.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
@@ -70,6 +75,7 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
     create: bool = False
     credentials: str | None = None
     timeout: float = 30.0
+    other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
         if not self.url.split() or not all("://" in part for part in self.url.split()):
@@ -84,11 +90,17 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
 class NatsSink:
     """A stream of JSON messages, one for each node that moved or left; see `dygcn.sinks.json_rows`.
 
-    A write returns when the stream has acknowledged every message. Each has an id made of subject, node and
-    version, so repeats within the stream's window for duplicates are dropped there, and later ones by
-    whoever reads. What an acknowledgement is worth is decided by the server: by default it has the message
-    in a file, which is forced to disk every two minutes (``sync_interval``), and on as many servers as the
-    stream has replicas.
+    A write returns when the stream has acknowledged every message. Each has an id made of subject, epoch,
+    node and version, so repeats within the stream's window for duplicates are dropped there, and later ones
+    by whoever reads. The headers ``Dygcn-Shape``, ``Dygcn-Generation``, ``Dygcn-Epoch``, ``Dygcn-Version``
+    and ``Dygcn-Chain`` are on every message.
+
+    Each write looks at the last message first, and is refused where that is of a newer history. Messages
+    that are on their way in that moment still come; whoever reads drops them, by their generation.
+
+    What an acknowledgement is worth is decided by the server: by default it has the message in a file, which
+    is forced to disk every two minutes (``sync_interval``), and on as many servers as the stream has
+    replicas.
 
     Parameters
     ----------
@@ -119,8 +131,8 @@ class NatsSink:
         """Kind and address of where rows go, without any secret."""
         return f"{public_address(self._settings.url)} {self._settings.subject}"
 
-    def open(self, kind: str, dim: int) -> None:
-        """Connect, find or make the stream, and compare with its last message.
+    def open(self, kind: str, dim: int) -> History | None:
+        """Connect, find or make the stream, and return the position of its last message.
 
         Raises
         ------
@@ -131,33 +143,37 @@ class NatsSink:
         shape = Shape(kind, dim)
         self._loop = LoopThread(f"dygcn sink {self._settings.subject}")
         try:
-            self._run(self._connected(shape))
+            held = self._run(self._look(shape))
         except SinkError:
             self.close()
             raise
         self._shape = shape
+        return held
 
     def write(self, rows: Rows) -> None:
         """Publish a message for every row and for every id that left, and wait for all acknowledgements.
 
         Raises
         ------
+        OtherHistory
+            If the last message is of a newer history; nothing was published.
         SinkError
             If not all are known to be kept; the same rows may come again.
         """
         shape = opened(self._shape, self.name)
         shape.check(rows, self.name)
+        if len(rows) == 0:
+            return
         bodies = chain(row_messages(rows, self.name), left_messages(rows))
-        ids = chain(
-            zip(rows.ids, rows.versions, strict=True), zip(rows.left, rows.left_versions, strict=True)
-        )
-        self._run(self._publish(shape, zip(self._message_ids(ids), bodies, strict=True)))
+        ids = self._message_ids(chain(rows.ids, rows.left), rows.history)
+        self._run(self._publish(shape, rows.history, zip(ids, bodies, strict=True)))
 
-    def settle(self, floor: int) -> None:
-        """Publish that every row below `floor` that did not come again is gone."""
+    def settle(self, floor: int, history: History) -> None:
+        """Publish that rows of other epochs are gone, and rows below `floor` that did not come again."""
         shape = opened(self._shape, self.name)
-        message = f"{self._settings.subject}:settled:{floor}", settled_message(floor)
-        self._run(self._publish(shape, [message]))
+        check_history(history, self.name)
+        id_ = f"{self._settings.subject}:{history.epoch}:settled:{floor}:{history.sequence}"
+        self._run(self._publish(shape, history, [(id_, settled_message(floor, history))]))
 
     def close(self) -> None:
         """Let go of the connection. Safe to call twice."""
@@ -171,15 +187,17 @@ class NatsSink:
             finally:
                 loop.close()
 
-    def _message_ids(self, ids: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+    def _message_ids(self, ids: Iterable[Any], history: History) -> Iterator[str]:
         """Yield ids of messages: a stream may keep several subjects, and an id may be any text."""
-        for id_, version in ids:
+        for id_ in ids:
             text = hashlib.sha256(id_.encode()).hexdigest()[:32] if isinstance(id_, str) else id_
-            yield f"{self._settings.subject}:{text}:{version}"
+            yield f"{self._settings.subject}:{history.epoch}:{text}:{history.sequence}"
 
-    async def _publish(self, shape: Shape, messages: Iterable[tuple[str, bytes]]) -> None:
-        stream = (await self._connected(shape)).jetstream(timeout=self._settings.timeout)
-        headers, remaining = {_SHAPE: str(shape)}, iter(messages)
+    async def _publish(self, shape: Shape, history: History, messages: Iterable[tuple[str, bytes]]) -> None:
+        admit(await self._look(shape), history, self.name)
+        stream = self._client.jetstream(timeout=self._settings.timeout)
+        headers = {_SHAPE: str(shape), **{_HISTORY[name]: text for name, text in as_fields(history).items()}}
+        remaining = iter(messages)
         while window := list(islice(remaining, _IN_FLIGHT)):
             waiting = {
                 asyncio.ensure_future(
@@ -205,12 +223,21 @@ class NatsSink:
             if isinstance(answer, BaseException):
                 raise answer
 
-    async def _connected(self, shape: Shape) -> Any:
+    async def _look(self, shape: Shape) -> History | None:
+        """Return the position of the last message, which must be of our shape; None if there is none."""
         if self._client is None:
             self._client = await self._connect()
             self._stream = await self._find_stream()
-            await self._compare(shape)
-        return self._client
+        try:
+            last = await self._client.jsm().get_last_msg(self._stream, self._settings.subject)
+        except self._not_found:
+            return None
+        headers = last.headers or {}
+        there = from_fields({name: headers.get(header) for name, header in _HISTORY.items()})
+        if there is None or _SHAPE not in headers:
+            raise SinkError(f"{self.name} has messages that are not ours; choose another subject")
+        shape.refuse(self.name, headers[_SHAPE])
+        return there
 
     async def _connect(self) -> Any:
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -264,16 +291,6 @@ class NatsSink:
                 f"{self.name}: the stream {found} keeps this subject, not {self._settings.stream}"
             )
         return found
-
-    async def _compare(self, shape: Shape) -> None:
-        try:
-            last = await self._client.jsm().get_last_msg(self._stream, self._settings.subject)
-        except self._not_found:
-            return
-        there = (last.headers or {}).get(_SHAPE)
-        if there is None:
-            raise SinkError(f"{self.name} has messages that are not ours; choose another subject")
-        shape.refuse(self.name, there)
 
     async def _disconnect(self) -> None:
         client, self._client = self._client, None

@@ -13,23 +13,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dygcn.errors import SinkError
+from dygcn.sinks.histories import admit, check_history, newest
 from dygcn.sinks.parquet_files import (
     ABOUT,
-    newest,
+    About,
+    held,
+    newest_rows,
     put,
+    read_name,
     read_shape,
     read_whole,
     rows_table,
     sync_folder,
     write_whole,
 )
-from dygcn.sinks.settings import Settings
+from dygcn.sinks.settings import OnOtherHistory, Settings
 from dygcn.sinks.shape import Shape, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.records import Rows
+    from dygcn.records import History, Rows
 
 _STALE = 3600.0  # seconds after which a file that nobody finished is removed
 _Result = TypeVar("_Result")
@@ -42,24 +46,30 @@ class ParquetSettings(Settings, frozen=True, tag="parquet"):
     ----------
     folder
         Made if it is not there; nothing else should be in it.
+    other_history
+        What is done if the files are of another history; see `dygcn.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
     >>> ParquetSettings(folder="vectors")
-    ParquetSettings(folder='vectors')
+    ParquetSettings(folder='vectors', other_history='rewrite')
     """
 
     folder: str
+    other_history: OnOtherHistory = "rewrite"
 
 
 class ParquetSink:
     """A folder in which every write leaves one file, for whoever reads tables.
 
-    Columns are ``id``, ``version``, ``vector`` (null for a node that left) and ``left``. A file is called
-    after its lowest and highest version and a checksum of what is in it, so a repeated write is the same
-    file. It is written beside, forced to disk, and renamed; one that is there is whole. `read_rows` gives the
-    newest row of each id. `settle` merges all files into one: call it before they are too many
-    (``settle(0)`` drops no row).
+    Columns are ``id``, ``generation``, ``epoch``, ``version``, ``chain``, ``vector`` (null for a node that
+    left) and ``left``. A file is called after the position that it is of and a checksum of what is in it, so
+    a repeated write is the same file. It is written beside, forced to disk, and renamed; one that is there is
+    whole. `read_rows` gives the newest row of each id. `settle` merges all files into one: call it before
+    they are too many (with a floor of 0 it drops no row of its epoch).
+
+    A write looks at the names of all files, and is refused where one of them is of a newer history. Should
+    one of that come in the moment between, `read_rows` reads the newer rows all the same.
 
     Parameters
     ----------
@@ -76,8 +86,8 @@ class ParquetSink:
         """Kind and address of where rows go."""
         return f"parquet://{self._folder}"
 
-    def open(self, kind: str, dim: int) -> None:
-        """Make the folder and write down kind and size, or compare them with what is there.
+    def open(self, kind: str, dim: int) -> History | None:
+        """Make the folder and write down kind and size, or compare them; return the newest position there.
 
         Raises
         ------
@@ -87,29 +97,34 @@ class ParquetSink:
         self.close()
         shape = Shape(kind, dim)
         _guard(self.name, lambda: self._prepare(shape))
+        found = _guard(self.name, lambda: held(self._folder))
         self._shape = shape
+        return found
 
     def write(self, rows: Rows) -> None:
         """Write a file with rows and with those that left; return when it is on disk.
 
         Raises
         ------
+        OtherHistory
+            If the folder holds files of a newer history; nothing was written.
         SinkError
-            If it is not; the same rows may come again.
+            If it is not on disk; the same rows may come again.
         """
         shape = opened(self._shape, self.name)
         shape.check(rows, self.name)
         if len(rows) == 0:
             return
-        _guard(self.name, lambda: put(self._folder, rows_table(rows, shape)))
+        _guard(self.name, lambda: self._put(rows, shape))
 
-    def settle(self, floor: int) -> None:
+    def settle(self, floor: int, history: History) -> None:
         """Merge all files into one with the newest row of each id; rows below `floor` are gone for good.
 
-        Versions below it that come later are never read.
+        So are rows of other epochs. Versions below `floor` that come later are never read.
         """
         shape = opened(self._shape, self.name)
-        _guard(self.name, lambda: self._merge(shape, floor))
+        check_history(history, self.name)
+        _guard(self.name, lambda: self._merge(shape, floor, history))
 
     def close(self) -> None:
         """Forget the shape: nothing is held. Safe to call twice."""
@@ -133,10 +148,18 @@ class ParquetSink:
             sync_folder(self._folder)
         shape.refuse(self.name, str(read_shape(self._folder)))
 
-    def _merge(self, shape: Shape, floor: int) -> None:
+    def _put(self, rows: Rows, shape: Shape) -> None:
+        admit(held(self._folder), rows.history, self.name)
+        put(self._folder, rows_table(rows, shape), About(rows.history))
+
+    def _merge(self, shape: Shape, floor: int, history: History) -> None:
         whole = read_whole(self._folder, shape)
-        floor = max(floor, whole.floor)
-        kept = put(self._folder, newest(whole.table, floor), floor)
+        there = newest(read_name(file).history for file in whole.files)
+        admit(there, history, self.name)
+        if whole.settled is not None and whole.settled.epoch == history.epoch:
+            floor = max(floor, whole.settled.floor)
+        about = About(newest([there, history]) or history, floor)
+        kept = put(self._folder, newest_rows(whole.table, about.settled), about)
         for file in whole.files:
             if file != kept:
                 file.unlink(missing_ok=True)
@@ -149,7 +172,8 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The columns ``id``, ``version`` and ``vector``, in the order of the ids.
+        The columns ``id``, ``generation``, ``epoch``, ``version``, ``chain`` and ``vector``, in the order of
+        the ids.
 
     Raises
     ------
@@ -160,20 +184,20 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from dygcn.records import Rows
+    >>> from dygcn.records import History, Rows
     >>> sink = ParquetSink(ParquetSettings(folder=tempfile.mkdtemp()))
     >>> sink.open("int64", 2)
-    >>> none = np.array([], np.int64)
-    >>> sink.write(Rows(np.array([7, 8]), np.eye(2, dtype=np.float32), np.array([1, 1]), none, none))
-    >>> sink.write(Rows(none, np.zeros((0, 2), np.float32), none, np.array([8]), np.array([2])))
-    >>> read_rows(sink.name.removeprefix("parquet://")).to_pylist()
+    >>> none, first, second = np.array([], np.int64), *(History(1, 16 * "e", at, 32 * "c") for at in (1, 2))
+    >>> sink.write(Rows(np.array([7, 8]), np.eye(2, dtype=np.float32), np.array([1, 1]), none, none, first))
+    >>> sink.write(Rows(none, np.zeros((0, 2), np.float32), none, np.array([8]), np.array([2]), second))
+    >>> read_rows(sink.name.removeprefix("parquet://")).select(["id", "version", "vector"]).to_pylist()
     [{'id': 7, 'version': 1, 'vector': [1.0, 0.0]}]
     """
     path = Path(folder)
 
     def read() -> pa.Table:
         whole = read_whole(path, read_shape(path))
-        table = newest(whole.table, whole.floor)
+        table = newest_rows(whole.table, whole.settled)
         there = table.filter(pc.invert(table["left"])).drop_columns(["left"])
         return there.sort_by("id").replace_schema_metadata(None)
 

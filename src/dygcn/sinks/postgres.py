@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError, SinkError
-from dygcn.sinks.settings import DAY, YEAR, Settings, check_name, check_seconds, without
+from dygcn.sinks.histories import check_history
+from dygcn.sinks.settings import DAY, YEAR, OnOtherHistory, Settings, check_name, check_seconds, without
 from dygcn.sinks.shape import Shape, check_finite, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.records import Rows
+    from dygcn.records import History, Rows
     from dygcn.sinks.postgres_table import Table
 
-_PART = r"[A-Za-z_][A-Za-z0-9_]{0,57}"  # PostgreSQL cuts names at 63 bytes; ours grow by "_left"
+_PART = r"[A-Za-z_][A-Za-z0-9_]{0,54}"  # PostgreSQL cuts names at 63 bytes; ours grow by "_history"
 _FORGET_EVERY = 3600.0  # seconds
+_Result = TypeVar("_Result")
 _NO_NAN = "pgvector refuses NaN and infinity: look for what made it (a rolled run may have exploded)"
 
 
@@ -39,6 +41,8 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
         of an older write does not bring it back.
     timeout
         Seconds that connecting, and each statement, may take.
+    other_history
+        What is done if the table holds rows of another history; see `dygcn.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
@@ -55,16 +59,22 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
     index: Literal["none", "hnsw"] = "none"
     keep_left: float = DAY
     timeout: float = 60.0
+    other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
-        allowed = "a name of letters, digits and _, at most 58, with a schema's and a dot before it or not"
+        allowed = "a name of letters, digits and _, at most 55, with a schema's and a dot before it or not"
         check_name("table", self.table, rf"(?:{_PART}\.)?{_PART}", allowed)
         check_seconds("keep_left", self.keep_left, YEAR)
         check_seconds("timeout", self.timeout, DAY)
 
 
 class PostgresSink:
-    """A table with the columns ``id``, ``vector`` and ``version``, kept equal to the live vectors.
+    """A table with a row for each node, kept equal to the live vectors.
+
+    Its columns are ``id``, ``vector``, and what each row is of: ``generation``, ``epoch``, ``version`` (the
+    sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every
+    write compares itself with it first, so a writer for an older history is refused from then on. To begin
+    anew, drop the table: the other two are then made anew, too.
 
     Each write is one transaction: readers see all of it or nothing. It returns when the transaction is on
     the server's disk (``synchronous_commit`` is on for it, whatever the server's default). Writers wait for
@@ -107,8 +117,8 @@ class PostgresSink:
         database = self._place.get("dbname") or self._place.get("user") or ""
         return f"postgres://{host}{f':{port}' if port else ''}/{database}/{self._settings.table}"
 
-    def open(self, kind: str, dim: int) -> None:
-        """Connect; make the tables if they are not there.
+    def open(self, kind: str, dim: int) -> History | None:
+        """Connect; make the tables if they are not there; return the newest position that was written.
 
         Raises
         ------
@@ -118,13 +128,17 @@ class PostgresSink:
         self.close()
         shape = Shape(kind, dim)
         self._call(shape, lambda table: table.forget(self._settings.keep_left))
+        held = self._call(shape, lambda table: table.held())
         self._shape, self._forgot = shape, time.monotonic()
+        return held
 
     def write(self, rows: Rows) -> None:
         """Bring rows in and take out those that left, in one transaction.
 
         Raises
         ------
+        OtherHistory
+            If the table holds rows of a newer history; nothing was written.
         SinkError
             If nothing of it was written, or if it is not known whether all of it was; the same rows may
             come again.
@@ -141,9 +155,11 @@ class PostgresSink:
             self._call(shape, lambda table: table.forget(self._settings.keep_left))
             self._forgot = time.monotonic()
 
-    def settle(self, floor: int) -> None:
-        """Take out every row with a version below `floor`."""
-        self._call(opened(self._shape, self.name), lambda table: table.settle(floor))
+    def settle(self, floor: int, history: History) -> None:
+        """Take out every row of another epoch, and every row with a version below `floor`."""
+        shape = opened(self._shape, self.name)
+        check_history(history, self.name)
+        self._call(shape, lambda table: table.settle(floor, history))
 
     def close(self) -> None:
         """Let go of the connection. Safe to call twice."""
@@ -159,9 +175,9 @@ class PostgresSink:
                         "text; give the node another id"
                     )
 
-    def _call(self, shape: Shape, what: Callable[[Table], None]) -> None:
+    def _call(self, shape: Shape, what: Callable[[Table], _Result]) -> _Result:
         try:
-            what(self._connected(shape))
+            return what(self._connected(shape))
         except self._client.Error as error:
             self._disconnect()  # whatever it was: the next call begins afresh
             said = without(str(error), filter(None, [self._place.get("password")]))

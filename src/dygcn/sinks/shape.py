@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.errors import SinkError
+from dygcn.sinks.histories import check_history
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,8 @@ class Shape:
             )
 
     def check(self, rows: Rows, name: str) -> None:
-        """Raise a SinkError unless rows are of this shape, with a version of 0 or above for each."""
+        """Raise a SinkError unless rows are of this shape, and each of the sequence of their history."""
+        check_history(rows.history, name)
         if rows.vectors.ndim != 2 or rows.vectors.shape[1] != self.dim or rows.vectors.dtype != np.float32:
             raise SinkError(
                 f"{name} takes float32 vectors of size {self.dim}; got {rows.vectors.dtype} of the shape "
@@ -66,8 +68,11 @@ class Shape:
         for ids, versions in ((rows.ids, rows.versions), (rows.left, rows.left_versions)):
             if not _is_kind(ids, self.kind):
                 raise SinkError(f"{name} takes ids of kind {self.kind}; got an array of {ids.dtype}")
-            if len(versions) and (versions.dtype != np.int64 or versions.min() < 0):
-                raise SinkError(f"{name} takes versions that are int64, from 0; got {versions.min()}")
+            if len(versions) and (versions.dtype != np.int64 or (versions != rows.history.sequence).any()):
+                raise SinkError(
+                    f"{name} takes int64 versions that are the sequence of the rows' history, "
+                    f"{rows.history.sequence}; got {versions.dtype} {versions.tolist()[:5]}"
+                )
 
 
 def opened(shape: Shape | None, name: str) -> Shape:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn._extras import extra
 from dygcn.errors import SinkError
 from dygcn.records import Rows
-from dygcn.testing.sink_model import Held, NodeId, SinkModel, make_rows
+from dygcn.testing.history_checks import HISTORY_CHECKS
+from dygcn.testing.sink_model import NodeId, SinkModel, made_up_history, make_rows
+from dygcn.testing.sink_trial import DIM, Fresh, SinkPlace, Trial, expect, expect_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.sinks import Sink
-
-DIM = 5
+__all__ = ["SINK_CHECKS", "SinkPlace", "check_random_sequences", "check_sink"]
 PATIENCE = 60.0  # seconds until an interrupted sink must take rows again
 ODD_IDS = (
     "", " ", "7", "007", "-0", "1e3", "null", "about", "node:about", "settled", "a:b:c", "*", "?", "[a-z]",
@@ -31,28 +31,6 @@ ODD_NUMBERS = (
     16777217.0, 1e21, 1e22, 5e-324, 7.0e-10, 123456789.0, 8.5899346e9, 2.3509887e-38, 1.0, -1.5,
 )  # fmt: skip
 EXTREME_IDS = (-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1)
-
-
-@dataclass(frozen=True)
-class SinkPlace:
-    """A place that is empty and nobody else's, with a sink that writes there.
-
-    Parameters
-    ----------
-    make
-        Returns a new sink, not open yet; several may write to the place.
-    read_all
-        Returns what is there, read without the sink. For a broker, see `dygcn.testing.replayed`.
-    interrupt
-        Kills the server and starts it again with its data, if there is one.
-    """
-
-    make: Callable[[], Sink]
-    read_all: Callable[[], Held]
-    interrupt: Callable[[], None] | None = None
-
-
-Fresh: TypeAlias = "Callable[[], SinkPlace]"
 
 
 def check_sink(fresh: Fresh, examples: int = 10) -> None:
@@ -75,69 +53,25 @@ def check_sink(fresh: Fresh, examples: int = 10) -> None:
     check_random_sequences(fresh, examples)
 
 
-class _Checked:
-    """An open sink beside the model of what it should hold."""
-
-    def __init__(self, fresh: Fresh, kind: str, dim: int = DIM) -> None:
-        self.place, self.model = fresh(), SinkModel()
-        self.kind, self.dim = kind, dim
-        self.sink = self.place.make()
-        self.sink.open(kind, dim)
-
-    def __enter__(self) -> _Checked:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sink.close()
-
-    def write(self, moved: dict[Any, int], left: dict[Any, int] | None = None) -> None:
-        self.write_rows(make_rows(moved, left, dim=self.dim))
-
-    def write_rows(self, rows: Rows) -> None:
-        before = replace(rows, vectors=rows.vectors.copy())  # a sink may not write to what it is given
-        self.sink.write(rows)
-        self.model.write(before)
-
-    def settle(self, floor: int) -> None:
-        self.sink.settle(floor)
-        self.model.settle(floor)
-
-    def reopen(self) -> None:
-        self.sink.close()
-        self.sink = self.place.make()
-        self.sink.open(self.kind, self.dim)
-
-    def compare(self, when: str) -> None:
-        expected, found = self.model.held(), self.place.read_all()
-        _expect(expected.keys() == found.keys(), f"{when}: {_differ(expected, found)}")
-        for id_, (version, vector) in expected.items():
-            there, stored = found[id_]
-            _expect(there == version, f"{when}: {id_!r} has version {there}, expected {version}")
-            same = np.asarray(stored, np.float32).tobytes() == vector.tobytes()
-            _expect(same, f"{when}: {id_!r} has the vector {stored}, expected {vector}, bit for bit")
-
-
 def check_rows_arrive(fresh: Fresh) -> None:
     """Vectors arrive bit for bit: denormals, negative zero, the least and the greatest; versions, too."""
     numbers = np.array(ODD_NUMBERS, np.float64).astype(np.float32)
     vectors = np.stack([np.roll(numbers, by) for by in range(len(numbers))])
-    ids = np.arange(len(vectors))
-    versions = ids + 2**53  # where doubles no longer tell two integers apart
-    with _Checked(fresh, "int64", len(numbers)) as checked:
-        none = np.empty(0, np.int64)
-        rows = Rows(ids, vectors, versions, none, none)
-        checked.write_rows(rows)
+    ids, first = range(len(vectors)), 2**53 + 1  # where doubles no longer tell two integers apart
+    one, two, three = (make_rows(dict.fromkeys(ids, first + by), dim=len(numbers)) for by in range(3))
+    with Trial(fresh, "int64", len(numbers)) as checked:
+        checked.write_rows(replace(one, vectors=vectors))
         checked.compare("after a write")
-        checked.write_rows(replace(rows, vectors=np.asfortranarray(-vectors), versions=versions + 1))
+        checked.write_rows(replace(two, vectors=np.asfortranarray(-vectors)))
         checked.compare("after one whose vectors lie in memory the other way round")
         wide = np.repeat(vectors, 2, axis=1)[:, ::2]
-        checked.write_rows(replace(rows, vectors=wide, versions=np.repeat(versions + 2, 2)[::2]))
+        checked.write_rows(replace(three, vectors=wide, versions=np.repeat(three.versions, 2)[::2]))
         checked.compare("after one that shares its memory with others")
 
 
 def check_repeats(fresh: Fresh) -> None:
     """A repeated write changes nothing, and an older version never replaces a later one."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         checked.write({1: 10, 2: 10})
         checked.write({1: 10, 2: 10})
         checked.compare("after a repeated write")
@@ -160,7 +94,7 @@ def check_repeats(fresh: Fresh) -> None:
 
 def check_left(fresh: Fresh) -> None:
     """Nodes that left are gone; only a later version brings them back, and no late leaving ends that."""
-    with _Checked(fresh, "string") as checked:
+    with Trial(fresh, "string") as checked:
         checked.write({"a": 1, "b": 1, "c": 1})
         checked.write({"d": 2}, left={"a": 2, "never": 2})
         checked.compare("after nodes left")
@@ -185,7 +119,7 @@ def check_left(fresh: Fresh) -> None:
 
 def check_settled(fresh: Fresh) -> None:
     """Settling ends every row below a version, and nothing else."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         checked.settle(0)
         checked.compare("after an empty place was settled")
         checked.write({1: 1, 2: 5, 3: 9})
@@ -209,7 +143,7 @@ def check_settled(fresh: Fresh) -> None:
 
 def check_other_shapes(fresh: Fresh) -> None:
     """Rows of another shape are refused, and so is a place with rows of another shape."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         for wrong in (
             make_rows({1: 1}, dim=DIM + 1),
             make_rows({"a": 1}, dim=DIM),
@@ -218,20 +152,25 @@ def check_other_shapes(fresh: Fresh) -> None:
             replace(make_rows({1: 1}, dim=DIM), vectors=np.zeros((1, DIM))),  # type: ignore[arg-type]
             replace(make_rows({1: 1}, dim=DIM), versions=np.array([1, 2])),
             replace(make_rows({1: 1}, left={2: 1}, dim=DIM), left_versions=np.array([1, 2])),
+            replace(make_rows({1: 1}, dim=DIM), history=made_up_history(2)),
+            replace(make_rows({}, left={1: 1}, dim=DIM), left_versions=np.array([2])),
+            replace(make_rows({1: 1}, dim=DIM), history=replace(made_up_history(1), epoch="../../x")),
+            replace(make_rows({1: 1}, dim=DIM), history=replace(made_up_history(1), chain="")),
+            replace(make_rows({1: 1}, dim=DIM), history=replace(made_up_history(1), generation=-1)),
         ):
-            _expect_error(f"a write of {wrong}", checked.sink.write, wrong)
+            expect_error(f"a write of {wrong}", checked.sink.write, wrong)
         checked.compare("after writes that were refused")
         checked.write({1: 1})
         checked.compare("after a write that was not")
         for kind, dim in (("int64", DIM + 1), ("string", DIM), ("float", DIM), ("int64", 0)):
             other = checked.place.make()
-            _expect_error(f"{kind} of size {dim}", other.open, kind, dim)
-            _expect_error("a write to a refused place", other.write, make_rows({}, dim=DIM))
+            expect_error(f"{kind} of size {dim}", other.open, kind, dim)
+            expect_error("a write to a refused place", other.write, make_rows({}, dim=DIM))
             other.close()
         checked.write({}, left={1: 2})
         checked.settle(3)
         other = checked.place.make()
-        _expect_error("another size where the last node left", other.open, "int64", DIM + 1)
+        expect_error("another size where the last node left", other.open, "int64", DIM + 1)
         other.close()
         checked.write({2: 3})
         checked.compare("after others were refused")
@@ -240,7 +179,7 @@ def check_other_shapes(fresh: Fresh) -> None:
 def check_ids(fresh: Fresh) -> None:
     """Ids arrive as they are: the least and greatest integers, odd texts, texts that look alike."""
     for kind, ids in (("int64", EXTREME_IDS), ("string", ODD_IDS)):
-        with _Checked(fresh, kind) as checked:
+        with Trial(fresh, kind) as checked:
             checked.write(dict.fromkeys(ids, 1))
             checked.compare(f"after {kind} ids")
             checked.write(dict.fromkeys(ids[::2], 2), left=dict.fromkeys(ids[1::2], 2))
@@ -252,12 +191,12 @@ def check_ids(fresh: Fresh) -> None:
 
 def check_nul(fresh: Fresh) -> None:
     """An id with a NUL character is kept, or refused with all that came with it; it never becomes another."""
-    with _Checked(fresh, "string") as checked:
+    with Trial(fresh, "string") as checked:
         rows = make_rows({"a\0b": 1, "c": 1}, dim=DIM)
         try:
             checked.sink.write(rows)
         except SinkError as error:
-            _expect("a\\x00b" in str(error), f"the error does not name the id: {error}")
+            expect("a\\x00b" in str(error), f"the error does not name the id: {error}")
         else:
             checked.model.write(rows)
         checked.compare("after an id with a NUL")
@@ -267,7 +206,7 @@ def check_nul(fresh: Fresh) -> None:
 
 def check_sizes(fresh: Fresh) -> None:
     """No rows, only nodes that left, one row, and thousands in one write."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         checked.write({})
         checked.compare("after nothing was written")
         checked.write({}, left={9: 1})
@@ -279,8 +218,8 @@ def check_sizes(fresh: Fresh) -> None:
         checked.write(dict.fromkeys(range(4999), 4), left={4999: 4})
         checked.write(many)
         checked.compare("after they came again, late")
-    with _Checked(fresh, "string", 1) as checked:
-        checked.write({f"node {number}": number for number in range(1200)})
+    with Trial(fresh, "string", 1) as checked:
+        checked.write({f"node {number}": 7 for number in range(1200)})
         checked.compare("after vectors of one number")
 
 
@@ -290,17 +229,17 @@ def check_opening_and_closing(fresh: Fresh) -> None:
     never = place.make()
     never.close()
     never.close()
-    _expect_error("a write before open", never.write, make_rows({1: 1}, dim=DIM))
-    _expect_error("settling before open", never.settle, 1)
+    expect_error("a write before open", never.write, make_rows({1: 1}, dim=DIM))
+    expect_error("settling before open", never.settle, 1, made_up_history(1))
     name = never.name
-    with _Checked(lambda: place, "int64") as checked:
+    with Trial(lambda: place, "int64") as checked:
         checked.write({1: 1})
-        _expect(checked.sink.name == name, f"the name changed from {name} to {checked.sink.name}")
+        expect(checked.sink.name == name, f"the name changed from {name} to {checked.sink.name}")
         checked.sink.open("int64", DIM)
         checked.write({2: 2})
         checked.sink.close()
         checked.sink.close()
-        _expect_error("a write to a closed sink", checked.sink.write, make_rows({1: 1}, dim=DIM))
+        expect_error("a write to a closed sink", checked.sink.write, make_rows({1: 1}, dim=DIM))
         checked.sink.open("int64", DIM)
         checked.write({1: 3})
         checked.reopen()
@@ -310,7 +249,7 @@ def check_opening_and_closing(fresh: Fresh) -> None:
 
 def check_two_writers(fresh: Fresh) -> None:
     """Of two that write at the same time, the later version wins, row by row."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         writes = [
             make_rows(
                 {id_: version for id_ in (*range(40), 100 + version) if id_ != version},
@@ -341,7 +280,7 @@ def check_two_writers(fresh: Fresh) -> None:
             writer.start()
         for writer in writers:
             writer.join()
-        _expect(not errors, f"a writer failed beside another: {errors}")
+        expect(not errors, f"a writer failed beside another: {errors}")
         for rows in writes:
             checked.model.write(rows)
         checked.compare("after two wrote at the same time")
@@ -349,7 +288,7 @@ def check_two_writers(fresh: Fresh) -> None:
 
 def check_interrupted(fresh: Fresh, rounds: int = 3) -> None:
     """A server that is killed while rows come loses nothing that was written, once they come again."""
-    with _Checked(fresh, "int64") as checked:
+    with Trial(fresh, "int64") as checked:
         interrupt = checked.place.interrupt
         if interrupt is None:
             return
@@ -369,8 +308,9 @@ def check_interrupted(fresh: Fresh, rounds: int = 3) -> None:
             killer.join()
             checked.compare(f"after it was killed in the middle, time {round_ + 1}")
         interrupt()
-        _until_taken(checked.sink.settle, written)
-        checked.model.settle(written)
+        history = made_up_history(written + 1)
+        _until_taken(checked.sink.settle, written, history)
+        checked.model.settle(written, history)
         checked.compare("after it was killed and settled")
 
 
@@ -389,7 +329,7 @@ SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
         check_two_writers,
         check_interrupted,
     )
-}
+} | HISTORY_CHECKS
 """All checks but the random one, by name."""
 
 
@@ -401,7 +341,7 @@ def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
 
     def follow(kind: str, ids: Sequence[NodeId]) -> None:
         pairs = draw.dictionaries(draw.sampled_from(ids), draw.integers(0, 12), min_size=1)
-        rare = draw.one_of(draw.integers(0, 12), draw.sampled_from(("reopen", "repeat all")))
+        rare = draw.one_of(draw.integers(0, 12), draw.sampled_from(("reopen", "repeat all", "refit")))
         steps = draw.lists(draw.one_of(pairs, pairs, pairs, rare), min_size=3, max_size=12)
         checked = given(steps)(lambda steps: _follow(fresh, kind, steps))
         unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -414,36 +354,55 @@ def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
 
 
 def _follow(fresh: Fresh, kind: str, steps: Sequence[Any]) -> None:
-    floor = 0
+    floor, generation = 0, 1
     written: list[Rows] = []
-    with _Checked(fresh, kind, 3) as checked:
+    with Trial(fresh, kind, 3) as checked:
         for step in steps:
             if step == "reopen":
                 checked.reopen()
+                if checked.model.newest is None:
+                    floor, written = 0, []
+            elif step == "refit":
+                floor, generation, written = 0, generation + 1, []
+                checked.settle(0, made_up_history(0, generation))
             elif step == "repeat all":
                 for rows in written:
                     checked.write_rows(rows)
             elif isinstance(step, int):
                 floor = max(floor, step)
-                checked.settle(step)
+                checked.settle(step, made_up_history(12, generation))
             else:
-                written.append(_content(checked.model, step, floor))
-                checked.write_rows(written[-1])
+                news = _content(checked.model, step, floor, generation)
+                written += news
+                for rows in news:
+                    checked.write_rows(rows)
             checked.compare(f"after {step!r}")
 
 
-def _content(model: SinkModel, pairs: dict[NodeId, int], floor: int) -> Rows:
-    """Return rows; whether a node moved or left at a version is the same each time.
+def _content(model: SinkModel, pairs: dict[NodeId, int], floor: int, generation: int) -> list[Rows]:
+    """Return writes; whether a node moved or left at a version is the same each time.
 
     What was never written and is older than what was settled does not happen, so nothing is promised.
     """
-    pairs = {id_: version for id_, version in pairs.items() if version >= floor or id_ in model.known}
+    known = {
+        id_: at.sequence for id_, (at, _) in model.known.items() if at.generation == generation
+    }  # in the last epoch
     pairs = {
-        id_: version for id_, version in pairs.items() if version >= floor or version <= model.known[id_][0]
+        id_: version
+        for id_, version in pairs.items()
+        if version >= floor or (id_ in known and version <= known[id_])
     }
     moved = {id_: version for id_, version in pairs.items() if (len(str(id_)) + version) % 4}
     left = {id_: version for id_, version in pairs.items() if id_ not in moved}
-    return make_rows(moved, left, dim=3)
+    return [
+        make_rows(
+            {id_: at for id_, at in moved.items() if at == version},
+            {id_: at for id_, at in left.items() if at == version},
+            dim=3,
+            generation=generation,
+        )
+        for version in dict.fromkeys(pairs.values())
+    ]
 
 
 def _until_taken(what: Callable[..., None], *arguments: object) -> None:
@@ -460,22 +419,3 @@ def _until_taken(what: Callable[..., None], *arguments: object) -> None:
 def _after(seconds: float, what: Callable[[], None]) -> None:
     time.sleep(seconds)
     what()
-
-
-def _expect(truth: bool, otherwise: str) -> None:
-    if not truth:
-        raise AssertionError(otherwise)
-
-
-def _expect_error(of: str, what: Callable[..., None], *arguments: object) -> None:
-    try:
-        what(*arguments)
-    except SinkError:
-        return
-    raise AssertionError(f"{of} was not refused with a SinkError")
-
-
-def _differ(expected: Held, found: Held) -> str:
-    missing = sorted(map(repr, expected.keys() - found.keys()))[:5]
-    beyond = sorted(map(repr, found.keys() - expected.keys()))[:5]
-    return f"missing are {missing or 'none'}, not expected are {beyond or 'none'}"
