@@ -85,7 +85,7 @@ class Departures:
             self._make_room(gone)
 
     def _make_room(self, gone: Gone) -> None:
-        """Drop departures of ids that came back or left again; if more than three quarters stay, the oldest."""
+        """Drop departures of ids that came back or left again; if over three quarters stay, the oldest."""
         run = _joined(self._runs)
         rows = np.flatnonzero(gone(run.ids))
         last = dict(zip(python_ids(take(run.ids, rows)).tolist(), rows.tolist(), strict=True))
