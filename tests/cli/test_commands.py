@@ -165,6 +165,20 @@ def test_bench_update_on_a_random_graph():
     assert told["batches"][0]["times_cheaper_than_recompute"] > 0
 
 
+def test_restore_begins_a_new_epoch(tmp_path):
+    live = dygcn.open(tmp_path / "live", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4))
+    live.update(add=[("cat", "dan")])
+    before = live.history
+    assert "is open already" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
+    live.close()
+    told = run_json("restore", tmp_path / "live", tmp_path / "again")
+    assert (told["folder"], told["sequence"]) == (str(tmp_path / "again"), 2)
+    assert told["generation"] > before.generation
+    with dygcn.open(tmp_path / "again") as again:
+        assert (again.history.epoch, sorted(again)) == (told["epoch"], ["ann", "bob", "cat", "dan"])
+    assert "exists" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
+
+
 def test_every_command_is_documented():
     text = DOCS.read_text()
     for name in COMMANDS:

@@ -17,9 +17,14 @@ from dygcn.service.intake import Overloaded
 from dygcn.service.settings import Limits
 from tests.service.serving import is_problem, on_loopback, serving
 
-NOTHING = Changes(5, "5", False, False, [], [])
-NEWS = Changes(6, "6", False, False, [Moved(1, 6, [0.0])], [])
+NOTHING = Changes(5, "5", "5", False, False, [], [])
+NEWS = Changes(6, "6", "6", False, False, [Moved(1, 6, [0.0])], [])
 STREAM = {"accept": "text/event-stream"}
+
+
+def now(served):
+    """The place behind everything: for whoever wants news alone."""
+    return served.get("/changes", limit=1).json()["latest"]
 
 
 # ---- whoever waits -----------------------------------------------------------------------------------
@@ -143,7 +148,7 @@ def test_only_what_moved_is_told(serve):
 
 def test_a_node_that_moved_often_is_told_once(serve):
     served = serve()
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     for weight in (2.0, 3.0, 4.0):
         served.post([{"src": 1, "dst": 2, "weight": weight}])
     page = served.get("/changes", since=since).json()
@@ -169,7 +174,7 @@ def test_pages_add_up_to_everything_in_order(serve):
 
 def test_a_long_poll_waits_for_news(serve):
     served = serve()
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     threading.Timer(0.3, lambda: served.post([{"src": 7, "dst": 8}])).start()
     begun = time.monotonic()
     page = served.get("/changes", since=since, wait=20).json()
@@ -186,9 +191,9 @@ def test_a_long_poll_waits_for_news(serve):
     [
         ({"since": "x"}, "is not a place"),
         ({"since": "1.2"}, "is not a place"),
+        ({"since": "00112233aabbccdd.5"}, "is not a place"),
         ({"since": "-1"}, "is not a place"),
         ({"since": "99999999999999999999"}, "is not a place"),
-        ({"since": "12345"}, "has not come yet"),
         ({"limit": "0"}, "limit is '0'"),
         ({"limit": "1001"}, "from 1 to 1000"),
         ({"limit": "ten"}, "limit is 'ten'"),
@@ -205,13 +210,51 @@ def test_wrong_questions_are_told(serve, params, named):
         assert named in is_problem(served.client.get("/changes", params=params, headers=STREAM), 400)
 
 
-def test_a_sequence_that_any_answer_gave_is_a_place(serve):
+def test_a_bare_number_or_a_place_of_another_history_is_a_new_beginning(serve):
+    """It says nothing of what its reader was shown."""
+    served = serve()
+    served.post([{"src": 9, "dst": 10}])
+    epoch, sequence, chain = now(served).split(".")
+    other = "00112233aabbccdd"
+    for place in ("0", sequence, "12345", f"{other}.{sequence}.{chain}", f"{epoch}.{sequence}.{other}"):
+        page = served.get("/changes", since=place).json()
+        assert (page["reset"], len(page["moved"]), page["left"]) == (True, 7, [])
+        assert page["next"] == page["latest"] == now(served)
+
+
+def test_every_latest_is_a_place(serve):
     """Also where nothing moved behind it: bad events, no events, refused ones."""
     served = serve()
     for body in ([{"src": 9, "dst": 10}], [1], [], [{"src": 9, "dst": 10, "weight": 1e30}]):
-        sequence = served.post(body).json()["sequence"]
-        assert served.get("/changes", since=sequence).status_code == 200
-        assert served.get("/changes", since=served.get("/status").json()["sequence"]).status_code == 200
+        before = now(served)
+        served.post(body)
+        page = served.get("/changes", since=before).json()
+        assert page["reset"] is False
+        assert served.get("/changes", since=page["latest"]).json()["moved"] == []
+
+
+def test_a_page_is_bounded_in_ids_that_left_too(serve):
+    served = serve()
+    served.post([{"src": 1, "dst": 100 + n} for n in range(300)])
+    place = now(served)
+    served.post([{"src": 1, "dst": 100 + n, "op": -1} for n in range(300)])
+    seen, pages = [], []
+    while True:
+        page = served.get("/changes", since=place, limit=70).json()
+        seen += [one["id"] for one in page["left"]]
+        pages.append(len(page["left"]) + len(page["moved"]))
+        assert all(one["version"] == page["sequence"] for one in page["left"] + page["moved"])
+        place = page["next"]
+        if not page["more"]:
+            break
+    assert sorted(seen) == list(range(100, 400))
+    assert pages[:4] == [70] * 4
+    assert max(pages) <= 70
+
+
+def test_a_page_that_is_empty_and_has_more_is_answered_at_once():
+    page = Changes(5, "4", "5", False, True, [], [])
+    assert asyncio.run(asyncio.wait_for(Waiters(1).until_news(lambda: page, 30), 20)) is page
 
 
 # ---- streams -------------------------------------------------------------------------------------------
@@ -280,7 +323,7 @@ def listening(served, headers=None, **params):
 
 def test_a_stream_goes_on_where_the_place_is(serve):
     served = serve()
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     with listening(served, since=since) as listener:
         served.post([{"src": 50, "dst": 51}])
         listener.until(lambda one: 50 in one.moved())
@@ -306,7 +349,7 @@ def test_a_stream_that_forgets_its_place_would_be_noticed(serve, monkeypatch):
 def test_changes_gather(serve):
     """A node that moves a hundred times in a moment is not told a hundred times."""
     served = serve()
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     with listening(served, since=since) as listener:
         for weight in range(1, 101):
             served.post([{"src": 50, "dst": 51, "weight": weight}])
@@ -327,7 +370,7 @@ def test_a_stream_begins_with_everything_where_no_place_is_given(serve):
 
 def test_quiet_streams_are_quiet(serve):
     served = serve()
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     served.post([1])  # a bad event: the sequence goes on, nothing moves
     with listening(served, since=since) as listener:
         time.sleep(1.0)
@@ -336,7 +379,7 @@ def test_quiet_streams_are_quiet(serve):
 
 def test_only_so_many_streams(serve):
     served = serve(limits=Limits(feeds=2))
-    since = served.get("/status").json()["sequence"]
+    since = now(served)
     with listening(served, since=since), listening(served, since=since):
         answer = served.client.get("/changes", params={"since": since}, headers=STREAM)
         is_problem(answer, 429, "Overloaded")
@@ -372,7 +415,7 @@ def test_a_head_request_holds_no_place(serve):
 
 def test_a_drain_lets_streams_and_polls_go(folder):
     with serving(on_loopback(folder())) as served:
-        since = served.get("/status").json()["sequence"]
+        since = now(served)
         listener = Listener(served.address, since=since)
         listener.start()
         listener.until(lambda one: one.lines)

@@ -249,3 +249,22 @@ def test_a_rate_is_over_the_last_seconds():
     assert found[5] == pytest.approx(100.0)
     assert found[-1] == 0.0
     assert len(rate._seen) < 10
+
+
+def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
+    """Else the next start would send them everything."""
+    service = start()
+    service.start()
+    write(service, *((10_000, 20_000 + i) for i in range(300)))
+    service.live.tolerate(0.5)
+    write(service, (10_000, 30_000))
+    assert service.live.error_bound([20_000])[0] > 0
+    seen = []
+
+    class Last:
+        def stop(self):
+            seen.append((service.live.sequence, service.live.error_bound([20_000])[0]))
+
+    service.sinks.append(Last())
+    service.stop()
+    assert seen == [(service.live.saved_at, 0)]
