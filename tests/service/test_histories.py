@@ -15,7 +15,7 @@ from dygcn.service import pumps
 from dygcn.service.histories import NEW, REFUSED, REWRITING, REWRITTEN, SAME, Verdict, judge
 from dygcn.service.pumps import SinkPump
 from dygcn.service.service import Service
-from dygcn.sinks import PostgresSettings
+from dygcn.sinks import ParquetSettings, PostgresSettings, read_rows
 from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_model import made_up_history
 from tests.service import streams
@@ -436,6 +436,23 @@ def test_a_place_from_ahead_of_the_log_is_not_kept(folder):
         sink.errors.clear()
         until(lambda: sink.equals(service.live))
         assert 300 not in sink.rows
+
+
+def test_the_settings_of_a_sink_say_what_is_done(folder, refitted, tmp_path):
+    out = str(tmp_path / "vectors")
+    with running(folder(), sinks=[ParquetSettings(folder=out)]) as service:
+        until(lambda: status(service)["behind"] == 0 and has(service, NEW)())
+    before = read_rows(out)
+    path = refitted()
+    with running(path, sinks=[ParquetSettings(folder=out, other_history="refuse")]) as service:
+        until(has(service, REFUSED))
+        assert service.status().sinks[0]["history"] == REFUSED
+        assert service.status().sinks[0]["why"] == service.status().sinks[0]["failure"]
+    assert read_rows(out).equals(before)
+    with running(path, sinks=[ParquetSettings(folder=out)]) as service:
+        until(has(service, REWRITTEN))
+        assert set(read_rows(out)["epoch"].to_pylist()) == {service.live.history.epoch}
+        assert set(read_rows(out)["id"].to_pylist()) == set(service.live)
 
 
 # ---- any mixture -----------------------------------------------------------------------------------------

@@ -59,6 +59,16 @@ def test_what_is_needed_is_needed(kind):
         msgspec.convert({"kind": kind}, SinkSettings)
 
 
+@pytest.mark.parametrize("kind", EACH)
+def test_what_is_done_with_another_history_is_a_setting(kind):
+    fields, *_ = EACH[kind]
+    assert msgspec.convert({"kind": kind, **fields}, SinkSettings).other_history == "rewrite"
+    read = msgspec.convert({"kind": kind, **fields, "other_history": "refuse"}, SinkSettings)
+    assert read.other_history == "refuse"
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'keep'"):
+        msgspec.convert({"kind": kind, **fields, "other_history": "keep"}, SinkSettings)
+
+
 def test_unknown_kinds_are_refused():
     with pytest.raises(msgspec.ValidationError, match="Invalid value 'mongo'"):
         msgspec.convert({"kind": "mongo"}, SinkSettings)

@@ -104,7 +104,7 @@ class Scores(msgspec.Struct):
 
 
 class Moved(msgspec.Struct):
-    """A node that moved, its vector, and the sequence as of which that is its vector."""
+    """A node that moved, its vector now, and the sequence as of which that is right."""
 
     id: Id
     version: int
@@ -112,7 +112,7 @@ class Moved(msgspec.Struct):
 
 
 class Left(msgspec.Struct):
-    """An id that is not in the graph as of a sequence."""
+    """An id that is no longer in the graph, and the sequence as of which that is right."""
 
     id: Id
     version: int
