@@ -51,9 +51,7 @@ _SCHEMA = sorted(
 class NewEntry:
     """What is to be appended."""
 
-    kind: (
-        str  # see KINDS: a REFUSAL is of a cut that cannot be applied, what a BARRIER is for is in a snapshot
-    )
+    kind: str  # of KINDS; REFUSAL: of a cut that cannot be applied, BARRIER: of what is in a snapshot
     stream: str  # where it came from; "" where nobody asked for repeats to be noticed
     position: int  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes
