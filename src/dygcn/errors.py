@@ -31,6 +31,7 @@ and every warning::
     DygcnWarning         (UserWarning)
     ├── NormBandWarning                  a rolled embedding explodes or collapses
     ├── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
+    ├── ClockWarning                     a time far ahead of all before it
     └── TrainingWarning                  part of a training had no effect
 """
 
@@ -159,6 +160,10 @@ class NormBandWarning(DygcnWarning):
 
 class DriftWarning(DygcnWarning):
     """A rolled embedding tells links from strangers worse than its base did."""
+
+
+class ClockWarning(DygcnWarning):
+    """A time is so far ahead of all before it that it may be in another unit."""
 
 
 class TrainingWarning(DygcnWarning):

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.events import read_events
+from dygcn.service import budget
 from dygcn.service.budget import expected_rows
+from dygcn.testing.promises.seeding import small_model
 
 SPOKES = 300
 
@@ -57,3 +59,39 @@ def test_expected_is_each_end_and_whoever_stands_beside_it(edges):
     assert expected == sum(2 + degree[a] + degree[b] for a, b in edges)
     rows = live.update(add=edges).rows
     assert rows <= 2 * expected + 2 * len(edges) ** 2  # new edges stand beside each other, too
+
+
+def hub_of_hubs():
+    """A centre, 60 hubs around it, 50 leaves at each: what is near a leaf is small, two steps on it is not."""
+    near = [(0, hub) for hub in range(1, 61)]
+    return near + [(hub, 1000 * hub + leaf) for hub in range(1, 61) for leaf in range(50)]
+
+
+@pytest.mark.parametrize("orders", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("edge", [(1005, 77), (1, 78), (0, 79), (5, 6), (9_999_998, 9_999_999)])
+def test_expected_rows_look_as_deep_as_the_rule(orders, edge):
+    live = dygcn.start(small_model(orders=orders))
+    live.bulk([hub_of_hubs()])
+    expected = expected_rows(live.state, read_events([edge]))
+    rows = live.update(add=[edge]).rows
+    assert rows <= 2 * expected
+    assert expected <= 2 * rows + 2 * orders
+
+
+def test_a_ring_that_is_too_large_to_follow_counts_as_everybody(monkeypatch):
+    live = dygcn.start(small_model(orders=4))
+    live.bulk([hub_of_hubs()])
+    monkeypatch.setattr(budget, "_LOOK", 10)
+    assert expected_rows(live.state, read_events([(1, 78)])) > 2 * len(live)
+
+
+def test_one_ring_alone_would_be_noticed(monkeypatch):
+    """The mutant: the expected rows of a deep rule are those of one of two orders."""
+
+    def one_ring(state, batch):
+        nodes = state.graph.find(batch.src)
+        return 2 * len(batch) + int(state.graph.push.count[nodes[nodes >= 0]].sum())
+
+    monkeypatch.setitem(globals(), "expected_rows", one_ring)
+    with pytest.raises(AssertionError):
+        test_expected_rows_look_as_deep_as_the_rule(4, (1005, 77))

@@ -15,6 +15,7 @@ import numpy as np
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.events import join_events, read_update
 from dygcn.live.change import Change
+from dygcn.live.clock import warn_of_jump
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
@@ -124,6 +125,7 @@ class DurableEmbedding(RecoveredEmbedding):
         part = Part(batch, stream, whole(position), now=time_of(now))
         part.check()
         with self._writing:
+            warn_of_jump(self._state, batch, part.now)
             if stream and part.position <= self.streams.get(stream, -1):
                 return Change(self, self._nothing(), self.version)
             _, change = self._commit([part])

@@ -16,6 +16,7 @@ from dygcn.events import id_column, python_ids, read_events, read_update
 from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
+from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
 from dygcn.live.guard import Guard, guarded
@@ -98,8 +99,15 @@ class LiveEmbedding:
         ------
         EventError
             If a row is bad; then the whole batch was left alone.
+
+        Warns
+        -----
+        ClockWarning
+            If a time is so far ahead of all before it that it may be in another unit.
         """
-        return self._apply(read_update(events, add, remove, self.model.kind, columns), now)
+        batch = read_update(events, add, remove, self.model.kind, columns)
+        warn_of_jump(self._state, batch, now)
+        return self._apply(batch, now)
 
     def _apply(self, batch: EventBatch, now: float | None) -> Change:
         self._settle_latest()

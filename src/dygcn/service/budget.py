@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from dygcn.models import State
     from dygcn.records import EventBatch
 
+_LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
+
 
 def expected_rows(state: State, batch: EventBatch) -> int:
-    """Return about how many rows events will touch: each end, and whoever aggregates it.
+    """Return about how many rows events will touch: each end, whoever aggregates it, and so on up to order K.
 
     Examples
     --------
@@ -26,8 +28,15 @@ def expected_rows(state: State, batch: EventBatch) -> int:
     """
     if len(batch) == 0 or batch.src.kind != state.model.kind:
         return len(batch)
-    nodes = state.graph.find(join_ids([batch.src, batch.dst]))
-    known = nodes[nodes >= 0]
-    if state.model.orders == 1:
-        return len(nodes)
-    return len(nodes) + int(np.sum(state.graph.push.count[known], dtype=np.int64))
+    graph, orders = state.graph, state.model.orders
+    nodes = graph.find(join_ids([batch.src, batch.dst]))
+    ring = nodes[nodes >= 0]
+    total = ends = len(nodes)
+    for order in range(2, orders + 1):
+        arcs = int(np.sum(graph.push.count[ring], dtype=np.int64))
+        total += arcs if order == 2 else min(arcs, len(graph)) + ends
+        if order < orders and arcs > _LOOK:
+            return total + (orders - order) * (len(graph) + ends)
+        if order < orders:
+            ring = np.unique(np.concatenate((ring, graph.push.arcs(np.unique(ring))[1])))
+    return total

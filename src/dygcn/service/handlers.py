@@ -15,7 +15,6 @@ from dygcn.errors import OptionError, UnknownNode
 from dygcn.events import decode_events
 from dygcn.live.parts import Part, Receipt
 from dygcn.service import answers
-from dygcn.service.clock import latest_time
 from dygcn.service.feeding import Waiters, stream_changes
 from dygcn.service.pumps import letters_of
 from dygcn.service.service import Service
@@ -52,7 +51,7 @@ class Handlers:
         client, first = self._sender(request)
         self.service.intake.refuse_if_full()
         body = await request.body()
-        latest = latest_time(self.service.settings.time_unit)
+        latest = self.service.latest_time()
         limit = self.limits.queued_events
         if len(body) < _LARGE:
             decoded = decode_events(body, form, self.kind, latest=latest, limit=limit)

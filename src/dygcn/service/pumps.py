@@ -16,7 +16,6 @@ from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.events import BadEvent, Decoded, decode_events, join_events
 from dygcn.live.parts import FULL, Part, Receipt
 from dygcn.records import History, Message
-from dygcn.service.clock import latest_time
 from dygcn.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Log, Place, judge
 from dygcn.service.intake import Closing, Overloaded
 from dygcn.sinks import Sink
@@ -134,7 +133,7 @@ class SourcePump(_Pump):
 
 def parts_of(messages: Sequence[Message], service: Service) -> list[Part]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
-    kind, latest = service.live.model.kind, latest_time(service.settings.time_unit)
+    kind, latest = service.live.model.kind, service.latest_time()
     parts: list[Part] = []
     for stream, run in groupby(_fresh(messages, service.live.streams), key=lambda message: message.stream):
         decoded = [(message, _decode(message, kind, latest)) for message in run]

@@ -18,6 +18,7 @@ from dygcn.live.reading import Reader
 from dygcn.models import cosines
 from dygcn.records import Float32, Nodes
 from dygcn.service import answers
+from dygcn.service.clock import latest_of
 from dygcn.service.intake import Intake
 from dygcn.service.neighbours import Neighbours
 from dygcn.service.pumps import SinkPump, SourcePump
@@ -188,6 +189,10 @@ class Service:
             for number, one in log.dead_letters(limit, before)
         ]
         return answers.Letters(log.count_dead_letters(), found)
+
+    def latest_time(self) -> float | None:
+        """Return the latest time that an event may have now; None: any."""
+        return latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
 
     def next_letter(self) -> int:
         """Return a number for a request that has none, so that its dead letters are told apart."""

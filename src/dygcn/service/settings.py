@@ -11,6 +11,7 @@ import msgspec
 
 from dygcn.errors import OptionError
 from dygcn.live.durable import SNAPSHOT_EVERY
+from dygcn.service.clock import Jump
 from dygcn.sinks import SinkSettings
 from dygcn.sources import SourceSettings
 
@@ -77,6 +78,9 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     limits: Limits = Limits()
     nearest: Nearest = Nearest()
     time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
+    clock_jump: Jump = (
+        "usual"  # how far the clock of the graph may jump at once: units of t, "usual" or "any"
+    )
     snapshot_every: int = SNAPSHOT_EVERY  # events
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
@@ -114,6 +118,8 @@ def check_settings(settings: ServiceSettings) -> ServiceSettings:
     if not settings.nearest.measure_seconds > 0:
         seconds = settings.nearest.measure_seconds
         raise OptionError(f"nearest.measure_seconds is {seconds}; allowed is above 0")
+    if isinstance(settings.clock_jump, float) and not settings.clock_jump > 0:
+        raise OptionError(f'clock_jump is {settings.clock_jump}; allowed is above 0, "usual" or "any"')
     if settings.snapshot_every < 1:
         raise OptionError(f"snapshot_every is {settings.snapshot_every}; allowed is 1 or more")
     for token in settings.http.tokens:

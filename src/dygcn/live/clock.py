@@ -1,0 +1,54 @@
+"""How far the clock of a graph may jump at once: one `t` in another unit would move it for good."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from dygcn.errors import ClockWarning
+
+if TYPE_CHECKING:
+    from dygcn.models import State
+    from dygcn.records import EventBatch
+
+SPANS, TIMES = 1000.0, 10.0
+
+
+def usual_jump(state: State) -> float | None:
+    """Return how far the clock may jump without looking wrong; None where nobody looks at times, or none was seen.
+
+    A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever is
+    most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> events = {"src": [1, 2], "dst": [2, 3], "t": [1_700_000_000, 1_700_000_060]}
+    >>> usual_jump(dygcn.fit(events, dim=4, memory=3600).state) == 9 * 1_700_000_060
+    True
+    """
+    model, clock = state.model, state.graph.clock
+    if clock is None:
+        return None
+    spans = SPANS * (model.half_life or 0.0), SPANS * (model.unit or 0.0)
+    return max(*spans, (TIMES - 1.0) * abs(clock))
+
+
+def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
+    """Warn if events, or the time itself, are further ahead of the clock than is usual. Nothing is changed yet."""
+    jump = usual_jump(state)
+    if jump is None:
+        return
+    seen = [] if now is None or not isinstance(now, int | float) else [float(now)]
+    if batch.t is not None and len(batch):
+        seen.append(float(batch.t.max()))
+    latest = max(seen, default=-float("inf"))
+    clock = state.graph.clock
+    assert clock is not None
+    if latest > clock + jump:
+        warnings.warn(
+            f"t is {latest:g} and the clock was at {clock:g}: is it in another unit? The clock never goes back, and "
+            "what it remembers of removed edges would be gone",
+            ClockWarning,
+            stacklevel=4,
+        )
