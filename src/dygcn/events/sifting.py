@@ -122,12 +122,8 @@ def _faults(columns: Columns, latest: float | None) -> Iterator[Faults]:
         bad, reason = time_faults(t)
         yield bad & ~empty_cells(columns["t"]), reason
         if latest is not None:
-            yield (
-                t > latest,
-                lambda row: (
-                    f"t is {t[row]}; allowed is at most {latest} (is a clock ahead, or t in another unit?)"
-                ),
-            )
+            said = f"allowed is at most {latest} (is a clock ahead, or t in another unit?)"
+            yield t > latest, lambda row: f"t is {t[row]}; {said}"
 
 
 def _id_faults(values: Any, name: str) -> Iterator[Faults]:

@@ -15,10 +15,10 @@ SPANS, TIMES = 1000.0, 10.0
 
 
 def usual_jump(state: State) -> float | None:
-    """Return how far the clock may jump without looking wrong; None where nobody looks at times, or none was seen.
+    """Return how far the clock may jump without looking wrong; None where no time counts, or none was seen.
 
-    A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever is
-    most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
+    A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
+    is most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def usual_jump(state: State) -> float | None:
 
 
 def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
-    """Warn if events, or the time itself, are further ahead of the clock than is usual. Nothing is changed yet."""
+    """Warn, before anything is changed, if times are further ahead of the clock than is usual."""
     jump = usual_jump(state)
     if jump is None:
         return
@@ -47,8 +47,8 @@ def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
     assert clock is not None
     if latest > clock + jump:
         warnings.warn(
-            f"t is {latest:g} and the clock was at {clock:g}: is it in another unit? The clock never goes back, and "
-            "what it remembers of removed edges would be gone",
+            f"t is {latest:g} and the clock is at {clock:g}: is t in another unit? The clock never goes back, "
+            "and takes with it what is remembered of removed edges",
             ClockWarning,
             stacklevel=4,
         )
