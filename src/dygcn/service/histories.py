@@ -27,7 +27,7 @@ class Log(Protocol):
     def confirms(self, history: History) -> bool:
         """Say whether our log has this chain value at this sequence of this epoch."""
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self) -> object:
         """Begin an epoch of a greater generation: all that was written before is of another history."""
 
 
