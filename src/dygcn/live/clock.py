@@ -47,8 +47,8 @@ def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
     assert clock is not None
     if latest > clock + jump:
         warnings.warn(
-            f"t is {latest:g} and the clock is at {clock:g}: is t in another unit? The clock never goes back, "
-            "and takes with it what is remembered of removed edges",
+            f"t is {latest:g} and the clock is at {clock:g}: is t in another unit? The clock never goes "
+            "back, and takes with it what is remembered of removed edges",
             ClockWarning,
             stacklevel=4,
         )

@@ -104,7 +104,7 @@ class Scores(msgspec.Struct):
 
 
 class Moved(msgspec.Struct):
-    """A node that moved, its vector now, and the sequence as of which that is right."""
+    """A node that moved, its vector now, and the sequence at which it moved last."""
 
     id: Id
     version: int
@@ -112,7 +112,7 @@ class Moved(msgspec.Struct):
 
 
 class Left(msgspec.Struct):
-    """An id that is no longer in the graph, and the sequence as of which that is right."""
+    """An id that is no longer in the graph, and since when."""
 
     id: Id
     version: int

@@ -79,8 +79,6 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     nearest: Nearest = Nearest()
     time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
     clock_jump: Jump = "usual"  # how far the graph's clock may jump: in units of t, "usual" or "any"
-        "usual"  # how far the clock of the graph may jump at once: units of t, "usual" or "any"
-    )
     snapshot_every: int = SNAPSHOT_EVERY  # events
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
