@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dygcn
+from dygcn.errors import EventError
 from dygcn.models import Model
 
 WIDTH, DIM = 16, 8
-TOO_HEAVY = 1e30  # no model carries it, so an event with it is refused after it is in the log
+TOO_HEAVY = 1e30  # no model carries it, so an event with it is refused before it is in the log
 
 
 @contextmanager
@@ -46,6 +48,12 @@ def crashed_copy(live, path):
     if live._snapshot is not None:
         live._snapshot.join()
     return shutil.copytree(live.folder, path, ignore=shutil.ignore_patterns("*-shm", "lock"))
+
+
+def refuse_one(live):
+    """Have something refused after it is in the log: a change that only a snapshot would hold."""
+    with pytest.raises(EventError):
+        live.remove_nodes([None])
 
 
 def reopened(live, **options):

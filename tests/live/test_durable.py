@@ -28,7 +28,7 @@ from dygcn.live.files import Snapshot
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part
 from dygcn.storage import DeadLetter, EventLog, list_snapshots
 from dygcn.testing import GraphOracle
-from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened, same, small_model
+from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, refuse_one, reopened, same, small_model
 
 # ---- any sequence of anything ------------------------------------------------------------------------
 
@@ -151,6 +151,12 @@ class DurableMachine(RuleBasedStateMachine):
         self.live.remove_nodes(names)
         for name in names:
             self.oracle.remove_node(name)
+
+    @rule()
+    def refuse_one(self):
+        before = self.live.digest()
+        refuse_one(self.live)
+        assert self.live.digest() == before
 
     # -- the end of the process
 
@@ -782,8 +788,7 @@ def test_readers_see_whole_updates(tmp_path):
     until = time.monotonic() + 1.0
     while time.monotonic() < until:
         live.update(add=[(live.sequence % 20, live.sequence % 17)])
-        with pytest.raises(EventError):
-            live.update([(1, 2, 0, 1, TOO_HEAVY)])
+        refuse_one(live)
     stop.set()
     for reader in readers:
         reader.join()
@@ -799,3 +804,69 @@ def test_watchers_are_told(live):
     live.update([])
     live.bulk([[(5, 6)]])
     assert told == [2, 0, 4]
+
+
+# ---- what is refused costs no more than what is applied ------------------------------------------------
+
+
+@pytest.fixture
+def appends(monkeypatch):
+    """The entries of each transaction of the log, as they are written."""
+    written, whole = [], EventLog.append
+
+    def append(self, entries, cut, dead=()):
+        written.append([entry.kind for entry in entries])
+        return whole(self, entries, cut, dead)
+
+    monkeypatch.setattr(EventLog, "append", append)
+    return written
+
+
+REFUSED = {
+    "weights off the grid": [(n, n + 1, 0, 1, 1e300 if n % 2 else 1e-300) for n in range(500)],
+    "every other one": [(n, n + 1, 0, 1, 1.0 if n % 2 else 1e300) for n in range(500)],
+    "a hub that is too heavy": [(0, n, 0, 1, 3e6) for n in range(1, 501)],
+    "ids of another type": [(f"n{n}", "x") for n in range(500)],
+}
+
+
+@pytest.mark.parametrize("events", REFUSED.values(), ids=REFUSED.keys())
+def test_any_number_of_refused_events_is_one_entry_and_one_sync(live, appends, events):
+    live.ingest([Part(read_events(events), "http:a", len(events) - 1, 0)])
+    assert appends == [["events"]]
+    assert len(live.log.dead_letters(1000)) >= 250
+    assert live.streams == {"http:a": len(events) - 1}
+
+
+def test_many_requests_with_refused_events_are_one_transaction(live, appends):
+    parts = [Part(read_events(REFUSED["every other one"]), f"http:{n}", 499, 0) for n in range(20)]
+    receipts = live.ingest(parts)
+    assert appends == [["events"] * 20]
+    assert {(one.applied, one.dead) for one in receipts} == {(250, 250)}
+
+
+@pytest.mark.parametrize("events", list(REFUSED.values())[:3], ids=list(REFUSED)[:3])
+def test_an_update_that_is_refused_writes_nothing(live, appends, events):
+    with pytest.raises(CapacityError):
+        live.update(events)
+    assert (appends, live.sequence) == ([], 0)
+
+
+def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends, monkeypatch):
+    """The last resort: nothing was found before, and a cut is refused when it is applied."""
+    monkeypatch.setattr(durable, "find_refused", lambda *_: {})
+    good, bad = read_events([(n, n + 1, 0) for n in range(500)]), read_events(REFUSED["every other one"])
+    letter = DeadLetter("http:1", 499, 700, "no event", "x")
+    receipts = live.ingest(
+        [Part(good, "http:0", 499, 0), Part(bad, "http:1", 499, 0, dead=(letter,)), Part(good, "http:2", 499)]
+    )
+    assert [(one.status, one.applied, one.dead) for one in receipts] == [
+        (APPLIED, 500, 0),
+        (APPLIED, 0, 501),
+        (APPLIED, 500, 0),
+    ]
+    assert sum(map(len, appends)) == 3 + 1 + 1 + (1 + 1 + 1) + 1
+    assert len(letters(live)) == 501
+    again = reopened(live)
+    assert same(again, live)
+    crash(again)

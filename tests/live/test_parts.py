@@ -1,4 +1,4 @@
-"""Parts of the way in: what is cut off, halved, grouped and named in a dead letter."""
+"""Parts of the way in: what is cut off, refused, grouped and named in a dead letter."""
 
 import datetime
 import json
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.errors import CapacityError, EventError, OptionError
+from dygcn.errors import EventError, OptionError
 from dygcn.events import join_events, python_ids, read_events, rows_of
 from dygcn.live import parts as module
-from dygcn.live.parts import APPLIED, Part, Receipt, as_text, groups, time_of, whole
+from dygcn.live.parts import APPLIED, Part, Receipt, as_texts, groups, time_of, whole
 from dygcn.storage import DeadLetter
 
 MANY = read_events([(n, n + 1) for n in range(10)])
@@ -103,30 +103,26 @@ def test_a_part_without_numbers_is_left_whole():
 
 
 @settings(deadline=None)
-@given(st.integers(2, 10), st.integers(-1, 99))
-def test_halves_are_the_whole_and_only_the_second_counts(n, position):
-    rows = np.arange(n) * 3
-    part = Part(rows_of(MANY, np.arange(n)), "a", position, 0, rows, (letter(1),))
-    front, back = part.halves()
-    assert sources(front) + sources(back) == sources(part)
-    assert front.rows.tolist() + back.rows.tolist() == rows.tolist()
-    assert min(len(front.batch), len(back.batch)) >= 1
-    assert (front.position, back.position) == (-1, position)
-    assert (front.first, back.first, front.dead, back.dead) == (None, None, (), (letter(1),))
-    assert front.stream == back.stream == "a"
-
-
-def test_dead_letters_of_both_halves_name_the_message():
-    part = Part(rows_of(MANY, np.arange(4)), "a", 77, 74)
-    front, back = part.halves()
-    ends = [*front.halves(), *back.halves()]
-    letters = [end.refused(CapacityError("too heavy"), 5).dead[0] for end in ends]
-    assert [(one.stream, one.position, one.place) for one in letters] == [("a", 77, row) for row in range(4)]
-    assert {one.reason for one in letters} == {"too heavy"}
+@given(st.sets(st.integers(0, 9)), st.sampled_from([77, -1]), st.booleans())
+def test_refused_events_become_letters_and_the_others_stay(gone, position, joined):
+    rows, origins = np.arange(10) * 3, np.arange(10) + 100
+    part = Part(MANY, "a", position, None, rows, (letter(1),), message=5, origins=origins if joined else None)
+    kept = part.without({row: f"reason {row}" for row in sorted(gone)}, 99)
+    assert sources(kept) == [row for row in range(10) if row not in gone]
+    assert kept.rows is rows or kept.rows.tolist() == [3 * row for row in sources(kept)]
+    places = [100 + row if joined else max(position, 5) for row in sorted(gone)]
+    found = [(one.stream, one.position, one.place, one.reason) for one in kept.dead[1:]]
+    wanted = [("a", place, 3 * row, f"reason {row}") for place, row in zip(places, sorted(gone), strict=True)]
+    assert found == wanted
+    assert kept.dead[0] == letter(1)
+    assert [json.loads(one.event)["src"] for one in kept.dead[1:]] == sorted(gone)
+    assert (kept.position, kept.stream, kept.message) == (position, "a", 5)
+    if joined:
+        assert kept.origins.tolist() == [100 + row for row in sources(kept)]
 
 
 def test_a_dead_letter_without_a_message_has_the_sequence():
-    refused = Part(rows_of(MANY, np.array([3]))).refused(CapacityError("too heavy", 0), 5)
+    refused = Part(rows_of(MANY, np.array([3]))).without({0: "too heavy"}, 5)
     assert (refused.dead[0].stream, refused.dead[0].position, refused.dead[0].place) == ("", 5, 0)
     assert (len(refused.batch), len(refused.rows), refused.dead[0].reason) == (0, 0, "too heavy")
 
@@ -154,7 +150,7 @@ def test_pieces_are_the_whole_and_only_the_last_counts(monkeypatch):
     ],
 )
 def test_an_event_as_text(event, text):
-    assert json.loads(as_text(read_events([event]))) == text
+    assert [json.loads(one) for one in as_texts(read_events([event, event]), np.array([1]))] == [text]
 
 
 # ---- grouping ----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 import pytest
 
 import dygcn
-import tests.histories_stand_in  # noqa: F401 - until the log has epochs
 from tests.service.serving import on_loopback, serving
 
 EDGES = {

@@ -191,6 +191,13 @@ def test_wrong_vectors_are_told(serve, body):
     is_problem(serve().ask("/nearest", body), 400, "OptionError")
 
 
+def test_numbers_that_are_slow_to_read_are_refused_unread(serve):
+    """Each of them would hold the event loop for as long as a thousand others."""
+    answer = serve().ask("/nearest", {"vector": [1e300] * 1000})
+    assert is_problem(answer, 400, "OptionError")
+    assert "exponents of three digits" in answer.json()["error"]["message"]
+
+
 def test_the_vector_of_nobody_has_neighbours_too(serve):
     found = serve().ask("/nearest", {"vector": [0.0] * 8}).json()["neighbours"]
     assert len(found) == 5

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.events.sifting import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.events.wire_numbers import count_long_exponents, reads_slowly
 
 MAX_TEXT = 1_000
 
@@ -25,6 +26,11 @@ _ALLOWED = {
     "t": "is a finite number (a whole one within int64), or no t in the whole message",
 }
 _OPS: dict[Any, int] = {1: 1, -1: -1, **OP_WORDS}
+_SLOW = (
+    "a number has an exponent of three digits or more, and the message has too many such numbers; "
+    "allowed are up to 16 of them, and one more for every 2 KiB"
+)
+_EXPONENT = re.compile(rb"[eE][+-]?[0-9]{3}")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
 
 
@@ -62,8 +68,11 @@ _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 def read_json(body: bytes, kind: str, limit: int) -> Table:
     """Read an object, or a list of objects."""
+    slow = reads_slowly(body)
     if body.lstrip(b" \t\r\n")[:1] == b"{":
-        return _row_by_row([body], kind, whole=True)
+        return _row_by_row([body], kind, whole=True, slow=slow)
+    if slow:
+        return _row_by_row(_split_list(body, limit), kind, slow=True)
     try:
         events = _LISTS[kind].decode(body)
     except _NOT_READ:
@@ -83,7 +92,7 @@ def read_lines(body: bytes, kind: str, limit: int) -> Table:
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > limit:
         raise TooManyRows(limit)
-    return _row_by_row(lines, kind)
+    return _row_by_row(lines, kind, slow=reads_slowly(body))
 
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
@@ -127,12 +136,16 @@ def _split_by_brackets(body: bytes, limit: int, said: str = "") -> list[bytes]:
     raise Unreadable(f"cannot be read as JSON{said}; {_EVENT}, or a list of them")
 
 
-def _row_by_row(rows: list[bytes], kind: str, whole: bool = False) -> Table:
+def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = False) -> Table:
+    """Decode rows one by one; if the body is slow to read, those with numbers that make it so are bad."""
     events: list[Any] = []
     places: list[int] = []
     bad: list[tuple[int, str, str]] = []
     decode = _EVENTS[kind].decode
     for place, row in enumerate(rows):
+        if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
+            bad.append((place, _SLOW, _text(row)))
+            continue
         try:
             event: Any = decode(row)
         except _NOT_READ as error:

@@ -125,15 +125,19 @@ def overweight(
     change: Int64,
     limit: int,
 ) -> bool:
-    """Say whether a node would carry too much weight. `change` is zero before and after."""
+    """Say whether a node would carry too much weight. `change` is zero before and after.
+
+    What a node gains is held at four times the limit: no more than the limit can be taken from it again, and
+    any number of edges would wrap around otherwise.
+    """
     for i in range(n):
         if i + FAR < n:
             prefetch(strength, a[i + FAR])
             prefetch(strength, b[i + FAR])
         more = abs(new[i]) - abs(old[i])
-        change[a[i]] += more
+        change[a[i]] = min(change[a[i]] + more, 4 * limit)
         if not directed:
-            change[b[i]] += more
+            change[b[i]] = min(change[b[i]] + more, 4 * limit)
     found = False
     for i in range(n):
         found = found or strength[a[i]] + change[a[i]] >= limit or strength[b[i]] + change[b[i]] >= limit

@@ -92,7 +92,7 @@ class IdMap:
         """Return the node of each id, -1 for an unknown one."""
         if len(column) == 0:
             return np.empty(0, np.int32)
-        self._check_kind(column)
+        self.check_kind(column)
         if column.data is None:
             return loops.find_ints(column.values, self._secret, self._table, self._values)
         return loops.find_strings(
@@ -167,7 +167,7 @@ class IdMap:
     def _intern_block(self, column: IdColumn) -> Nodes:
         if len(column) == 0:
             return np.empty(0, np.int32)
-        self._check_kind(column)
+        self.check_kind(column)
         self._make_room(len(column), 0 if column.data is None else int(column.values[-1] - column.values[0]))
         if column.data is None:
             return loops.intern_ints(
@@ -194,7 +194,8 @@ class IdMap:
             self._counts,
         )
 
-    def _check_kind(self, column: IdColumn) -> None:
+    def check_kind(self, column: IdColumn) -> None:
+        """Refuse ids of another type."""
         if column.kind != self.kind:
             raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
 

@@ -176,7 +176,7 @@ class Graph:
         if now is not None:
             now = seconds(now)
         weight = self._on_grid(batch)
-        clock = 0.0 if self.memory is None and now is None else self._clock_after(batch, now)
+        clock = 0.0 if self.memory is None and now is None else self.clock_after(batch, now)
         src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
         try:
             self._make_room()
@@ -300,7 +300,12 @@ class Graph:
         loops = ready.src[(ready.src == ready.dst) & (ready.src >= 0)]
         self._census(np.concatenate((ends, loops)))
         self.settled()
-        raise CapacityError(
+        raise CapacityError(self.too_heavy)
+
+    @property
+    def too_heavy(self) -> str:
+        """Why events are refused that would give a node too much."""
+        return (
             f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
             "integer sums hold no more: scale the weights down and fit again"
         )
@@ -442,21 +447,38 @@ class Graph:
         if batch.weight is None and self._plain:
             ones = self._ones
             return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
-        weight = np.ones(len(batch)) if batch.weight is None else batch.weight
-        with np.errstate(over="ignore"):  # what is too large is told below
-            units = np.rint(weight / self.grid)
-        bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
+        units, bad = self.units_of(batch)
         if bad.any():
             row = int(bad.argmax())
-            raise CapacityError(
-                f"weight is {weight[row]:g}; this model carries weights from {self.grid:g} "
-                f"to {self.limit * self.grid:g} "
-                "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)",
-                row,
-            )
-        return np.where(batch.op > 0, units, 0).astype(np.int64)
+            raise CapacityError(self.off_grid(batch, np.array([row]))[row], row)
+        return units
 
-    def _clock_after(self, batch: EventBatch, now: float | None) -> float:
+    def units_of(self, batch: EventBatch) -> tuple[Int64, Bool]:
+        """Return the weights of adds on the grid, 0 for removes, and which of them it cannot carry."""
+        weight = np.ones(len(batch)) if batch.weight is None else batch.weight
+        with np.errstate(over="ignore"):  # what is too large is off the grid
+            units = np.rint(weight / self.grid)
+        bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
+        return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
+
+    def off_grid(self, batch: EventBatch, rows: Int64) -> dict[int, str]:
+        """Return why the weights of rows are refused."""
+        weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
+        allowed = (
+            f"this model carries weights from {self.grid:g} to {self.limit * self.grid:g} "
+            "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
+        )
+        told = (f"weight is {weight:g}; {allowed}" for weight in weights)
+        return dict(zip(rows.tolist(), told, strict=True))
+
+    def check_form(self, batch: EventBatch, now: float | None) -> None:
+        """Refuse a batch whose ids are of another type, or that lacks the times that a memory needs."""
+        self.ids.check_kind(batch.src)
+        self.ids.check_kind(batch.dst)
+        self.clock_after(batch, now)
+
+    def clock_after(self, batch: EventBatch, now: float | None) -> float:
+        """Return the time at which a batch leaves the memory's clock, 0 where there is none."""
         if now is not None and not (isinstance(now, int | float | np.number) and np.isfinite(now)):
             raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
         if self.memory is None:
@@ -480,7 +502,8 @@ class Graph:
             self.contacts.make_room(high)
         self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
 
-    def _canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
+    def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
+        """Return pairs as they are remembered: undirected ones with the lower node first."""
         return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
 
     def owns(self, nodes: Nodes) -> Bool:
@@ -502,7 +525,7 @@ class Graph:
         ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
         faded = weight < 0
         ghosts[faded], times[faded] = ghost_weight, ghost_t
-        a, b = self._canonical(a, b)
+        a, b = self.canonical(a, b)
         for weights in (weight[~faded], ghosts):
             self._note_bits(weights)
         now = -np.inf if clock is None else clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 import threading
@@ -14,6 +15,7 @@ import numpy as np
 
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.events import join_events, read_update
+from dygcn.graph.screening import check_batch, find_refused
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.embedding import LiveEmbedding
@@ -125,11 +127,12 @@ class DurableEmbedding(RecoveredEmbedding):
         part = Part(batch, stream, whole(position), now=time_of(now))
         part.check()
         with self._writing:
-            warn_of_jump(self._state, batch, part.now)
             if stream and part.position <= self.streams.get(stream, -1):
                 return Change(self, self._nothing(), self.version)
-            _, change = self._commit([part])
-            return change
+            self.check_whole()
+            warn_of_jump(self._state, batch, part.now)
+            check_batch(self._state.graph, batch, part.now)  # what is refused is not written, either
+            return self._commit([part])
 
     def _nothing(self) -> Outcome:
         nodes = np.empty(0, np.int32)
@@ -146,10 +149,10 @@ class DurableEmbedding(RecoveredEmbedding):
         with self._writing:
             receipts, fresh = self._screen(parts)
             for group in groups(fresh):
-                refused, _ = self._commit([part for part, _ in group], split=True)
-                for (part, receipt), count in zip(group, refused, strict=True):
-                    receipt.sequence, receipt.dead = self.sequence, len(part.dead) + count
-                    receipt.applied = len(part.batch) - count
+                done = self._commit_group(self._sift([part for part, _ in group]))
+                for part, (_, receipt) in zip(done, group, strict=True):
+                    receipt.sequence, receipt.dead = self.sequence, len(part.dead)
+                    receipt.applied = len(part.batch)
             for receipt in receipts:
                 receipt.sequence = receipt.sequence or self.sequence
             return receipts
@@ -181,8 +184,50 @@ class DurableEmbedding(RecoveredEmbedding):
             fresh.append((part, receipt))
         return receipts, fresh
 
-    def _commit(self, parts: Sequence[Part], split: bool = False) -> tuple[list[int], Change]:
-        """Write one cut to the log, then apply it; return how many events of each part were refused."""
+    def _sift(self, parts: Sequence[Part]) -> list[Part]:
+        """Turn the events that cannot be applied into dead letters, before anything is written."""
+        self.check_whole()
+        batch = join_events([part.batch for part in parts])
+        refused = find_refused(self._state.graph, batch, parts[0].now)
+        if not refused:
+            return list(parts)
+        begins = np.cumsum([0, *(len(part.batch) for part in parts)])
+        owners = np.searchsorted(begins, list(refused), side="right") - 1
+        own: list[dict[int, str]] = [{} for _ in parts]
+        for owner, (row, reason) in zip(owners.tolist(), refused.items(), strict=True):
+            own[owner][row - int(begins[owner])] = reason
+        first = self._log.last + 1  # a part has an entry of its own at least
+        return [part.without(own[i], first + i) for i, part in enumerate(parts)]
+
+    def _commit_group(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Write and apply parts as one cut; return them as they were applied.
+
+        Should a cut be refused that was found to be fine, its parts are tried one by one; of a part that is
+        refused again, all events become dead letters: some work for each part, never for each event.
+        """
+        try:
+            self._commit(parts)
+            return parts
+        except EventError as error:
+            if len(parts) > 1:
+                return [self._with_letters(part, self._commit_group([part.buried()])[0]) for part in parts]
+            whole = dict.fromkeys(range(len(parts[0].batch)), error.reason)
+            refused = parts[0].buried().without(whole, self._log.last + 1)
+            self._commit([refused])
+            return [self._with_letters(parts[0], refused)]
+
+    @staticmethod
+    def _with_letters(part: Part, applied: Part) -> Part:
+        return dataclasses.replace(applied, dead=(*part.dead, *applied.dead))
+
+    def _commit(self, parts: Sequence[Part]) -> Change:
+        """Write one cut to the log, then apply it.
+
+        Raises
+        ------
+        EventError
+            If it cannot be applied; then a refusal stands behind it in the log.
+        """
         cut = self._cut + 1
         pieces = [piece for part in parts for piece in part.pieces()]
         entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in pieces]
@@ -194,11 +239,9 @@ class DurableEmbedding(RecoveredEmbedding):
             with self.lock:
                 self._sequence_to_be = last
                 change = self._apply_cut(batch, parts[0].now, cut)
-        except EventError as error:
+        except EventError:
             self._refuse(cut)
-            if not split:
-                raise
-            return self._commit_pieces(parts, error)
+            raise
         except Warning as told:  # the update is whole before it warns
             warning = told
         except BaseException as error:  # nobody knows how much of it was applied
@@ -210,18 +253,7 @@ class DurableEmbedding(RecoveredEmbedding):
         self._snapshot_if_due()
         if warning is not None:
             raise warning
-        return [0] * len(parts), change
-
-    def _commit_pieces(self, parts: Sequence[Part], error: EventError) -> tuple[list[int], Change]:
-        """Find the events that cannot be applied, by halves, and apply all others."""
-        if len(parts) > 1:
-            done = [self._commit([part.buried()], split=True) for part in parts]
-            return [refused[0] for refused, _ in done], done[-1][1]
-        if len(parts[0].batch) > 1:
-            done = [self._commit([half], split=True) for half in parts[0].buried().halves()]
-            return [sum(refused[0] for refused, _ in done)], done[-1][1]
-        _, change = self._commit([parts[0].refused(error, self.sequence)])
-        return [1], change
+        return change
 
     def _note(self, outcome: Outcome) -> Change:
         self.sequence = self._sequence_to_be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -72,27 +72,31 @@ class Part:
             position = self.position if start + MOST_EVENTS >= n else -1
             yield dataclasses.replace(self, batch=batch, position=position)
 
-    def halves(self) -> tuple[Part, Part]:
-        """Return two parts; only the second one reaches the position, so that both or none count."""
-        middle, n = len(self.batch) // 2, len(self.batch)
-        front, back = self._only(np.arange(middle)), self._only(np.arange(middle, n))
-        message = max(self.position, self.message)
-        return (
-            dataclasses.replace(front, position=-1, first=None, dead=(), message=message),
-            dataclasses.replace(back, first=None),
-        )
-
     def buried(self) -> Part:
         """Return the part without its dead letters: they are written."""
         return dataclasses.replace(self, dead=())
 
-    def refused(self, error: EventError, sequence: int) -> Part:
-        """Return a part whose only event became a dead letter."""
-        place = 0 if self.rows is None else int(self.rows[0])
-        position = max(self.position, self.message) if self.origins is None else int(self.origins[0])
+    def without(self, refused: Mapping[int, str], sequence: int) -> Part:
+        """Return the part with some of its events as dead letters.
+
+        Parameters
+        ----------
+        refused
+            Which events of the batch, and why.
+        sequence
+            What the letters name as their message, where the part has no place of its own.
+        """
+        if not refused:
+            return self
+        gone = np.fromiter(refused, np.int64, len(refused))
+        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
+        position = max(self.position, self.message)
         position = position if position >= 0 else sequence
-        letter = DeadLetter(self.stream, position, place, error.reason, as_text(self.batch))
-        return dataclasses.replace(self._only(np.empty(0, np.int64)), dead=(letter,))
+        origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
+        told = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
+        letters = tuple(DeadLetter(self.stream, *letter) for letter in told)
+        kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
+        return dataclasses.replace(kept, dead=(*self.dead, *letters))
 
 
 def whole(position: object) -> int:
@@ -119,16 +123,23 @@ def time_of(now: object) -> float | None:
     return float(found)
 
 
-def as_text(batch: EventBatch) -> str:
-    """Return the first event of a batch as JSON."""
-    event = {
-        "src": python_ids(batch.src).tolist()[0],
-        "dst": python_ids(batch.dst).tolist()[0],
-        "op": int(batch.op[0]),
-        "weight": None if batch.weight is None else float(batch.weight[0]),
-        "t": None if batch.t is None else batch.t[0].item(),
-    }
-    return msgspec.json.encode({name: value for name, value in event.items() if value is not None}).decode()
+def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
+    """Return some events of a batch as JSON.
+
+    Examples
+    --------
+    >>> from dygcn.events import read_events
+    >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
+    ['{"src":3,"dst":4,"op":1}']
+    """
+    some = rows_of(batch, rows)
+    columns = {"src": python_ids(some.src), "dst": python_ids(some.dst), "op": some.op}
+    if some.weight is not None:
+        columns["weight"] = some.weight
+    if some.t is not None:
+        columns["t"] = some.t
+    events = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [msgspec.json.encode(dict(zip(columns, event, strict=True))).decode() for event in events]
 
 
 def groups(fresh: Iterable[tuple[Part, Receipt]]) -> Iterator[list[tuple[Part, Receipt]]]:

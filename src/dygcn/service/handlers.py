@@ -13,6 +13,7 @@ import pyarrow as pa
 from dygcn._extras import extra
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.events import decode_events
+from dygcn.events.wire_numbers import reads_slowly
 from dygcn.live.parts import Part, Receipt
 from dygcn.service import answers
 from dygcn.service.feeding import Waiters, stream_changes
@@ -65,8 +66,10 @@ class Handlers:
             raise OptionError("there is no event in the request, so it has no sequence; send one at least")
         position = first + decoded.total - 1 if client else -1
         stream = f"http:{client}" if client else ""
-        letters = tuple(letters_of(decoded.bad, stream, position if client else self.service.next_letter()))
-        part = Part(decoded.batch, stream, position, first if client else None, decoded.rows, letters)
+        named = position if client else self.service.next_letter()
+        letters = tuple(letters_of(decoded.bad, stream, named))
+        start = first if client else None
+        part = Part(decoded.batch, stream, position, start, decoded.rows, letters, message=named)
         part.check()
         receipt = await self._apply(part)
         if receipt.status == "gap":
@@ -269,6 +272,8 @@ def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int) -> R
 
 def read_body(body: bytes, kind: type[Any]) -> Any:
     """Decode JSON of a known shape."""
+    if reads_slowly(body):
+        raise OptionError("the body has too many numbers with exponents of three digits; send plain numbers")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

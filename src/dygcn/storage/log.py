@@ -247,9 +247,8 @@ class EventLog:
         now = time.time()
         rows = []
         for d in dead:
-            stream, reason, event = map(_text, (d.stream, d.reason, d.event))
-            letter = DeadLetter(stream, d.position, d.place, reason, event, now)
-            rows.append((stream, d.position, d.place, reason, event, now, _letter_sum(letter)))
+            letter = _text(d.stream), d.position, d.place, _text(d.reason), _text(d.event), now
+            rows.append((*letter, _letter_sum(letter)))
         self._db.executemany(
             "INSERT INTO dead_letters (stream, position, place, reason, event, received, checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -380,10 +379,9 @@ class EventLog:
                 "WHERE id < ? ORDER BY id DESC LIMIT ?",
                 (bound, limit),
             ).fetchall()
-        found = [(number, DeadLetter(*fields)) for number, _, *fields in rows]
-        if any(_letter_sum(letter) != row[1] for (_, letter), row in zip(found, rows, strict=True)):
+        if any(_letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
             raise DamagedLog(f"{self.path}: a dead letter is not what was written; {_RESTORE}")
-        return found
+        return [(number, DeadLetter(*fields)) for number, _, *fields in rows]
 
     def count_dead_letters(self) -> int:
         """Return how many dead letters there are."""
@@ -433,12 +431,12 @@ def chained(chain: bytes, seq: int, cut: int, entry: NewEntry | Entry) -> bytes:
 
 def _text(text: str) -> str:
     """Return a text that can be kept: half a surrogate pair cannot."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _letter_sum(letter: DeadLetter) -> bytes:
-    parts = letter.stream, letter.position, letter.place, letter.reason, letter.event, letter.received
-    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).digest()
+def _letter_sum(letter: tuple[object, ...]) -> bytes:
+    """Return the checksum of the fields of a letter, in the order of `DeadLetter`."""
+    return hashlib.blake2b(repr(letter).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:

@@ -267,8 +267,8 @@ def main(config: str, mutant: str) -> None:
     if mutant == "forgetful":
         keep = DurableEmbedding._commit
 
-        def forget(self: DurableEmbedding, parts: Any, split: bool = False) -> Any:
-            return keep(self, [dataclasses.replace(part, stream="", position=-1) for part in parts], split)
+        def forget(self: DurableEmbedding, parts: Any) -> Any:
+            return keep(self, [dataclasses.replace(part, stream="", position=-1) for part in parts])
 
         DurableEmbedding._commit = forget  # type: ignore[method-assign]
     run_app(Service(read_settings(config)), tell)
