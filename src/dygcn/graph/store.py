@@ -13,6 +13,7 @@ from dygcn.events.keys import salted
 from dygcn.graph import arcs as adjacency
 from dygcn.graph import writing
 from dygcn.graph.adjacency import Adjacency
+from dygcn.graph.completing import abandon
 from dygcn.graph.contacts import Contacts
 from dygcn.graph.delta import AGE, LOOP, number_pairs, overweight, play
 from dygcn.graph.ids import IdMap, grown, replace_together
@@ -181,7 +182,7 @@ class Graph:
         try:
             self._make_room()
         except BaseException:
-            self.abandon(src, dst)
+            abandon(self, src, dst)
             raise
         self._note_bits(weight)
         if self.memory is None and self.contacts is None:
@@ -204,14 +205,6 @@ class Graph:
             return np.full(len(batch), self.contacts.clock)  # before the first time: never
         return np.full(len(batch), now or 0.0)
 
-    def abandon(self, *nodes: Nodes) -> None:
-        """Forget nodes that a batch brought which is not written after all."""
-        named = np.unique(np.concatenate(nodes))
-        named = named[named >= 0]
-        inside = named[named < len(self._active)]
-        here = inside[self._active[inside] > 0]
-        self.ids.release(np.setdiff1d(named, here, assume_unique=True))
-
     def write(self, ready: NodeEvents) -> GraphDelta:
         """Write a batch that was prepared and return its net effect; `settled` is to be called in the end.
 
@@ -226,40 +219,6 @@ class Graph:
     def settled(self) -> None:
         """Say that all which follows from the last batch is done, too."""
         self._staged = None
-
-    def complete(self) -> bool:
-        """Finish what an exception interrupted; say whether staged pairs were written for it.
-
-        Afterwards the graph is whole and holds all of the interrupted batch, or nothing of it. If `complete`
-        is interrupted itself, it may be called again.
-        """
-        self.ids.repair()
-        self._make_room()
-        self._room = PairRoom()
-        self._seen[:], self._change[:] = 0, 0
-        self.pull.forget_needs()
-        self.push.forget_needs()
-        if self.memory is not None:
-            self.memory.rebuild_heap()
-        staged = self._staged
-        if staged is not None:
-            self._write(staged, self.pull.look_up(staged.a, staged.b))
-        self._count_again()
-        return staged is not None
-
-    def _count_again(self) -> None:
-        """Let the arcs and the marks of own features say who is in the graph, and forget everybody else."""
-        high = self.ids.high
-        here = (self.pull.count[:high] > 0) | (self.push.count[:high] > 0) | (self._own[:high] > 0)
-        self._active[:high] = here
-        if self.contacts is not None:
-            times = self.contacts.times[:high]
-            times[~here] = -np.inf
-            self.contacts.clock = max(self.contacts.clock, times.max(initial=-np.inf))
-        self._node_count = int(here.sum())
-        self.edge_count = int((self.edges()[2] > 0).sum())
-        given = self.ids.given()
-        self.ids.release(given[~here[given]])
 
     def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
         while True:
@@ -396,7 +355,8 @@ class Graph:
 
     def _note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
-        bits = self.one if weights is self._ones or weights.base is self._ones else _any_bits(weights)
+        plain = weights is self._ones or weights.base is self._ones
+        bits = self.one if plain else int(np.bitwise_or.reduce(weights))
         if bits:
             unused = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
             self.weight_shift = min(self.weight_shift, max(unused, 0))
@@ -535,8 +495,3 @@ class Graph:
         self.settled()
         if self.contacts is not None:
             self.contacts.note(*contact, now)
-
-
-def _any_bits(weights: Int64) -> int:
-    """Return the bits that at least one of the weights has."""
-    return int(np.bitwise_or.reduce(weights)) if len(weights) else 0

@@ -5,37 +5,37 @@ from __future__ import annotations
 import dataclasses
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from dygcn.errors import DriftWarning, DygcnError, EventError, FeatureError, OptionError, UnknownNode
-from dygcn.events import id_column, python_ids, read_events, read_update
+from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
+from dygcn.events import python_ids, read_events, read_update
 from dygcn.features import GRID_BITS, Embedding, read_features
 from dygcn.features.hashed import CANNOT_BE_SET
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
+from dygcn.live.finding import find_nodes, many_ids
+from dygcn.live.fresh_base import check_base, take_base, take_embedding
 from dygcn.live.guard import Guard, guarded
-from dygcn.live.health import take_anchor, wants_restart
+from dygcn.live.health import wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
+from dygcn.live.scoring import head_of, pair_scores
 from dygcn.models import (
-    KINDS,
-    Base,
     LinkHead,
     Model,
     Outcome,
     State,
     link_vectors,
     node_traits,
-    pair_cosines,
     read_vectors,
 )
-from dygcn.models.checks import one_of, read_tolerance
-from dygcn.records import EventBatch, Float32, Float64, IdColumn, Int64, Nodes
+from dygcn.models.checks import read_tolerance
+from dygcn.records import EventBatch, Float32, Float64, IdColumn, Nodes
 from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
@@ -148,12 +148,12 @@ class LiveEmbedding:
     def _restarted(self, outcome: Outcome, change: Change) -> Change:
         """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
         try:
-            computed, ids, vectors = fresh_vectors(self._state)
+            base = fresh_vectors(self._state)
         except DygcnError as error:
             warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
             return change
         with self._state.changing:
-            fresh = self._take_base(computed, ids, vectors)
+            fresh = take_base(self._state, *base)
             moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
             return self._note(dataclasses.replace(outcome, moved=moved))
 
@@ -182,34 +182,14 @@ class LiveEmbedding:
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        if self.model.paper is None:
-            raise OptionError("the exact rule never drifts, so it has nothing to restart")
-        if base is not None and not isinstance(base, Embedding):
-            raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
-        if base is not None and (base.ids.kind != self.model.kind or base.vectors.shape[1] != self.model.dim):
-            raise FeatureError(
-                f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
-                f"this model has {self.model.kind} ids and dim {self.model.dim}"
-            )
+        check_base(self.model, base)
         self._settle_latest()
         if base is not None:
             with self._state.changing:
-                outcome = self._state.adopt(base.ids, base.vectors)
-                take_anchor(self._state)
-                return self._changed(outcome)
+                return self._changed(take_embedding(self._state, base))
         fresh = fresh_vectors(self._state)
         with self._state.changing:
-            return self._changed(self._take_base(*fresh))
-
-    def _take_base(self, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
-        """Put the vectors of a base that was computed in place of all others."""
-        state = self._state
-        outcome = state.adopt(ids, vectors, keep=False)
-        assert state.model.paper is not None
-        paper = dataclasses.replace(state.model.paper, base=computed)
-        state.model = dataclasses.replace(state.model, paper=paper)
-        take_anchor(state)
-        return outcome
+            return self._changed(take_base(self._state, *fresh))
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
@@ -250,7 +230,7 @@ class LiveEmbedding:
 
         Ids that are not in the graph are counted in ``change.missing``.
         """
-        column = _many(ids)
+        column = many_ids(ids)
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
         self._settle_latest()
@@ -375,7 +355,7 @@ class LiveEmbedding:
         cosine. Contacts grow old, so refresh the index now and then.
         """
         nodes = self._find(ids)
-        head = self._head(links) or LinkHead(1.0, (0.0, 0.0, 0.0), 0.0)
+        head = head_of(self.model, links) or LinkHead(1.0, (0.0, 0.0, 0.0), 0.0)
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
         return link_vectors(self.vectors_of(nodes), popularity, head, query)
 
@@ -507,14 +487,7 @@ class LiveEmbedding:
 
     def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:
         """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
-        head, here = self._head(links), np.unique(np.concatenate((first, second)))
-        here = here[here >= 0]
-        vectors, _ = self.cached().refresh(here)
-        cosine = pair_cosines(vectors, _places(here, first), _places(here, second))
-        if head is None:
-            return cosine
-        traits = (node_traits(self._state.graph, nodes, self.model.unit) for nodes in (first, second))
-        return head.score(cosine, *traits)
+        return pair_scores(self._state, self.cached(), first, second, links)
 
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
@@ -522,36 +495,5 @@ class LiveEmbedding:
             self._cache = VectorCache(self._state)
         return self._cache
 
-    def _head(self, links: str) -> LinkHead | None:
-        one_of("links", links, KINDS)
-        heads = self.model.links
-        return heads.get(links, heads.get("all"))
-
     def _find(self, ids: object) -> Nodes:
-        if isinstance(ids, Iterable) and not isinstance(ids, Sized):
-            ids = list(ids)
-        try:
-            column = _many(ids)
-            nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
-        except EventError:  # an id of a type that this graph does not have cannot be in it
-            one = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
-            raise UnknownNode(
-                one, f"; its ids are {self.model.kind}, one at a time or in a flat list"
-            ) from None
-        if len(nodes) and nodes.min() < 0:
-            raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
-        return nodes
-
-
-def _places(nodes: Nodes, wanted: Nodes) -> Int64:
-    """Return where wanted nodes stand among sorted ones, -1 where they do not."""
-    if len(nodes) == 0:
-        return np.full(len(wanted), -1, np.int64)
-    at = np.searchsorted(nodes, wanted).clip(max=len(nodes) - 1)
-    return np.where(nodes[at] == wanted, at, -1).astype(np.int64)
-
-
-def _many(ids: object) -> IdColumn:
-    if isinstance(ids, str):
-        raise OptionError(f"{ids!r} is one id; pass a list of ids")
-    return id_column(ids)
+        return find_nodes(self._state, ids)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dygcn.errors import EventError, OptionError, UnknownNode
-from dygcn.events import id_column, python_ids
+from dygcn.live.finding import find_nodes
 from dygcn.live.nearest import VectorCache
 
 if TYPE_CHECKING:
@@ -59,17 +56,4 @@ class Reader:
         UnknownNode
             For the first id that is not in the graph now.
         """
-        return self.cache.refresh(self._find(ids))[0]
-
-    def _find(self, ids: object) -> Nodes:
-        if isinstance(ids, str):
-            raise OptionError(f"{ids!r} is one id; pass a list of ids")
-        try:
-            column = id_column(ids)
-            nodes = self._graph.find(column) if len(column) else np.empty(0, np.int32)
-        except EventError:  # an id of a type that this graph does not have cannot be in it
-            hint = f"; its ids are {self._state.model.kind}, one at a time or in a flat list"
-            raise UnknownNode(ids, hint) from None
-        if len(nodes) and nodes.min() < 0:
-            raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
-        return nodes
+        return self.cache.refresh(find_nodes(self._state, ids))[0]

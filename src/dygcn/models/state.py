@@ -9,6 +9,7 @@ import numpy as np
 
 from dygcn.errors import EventError, FeatureError, TornState
 from dygcn.features import to_grid
+from dygcn.graph.completing import abandon, complete
 from dygcn.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.propagation import ExactRule, RollingRule
 from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
@@ -126,7 +127,7 @@ class State:
         try:
             self.rule.make_room(self.graph)
         except BaseException:
-            self.graph.abandon(ready.src, ready.dst)
+            abandon(self.graph, ready.src, ready.dst)
             raise
         return ready
 
@@ -193,7 +194,7 @@ class State:
         not computed: the state stays torn, and `image` gives all that a whole one is built from.
         """
         features, rule = self._features, self.exact
-        if self.graph.complete() and features is not None:
+        if complete(self.graph) and features is not None:
             rule.features.write(features)
         self._done()
 
