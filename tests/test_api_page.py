@@ -23,6 +23,12 @@ def on_page(text):
     return found
 
 
+def own_members(kind):
+    """Return what a class has beside what it inherits from a class that is on the page itself."""
+    others = {object} | ({dygcn.LiveEmbedding} if kind is not dygcn.LiveEmbedding else set())
+    return {member for base in kind.__mro__ if base not in others for member in vars(base)}
+
+
 def missing(text):
     """Return the public names that the page does not have, and those of its names that are not public."""
     page = on_page(text)
@@ -33,7 +39,7 @@ def missing(text):
         if place not in page or (error and page[place] is not None and name not in page[place]):
             wrong.append(name)
     for name in CLASSES:
-        public = {member for member in vars(getattr(dygcn, name)) if not member.startswith("_")}
+        public = {member for member in own_members(getattr(dygcn, name)) if not member.startswith("_")}
         listed = page.get(f"dygcn.{name}", set())
         wrong += [f"{name}.{member}" for member in sorted(public ^ (public if listed is None else listed))]
     return wrong
