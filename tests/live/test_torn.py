@@ -252,3 +252,13 @@ def test_times_that_a_model_cannot_keep_are_refused_by_fit(step):
         return
     with pytest.raises(EventError, match="another unit"):
         dygcn.fit(events, dim=4)
+
+
+def test_a_lock_that_an_interrupt_left_locked_stops_nobody(tmp_path):
+    """Python may raise an interrupt between the end of a `with` block and the release of its lock."""
+    live = dygcn.open(tmp_path / "x", fresh())
+    for lock in (live._writing, live.lock, live.log._lock, live.log._chains._lock):
+        lock.acquire()
+    live.update(add=[(1, 9)])
+    assert live.confirms(live.history)
+    live.close()

@@ -72,7 +72,7 @@ class DurableEmbedding(RecoveredEmbedding):
         super().__init__(log, begin)
         self.folder, self._held, self._every = folder, held, every
         self.lock = self.guard.lock
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self._watchers: list[Callable[[Nodes], None]] = []
         self._snapshot: threading.Thread | None = None
         self.snapshot_seconds = self.snapshot_stall = 0.0

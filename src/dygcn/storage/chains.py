@@ -23,7 +23,7 @@ class Chains:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self._first = 0
         self._values = bytearray()
 

@@ -20,6 +20,7 @@ Call: TypeAlias = Callable[[], object]
 _ROOT = str(Path(dygcn.__file__).parent) + os.sep
 _NOT_TRACED = (_ROOT + "testing" + os.sep,)
 _PIPE_BLOCK = 1 << 16
+_LONGEST = 60  # seconds for a child
 
 
 class Bomb:
@@ -111,6 +112,7 @@ def in_a_child(work: Callable[[], list[str]]) -> list[str]:
     child = os.fork()
     if child == 0:
         try:
+            signal.alarm(_LONGEST)
             os.close(reading)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
@@ -126,6 +128,8 @@ def in_a_child(work: Callable[[], list[str]]) -> list[str]:
         said += block
     os.close(reading)
     _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        return [f"the process was not done after {_LONGEST} seconds: does it wait for itself?"]
     if os.WIFSIGNALED(status):
         return [f"the process died of signal {os.WTERMSIG(status)}"]
     return msgspec.json.decode(said, type=list[str]) if said else ["the process said nothing"]
