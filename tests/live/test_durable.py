@@ -21,10 +21,11 @@ from dygcn.errors import (
     WriteFailed,
 )
 from dygcn.events import read_events
-from dygcn.live import durable, recovered
+from dygcn.live import durable, followed, recovered
 from dygcn.live import parts as parts_module
 from dygcn.live.durable import DurableEmbedding
 from dygcn.live.files import Snapshot
+from dygcn.live.followed import Followed
 from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part
 from dygcn.storage import DeadLetter, EventLog, list_snapshots
 from dygcn.testing import GraphOracle
@@ -219,15 +220,7 @@ def test_many_more_of_them(machine):
 
 
 def repeats_are_not_noticed(monkeypatch):
-    whole = DurableEmbedding._screen
-
-    def screen(self, parts):
-        kept, self.streams = self.streams, {}
-        receipts, fresh = whole(self, parts)
-        self.streams = kept
-        return receipts, fresh
-
-    monkeypatch.setattr(DurableEmbedding, "_screen", screen)
+    monkeypatch.setattr(Followed, "last_of", lambda self, stream: None)
 
 
 def overlaps_are_applied_again(monkeypatch):
@@ -557,7 +550,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
 
 
 def test_too_many_streams(live, monkeypatch):
-    monkeypatch.setattr(durable, "MOST_STREAMS", 3)
+    monkeypatch.setattr(followed, "MOST_CLIENTS", 3)
     sent = [part(1.0, client=f"http:{name}") for name in "abcde"]
     assert [one.status for one in live.ingest(sent)] == [APPLIED] * 3 + [FULL] * 2
     more = [part(1.0, client=f"http:{name}", first=1) for name in "abc"] + [part(1.0)]

@@ -9,6 +9,7 @@ import pytest
 
 from dygcn.live import DurableEmbedding
 from dygcn.live.parts import Receipt
+from dygcn.service.settings import Limits
 from tests.service.serving import ARROW, NDJSON, is_problem, on_loopback, serving
 
 JSON = "application/json"
@@ -221,7 +222,7 @@ def test_a_request_without_events_has_no_number(serve):
 
 
 def test_no_more_clients_than_can_be_followed(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.MOST_STREAMS", 2)
+    monkeypatch.setattr("dygcn.live.followed.MOST_CLIENTS", 2)
     served = serve()
     for client in ("a", "b"):
         assert served.post(rows(10), client=client, sequence=0).status_code == 200
@@ -229,6 +230,38 @@ def test_no_more_clients_than_can_be_followed(serve, monkeypatch):
     is_problem(full, 429, "TooManyClients")
     assert int(full.headers["retry-after"]) > 0
     assert served.post(rows(11), client="a", sequence=1).status_code == 200
+
+
+def test_an_administrator_forgets_a_client(serve, monkeypatch):
+    monkeypatch.setattr("dygcn.live.followed.MOST_CLIENTS", 1)
+    served = serve()
+    assert served.post([*rows(10), *rows(11)], client="a/b", sequence=0).status_code == 200
+    is_problem(served.post(rows(12), client="c", sequence=0), 429, "TooManyClients")
+    found = served.client.delete("/clients/a%2Fb").json()
+    assert (found["client"], found["known"], found["expected"]) == ("a/b", True, 2)
+    assert served.client.delete("/clients/a%2Fb").json()["known"] is False
+    assert served.post(rows(12), client="c", sequence=0).status_code == 200
+    digest = served.service.live.digest()
+    for sequence in (0, 1, 2, 7):
+        told = served.post(rows(13), client="a/b", sequence=sequence)
+        is_problem(told, 409, "ForgottenClient")
+        assert told.json()["error"]["expected"] == 2
+        assert "sequence=2&expected=2" in told.json()["error"]["message"]
+    assert served.service.live.digest() == digest
+    is_problem(served.post(rows(13), client="a/b", sequence=3, expected=2), 400, "OptionError")
+    is_problem(served.post(rows(13), client="a/b", sequence=2, expected=2), 429, "TooManyClients")
+    served.client.delete("/clients/c")
+    assert served.post(rows(13), client="a/b", sequence=2, expected=2).json()["applied"] == 1
+    assert served.post(rows(14), client="a/b", sequence=3).json()["applied"] == 1
+    is_problem(served.client.delete("/clients/" + "x" * 101), 400, "OptionError")
+
+
+def test_silent_clients_make_room_after_the_time_that_is_set(serve, monkeypatch):
+    monkeypatch.setattr("dygcn.live.followed.MOST_CLIENTS", 1)
+    served = serve(limits=Limits(client_idle_seconds=1e-9))
+    for client in ("a", "b", "c"):
+        assert served.post(rows(10), client=client, sequence=0).status_code == 200
+    is_problem(served.post(rows(11), client="a", sequence=1), 409, "ForgottenClient")
 
 
 # ---- dead letters ------------------------------------------------------------------------------------

@@ -168,6 +168,7 @@ def test_answers_are_what_is_described(serve):
         "get_health": served.get("/healthz"),
         "get_openapi": served.get("/openapi.json"),
         "post_events": served.post([{"src": "x", "dst": "y"}]),
+        "delete_client": served.client.delete("/clients/nobody"),
     }
     structs = {route.handler: route.answer for route in ROUTES if route.answer is not None}
     assert set(asked) == set(structs)

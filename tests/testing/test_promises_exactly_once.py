@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dygcn.live.durable import DurableEmbedding
+from dygcn.live import durable
 from dygcn.live.parts import GAP, Part
 from dygcn.testing.promises import exactly_once as check
 from dygcn.testing.promises.seeding import seeded
@@ -25,36 +25,36 @@ def test_it_holds_at_full_length():
     assert finding.holds, finding.notes
 
 
-def a_new_client_may_begin_anywhere(self, parts):
+def a_new_client_may_begin_anywhere(parts, followed):
     """What overtakes the first of its own hides it: the first one is then taken for a repeat."""
     for part in parts:
-        if part.first is not None and part.stream not in self.streams:
-            self.streams[part.stream] = part.first - 1
-    return SCREEN(self, parts)
+        if part.first is not None and part.stream not in followed.streams:
+            followed.reach(part.stream, part.first - 1)
+    return SCREEN(parts, followed)
 
 
-def gaps_are_jumped(self, parts):
-    receipts, fresh = SCREEN(self, parts)
-    for part, receipt in zip(parts, receipts, strict=True):
+def gaps_are_jumped(parts, followed):
+    screened = SCREEN(parts, followed)
+    for part, receipt in zip(parts, screened.receipts, strict=True):
         if receipt.status == GAP:
             receipt.status = "applied"
-            fresh.append((part, receipt))
-    return receipts, fresh
+            screened.fresh.append((part, receipt))
+    return screened
 
 
 def overlaps_are_applied_again(self, last):
     return self
 
 
-SCREEN = DurableEmbedding._screen
+SCREEN = durable.screen
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "wrong"),
     [
-        (DurableEmbedding, "_screen", check.nothing_is_a_repeat),
-        (DurableEmbedding, "_screen", a_new_client_may_begin_anywhere),
-        (DurableEmbedding, "_screen", gaps_are_jumped),
+        (durable, "screen", check.nothing_is_a_repeat),
+        (durable, "screen", a_new_client_may_begin_anywhere),
+        (durable, "screen", gaps_are_jumped),
         (Part, "after", overlaps_are_applied_again),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

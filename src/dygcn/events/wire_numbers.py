@@ -1,7 +1,7 @@
 """Numbers that take the decoder of JSON a thousand times longer than others are counted before it sees them.
 
-A decimal number near the ends of the range of floats (1e300, 1e-310) is read in 20 to 40 us, others in
-0.03: six bytes of a body would hold the interpreter for as long as six kilobytes of ordinary events.
+A decimal number near the ends of the range of floats (1e300, 1e-310) is read in 20 to 40 us, where others
+take 0.03: six bytes of a body would hold the interpreter for as long as six kilobytes of ordinary events.
 """
 
 from __future__ import annotations

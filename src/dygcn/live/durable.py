@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 import threading
@@ -16,11 +15,12 @@ import numpy as np
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.events import join_events, read_update
 from dygcn.graph.screening import check_batch, find_refused
+from dygcn.live.admission import screen
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
-from dygcn.live.parts import APPLIED, FULL, GAP, REPEATED, Part, Receipt, groups, time_of, whole
+from dygcn.live.parts import Part, Receipt, groups, time_of, whole, without_refused
 from dygcn.live.recovered import RecoveredEmbedding
 from dygcn.models import Outcome
 from dygcn.models.checks import read_tolerance
@@ -30,6 +30,7 @@ from dygcn.storage import (
     EPOCH,
     EVENTS,
     FLUSH,
+    FORGET,
     TOLERANCE,
     Epoch,
     EventLog,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 _Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events
-MOST_STREAMS = 10_000
 
 
 class DurableEmbedding(RecoveredEmbedding):
@@ -60,8 +60,8 @@ class DurableEmbedding(RecoveredEmbedding):
     ----------
     sequence
         The last entry of the log that the vectors reflect.
-    streams
-        How far each named stream of events was applied.
+    followed
+        Which streams are followed, and which were forgotten.
     feed
         What moved since any place in this history.
     damage
@@ -127,7 +127,8 @@ class DurableEmbedding(RecoveredEmbedding):
         part = Part(batch, stream, whole(position), now=time_of(now))
         part.check()
         with self._writing:
-            if stream and part.position <= self.streams.get(stream, -1):
+            last = self.followed.last_of(stream) if stream else None
+            if last is not None and part.position <= last:
                 return Change(self, self._nothing(), self.version)
             self.check_whole()
             warn_of_jump(self._state, batch, part.now)
@@ -147,7 +148,9 @@ class DurableEmbedding(RecoveredEmbedding):
             What became of each part, in order. All that was applied is on disk.
         """
         with self._writing:
-            receipts, fresh = self._screen(parts)
+            receipts, fresh, leaving, repeated = screen(parts, self.followed)
+            self._forget(leaving)
+            self.followed.hear(*repeated)
             for group in groups(fresh):
                 done = self._commit_group(self._sift([part for part, _ in group]))
                 for part, (_, receipt) in zip(done, group, strict=True):
@@ -157,47 +160,44 @@ class DurableEmbedding(RecoveredEmbedding):
                 receipt.sequence = receipt.sequence or self.sequence
             return receipts
 
-    def _screen(self, parts: Sequence[Part]) -> tuple[list[Receipt], list[tuple[Part, Receipt]]]:
-        """Tell what is new from what was applied before, and from what comes too early."""
-        reached: dict[str, int] = {}
-        receipts, fresh = [], []
-        for part in parts:
-            receipt = Receipt(APPLIED)
-            receipts.append(receipt)
-            part.check()
-            if part.stream:
-                last = reached.get(part.stream, self.streams.get(part.stream))
-                if last is None and len(self.streams | reached) >= MOST_STREAMS:
-                    receipt.status = FULL
-                    continue
-                if last is None and part.first is not None:
-                    last = -1  # else what overtakes the first of its own would hide it
-                if last is not None and part.position <= last:
-                    receipt.status = REPEATED
-                    continue
-                if last is not None and part.first is not None:
-                    if part.first > last + 1:
-                        receipt.status, receipt.expected = GAP, last + 1
-                        continue
-                    part = part.after(last)
-                reached[part.stream] = part.position
-            fresh.append((part, receipt))
-        return receipts, fresh
+    def forget_stream(self, name: str) -> int | None:
+        """Follow a stream no longer; return how far it was applied, None if there is no such stream.
+
+        Nothing of the stream is applied again in silence, unless 100,000 others were forgotten after it:
+        a broker's stream goes on where it ended, a client (``http:NAME``) is told the number to go on with.
+
+        Examples
+        --------
+        >>> import dygcn, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     live = dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
+        ...     _ = live.update(add=[("cat", "dan")], stream="clicks", position=7)
+        ...     live.forget_stream("clicks"), live.forget_stream("clicks"), live.streams
+        ...     live.close()
+        (7, None, {})
+        """
+        with self._writing:
+            position = self.streams.get(name)
+            self._forget([] if position is None else [name])
+            return position
+
+    def _forget(self, streams: Sequence[str]) -> None:
+        if not streams:
+            return
+        entries = [NewEntry(FORGET, stream, self.streams[stream], b"") for stream in streams]
+        cut = self._cut + 1
+        with self.lock:
+            last, self._cut = self._append(entries, cut), cut
+            self.followed.forget(*streams)
+            self.sequence = last
+            self.feed.reach(self.sequence)
+            self._pending = False
 
     def _sift(self, parts: Sequence[Part]) -> list[Part]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
         self.check_whole()
         batch = join_events([part.batch for part in parts])
-        refused = find_refused(self._state.graph, batch, parts[0].now)
-        if not refused:
-            return list(parts)
-        begins = np.cumsum([0, *(len(part.batch) for part in parts)])
-        owners = np.searchsorted(begins, list(refused), side="right") - 1
-        own: list[dict[int, str]] = [{} for _ in parts]
-        for owner, (row, reason) in zip(owners.tolist(), refused.items(), strict=True):
-            own[owner][row - int(begins[owner])] = reason
-        first = self._log.last + 1  # a part has an entry of its own at least
-        return [part.without(own[i], first + i) for i, part in enumerate(parts)]
+        return without_refused(parts, find_refused(self._state.graph, batch, parts[0].now), self._log.last)
 
     def _commit_group(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Write and apply parts as one cut; return them as they were applied.
@@ -210,15 +210,11 @@ class DurableEmbedding(RecoveredEmbedding):
             return parts
         except EventError as error:
             if len(parts) > 1:
-                return [self._with_letters(part, self._commit_group([part.buried()])[0]) for part in parts]
+                return [part.applied_as(self._commit_group([part.buried()])[0]) for part in parts]
             whole = dict.fromkeys(range(len(parts[0].batch)), error.reason)
             refused = parts[0].buried().without(whole, self._log.last + 1)
             self._commit([refused])
-            return [self._with_letters(parts[0], refused)]
-
-    @staticmethod
-    def _with_letters(part: Part, applied: Part) -> Part:
-        return dataclasses.replace(applied, dead=(*part.dead, *applied.dead))
+            return [parts[0].applied_as(refused)]
 
     def _commit(self, parts: Sequence[Part]) -> Change:
         """Write one cut to the log, then apply it.
@@ -248,7 +244,9 @@ class DurableEmbedding(RecoveredEmbedding):
             self._log.fail(error)
             raise
         self._events_since += len(batch)
-        self.streams |= {part.stream: part.position for part in parts if part.position >= 0}
+        for part in parts:
+            if part.position >= 0:
+                self.followed.reach(part.stream, part.position)
         self._pending = False
         self._snapshot_if_due()
         if warning is not None:
@@ -377,7 +375,9 @@ class DurableEmbedding(RecoveredEmbedding):
         with self.lock:
             chain = self._log.chain.hex()
             standing = self._histories.epoch.pack().hex(), self.tolerance
-            position = LogPosition(self.sequence, self._cut, chain, dict(self.streams), *standing)
+            streams, heard, forgotten = self.followed.image()
+            where = self.sequence, self._cut, chain
+            position = LogPosition(*where, streams, *standing, heard, forgotten)
             taken = take_snapshot(self._state, self._version, position)
             self.saved_at, self._events_since = self.sequence, 0
         return taken

@@ -65,6 +65,8 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     streams: dict[str, int]
     epoch: str  # as the log packs it, in hexadecimal digits: its entry may be pruned
     tolerance: float
+    heard: list[float] = []  # when the clients among the streams were heard of last
+    forgotten: str = ""  # fingerprints of streams that were forgotten
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):

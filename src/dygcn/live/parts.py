@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,7 @@ from dygcn.events import python_ids, rows_of, seconds
 from dygcn.records import EventBatch, Int64
 from dygcn.storage import DeadLetter
 
-APPLIED, REPEATED, GAP, FULL = "applied", "repeated", "gap", "full"
+APPLIED, REPEATED, GAP, FULL, FORGOTTEN = "applied", "repeated", "gap", "full", "forgotten"
 LONGEST_STREAM = 200  # bytes
 MOST_EVENTS = 100_000  # in an entry of the log: with the longest ids they fit
 _LARGEST = 2**63 - 1
@@ -34,6 +34,7 @@ class Part:
     now: float | None = None
     message: int = -1  # the place that dead letters name, where the part does not reach it itself
     origins: Int64 | None = None  # (len(batch),) the place of each one's own message, where there are several
+    resumes: bool = False  # the sender knows that its stream was forgotten, and goes on where it ended
 
     def check(self) -> None:
         """Refuse a stream or a position that cannot be kept."""
@@ -76,6 +77,10 @@ class Part:
         """Return the part without its dead letters: they are written."""
         return dataclasses.replace(self, dead=())
 
+    def applied_as(self, applied: Part) -> Part:
+        """Return what was applied instead of the part, with the dead letters of both."""
+        return dataclasses.replace(applied, dead=(*self.dead, *applied.dead))
+
     def without(self, refused: Mapping[int, str], sequence: int) -> Part:
         """Return the part with some of its events as dead letters.
 
@@ -97,6 +102,26 @@ class Part:
         letters = tuple(DeadLetter(self.stream, *letter) for letter in told)
         kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
+
+
+def without_refused(parts: Sequence[Part], refused: Mapping[int, str], last: int) -> list[Part]:
+    """Return parts with the refused events as dead letters.
+
+    Parameters
+    ----------
+    refused
+        Which events of all parts, joined, and why.
+    last
+        The last sequence of the log: every part will have one of its own behind it, at least.
+    """
+    if not refused:
+        return list(parts)
+    begins = np.cumsum([0, *(len(part.batch) for part in parts)])
+    owners = np.searchsorted(begins, list(refused), side="right") - 1
+    own: list[dict[int, str]] = [{} for _ in parts]
+    for owner, (row, reason) in zip(owners.tolist(), refused.items(), strict=True):
+        own[owner][row - int(begins[owner])] = reason
+    return [part.without(own[i], last + 1 + i) for i, part in enumerate(parts)]
 
 
 def whole(position: object) -> int:
@@ -162,8 +187,10 @@ def groups(fresh: Iterable[tuple[Part, Receipt]]) -> Iterator[list[tuple[Part, R
 class Receipt:
     """What became of a part."""
 
-    status: str  # applied, repeated (it was before), gap (earlier events are missing), full (of streams)
+    status: (
+        str  # applied, repeated (it was before), gap (earlier ones are missing), full (of streams), forgotten
+    )
     sequence: int = 0  # reads at or behind this sequence reflect it
     applied: int = 0  # events
     dead: int = 0  # events that went to the dead letters
-    expected: int = 0  # where there is a gap: the number to go on with
+    expected: int = 0  # where there is a gap, or the stream was forgotten: the number to go on with

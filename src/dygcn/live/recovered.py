@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from dygcn.errors import DamagedFolder, EventError
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.feed import Feed
+from dygcn.live.followed import Followed
 from dygcn.live.histories import Histories
 from dygcn.live.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
-from dygcn.storage import BARRIER, FLUSH, REFUSAL, DeadLetter, EventLog, NewEntry
+from dygcn.storage import BARRIER, FLUSH, FORGET, REFUSAL, DeadLetter, EventLog, NewEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ class RecoveredEmbedding(LiveEmbedding):
         self.sequence = begin.position.sequence
         self._sequence_to_be = self.sequence  # of the change that is being applied
         self._pending = False  # from before an entry is written to the log until all is done that it asks for
-        self.streams = dict(begin.position.streams)
+        self.followed = Followed.from_position(begin.position)
         self._log, self._cut = log, begin.position.cut
         self._histories = Histories(log, epoch_of(begin.position))
         self.feed = Feed(self, self._histories, begin.position.sequence)
@@ -40,6 +41,11 @@ class RecoveredEmbedding(LiveEmbedding):
     def history(self) -> History:
         """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
         return self._histories.known(self.sequence)
+
+    @property
+    def streams(self) -> dict[str, int]:
+        """How far each named stream of events was applied."""
+        return self.followed.streams
 
     def confirms(self, history: History) -> bool:
         """Say whether a position is one of this history; one that is too long ago to be known is not."""
@@ -64,6 +70,10 @@ class RecoveredEmbedding(LiveEmbedding):
                 )
             self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
             return
+        if last.entries[-1].kind == FORGET:
+            self._cut = last.number
+            self.followed.forget(*(entry.stream for entry in last.entries))
+            return
         try:
             self._replay_cut(one.batch, one.now, last.number)
         except EventError:
@@ -77,7 +87,7 @@ class RecoveredEmbedding(LiveEmbedding):
         for cut in one.cuts:
             for entry in cut.entries:
                 if entry.position >= 0:
-                    self.streams[entry.stream] = entry.position
+                    self.followed.reach(entry.stream, entry.position)
 
     def _replay_cut(self, batch: EventBatch, now: float | None, cut: int) -> None:
         """Apply a cut again: with the exact rule to the graph alone, from which all else follows."""

@@ -13,12 +13,14 @@ import numpy as np
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
 from dygcn.events import join_events, join_ids, read_events, take
 from dygcn.live.files import LogPosition, load_snapshot
+from dygcn.live.followed import is_packed
 from dygcn.propagation import influence
 from dygcn.storage import (
     BARRIER,
     EPOCH,
     EVENTS,
     FLUSH,
+    FORGET,
     REFUSAL,
     TOLERANCE,
     Entry,
@@ -96,7 +98,7 @@ def _makes_sense(position: LogPosition) -> bool:
         epoch_of(position)
     except (DamagedLog, ValueError):
         return False
-    return whole and 0 <= position.tolerance < math.inf
+    return whole and 0 <= position.tolerance < math.inf and is_packed(position.forgotten)
 
 
 def epoch_of(position: LogPosition) -> Epoch:
@@ -132,7 +134,7 @@ def cuts(entries: Iterable[Entry]) -> Iterator[tuple[Cut, bool]]:
                 )
             yield Cut(pending[0].cut, tuple(pending)), False
             pending = []
-        if entry.kind in (EVENTS, BARRIER):
+        if entry.kind in (EVENTS, BARRIER, FORGET):
             pending.append(entry)
     if pending:
         yield Cut(pending[0].cut, tuple(pending)), True
@@ -155,7 +157,7 @@ def batches(found: Iterable[tuple[Cut, bool]], merge: bool) -> Iterator[Replayed
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in cut.entries]
         now = read[0][1]
         one = Replayed(join_events([batch for batch, _ in read]), now, [cut], not doubtful)
-        alone = not merge or doubtful or now is not None
+        alone = not merge or doubtful or now is not None or cut.entries[0].kind == FORGET
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and (alone or not fits or sum(len(g.batch) for g in gathered) >= _MERGED):
             yield _joined(gathered)

@@ -21,7 +21,7 @@ from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-_LARGEST_MANIFEST = 4 << 20
+_LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 Tensors = dict[str, NDArray[Any]]
 

@@ -19,7 +19,7 @@ class Problem(msgspec.Struct):
 
     kind: str
     message: str
-    expected: int | None = None  # after a gap: the sequence to go on with
+    expected: int | None = None  # after a gap, or of a forgotten client: the sequence to go on with
 
 
 class Refused(msgspec.Struct):
@@ -147,6 +147,15 @@ class Letters(msgspec.Struct):
 
     total: int
     letters: list[Letter]
+
+
+class Forgotten(msgspec.Struct):
+    """A client is followed no longer: it will be told so, and the number to go on with."""
+
+    sequence: Sequence
+    client: str
+    known: bool  # whether there was such a client
+    expected: int | None  # the number that it would have gone on with
 
 
 class QueueStatus(msgspec.Struct):

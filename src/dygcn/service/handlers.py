@@ -14,6 +14,7 @@ from dygcn._extras import extra
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.events import decode_events
 from dygcn.events.wire_numbers import reads_slowly
+from dygcn.live.followed import CLIENT
 from dygcn.live.parts import Part, Receipt
 from dygcn.service import answers
 from dygcn.service.feeding import Waiters, stream_changes
@@ -32,6 +33,7 @@ FORMS = {JSON: "json", NDJSON: "ndjson", ARROW: "arrow"}
 _encode = msgspec.json.Encoder().encode
 _LARGE = 64 << 10  # bytes that are decoded beside the event loop
 _LONGEST_WAIT = 60.0
+_LONGEST_NAME = 100  # of a client, in characters
 _LOOKS, _BETWEEN_LOOKS = 15, 1e-3  # seconds
 _SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less
 
@@ -49,7 +51,7 @@ class Handlers:
     async def post_events(self, request: Request) -> Response:
         """Take events in; answer when they are on disk and applied."""
         form = FORMS[content_type(request)]
-        client, first = self._sender(request)
+        client, first, resumes = self._sender(request)
         self.service.intake.refuse_if_full()
         body = await request.body()
         latest = self.service.latest_time()
@@ -65,29 +67,52 @@ class Handlers:
         if client and not decoded.total:
             raise OptionError("there is no event in the request, so it has no sequence; send one at least")
         position = first + decoded.total - 1 if client else -1
-        stream = f"http:{client}" if client else ""
+        stream = f"{CLIENT}{client}" if client else ""
         named = position if client else self.service.next_letter()
         letters = tuple(letters_of(decoded.bad, stream, named))
         start = first if client else None
-        part = Part(decoded.batch, stream, position, start, decoded.rows, letters, message=named)
+        part = Part(
+            decoded.batch,
+            stream,
+            position,
+            start,
+            decoded.rows,
+            letters,
+            message=named,
+            resumes=resumes,
+        )
         part.check()
         receipt = await self._apply(part)
         if receipt.status == "gap":
             message = f"sequence {first} comes too early; send {receipt.expected} first"
             return problem(409, "SequenceGap", message, expected=receipt.expected)
+        if receipt.status == "forgotten":
+            message = (
+                f"client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
+                f"Its last number was {receipt.expected - 1}: go on with sequence={receipt.expected}"
+                f"&expected={receipt.expected}, or begin anew with sequence 0 under another name"
+            )
+            return problem(409, "ForgottenClient", message, expected=receipt.expected)
         if receipt.status == "full":
-            message = "no more clients can be followed; reuse a client name"
+            message = (
+                "no more clients can be followed; reuse a client name, "
+                "or have an administrator forget one (DELETE /clients/NAME)"
+            )
             return problem(429, "TooManyClients", message, Retry_After="60")
         bad = [answers.BadRow(one.row, one.reason) for one in decoded.bad[:10]]
         return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
 
-    def _sender(self, request: Request) -> tuple[str, int]:
+    def _sender(self, request: Request) -> tuple[str, int, bool]:
         client, sequence = request.query_params.get("client", ""), request.query_params.get("sequence", "")
         if bool(client) != bool(sequence):
             raise OptionError("client and sequence belong together: pass both, or neither")
-        if len(client) > 100 or not client.isprintable():
-            raise OptionError("client is a name of up to 100 printable characters")
-        return client, whole(sequence, "sequence", 0, 2**62) if client else 0
+        if len(client) > _LONGEST_NAME or not client.isprintable():
+            raise OptionError(f"client is a name of up to {_LONGEST_NAME} printable characters")
+        first = whole(sequence, "sequence", 0, 2**62) if client else 0
+        expected = request.query_params.get("expected", "")
+        if expected and (not client or whole(expected, "expected", 0, 2**62) != first):
+            raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
+        return client, first, bool(expected)
 
     async def _apply(self, part: Part) -> Receipt:
         loop = asyncio.get_running_loop()
@@ -217,6 +242,15 @@ class Handlers:
         limit = whole(request.query_params.get("limit", "100"), "limit", 1, 1_000)
         before = whole(request.query_params.get("before", str(2**62)), "before", 0, 2**62)
         return respond(await run_in_threadpool(self.service.letters, limit, before))
+
+    async def delete_client(self, request: Request) -> Response:
+        """Follow a client no longer."""
+        name = request.path_params["id"]
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
+        position = await run_in_threadpool(self.service.live.forget_stream, f"{CLIENT}{name}")
+        expected = None if position is None else position + 1
+        return respond(answers.Forgotten(self.service.live.sequence, name, position is not None, expected))
 
     async def get_health(self, request: Request) -> Response:
         """Say that the service lives."""

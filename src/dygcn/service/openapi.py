@@ -17,7 +17,7 @@ _REASONS = {
     403: "The token does not have the scope.",
     404: "The node is not in the graph now.",
     408: "The body did not come in time.",
-    409: "Events of this client that come earlier are missing.",
+    409: "Events of this client that come earlier are missing, or the client was forgotten.",
     413: "The body is larger than allowed.",
     415: "The body is of a type that is not taken here.",
     421: "The service is not known by that host name.",

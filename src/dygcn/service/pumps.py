@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -135,18 +135,23 @@ def parts_of(messages: Sequence[Message], service: Service) -> list[Part]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
     kind, latest = service.live.model.kind, service.latest_time()
     parts: list[Part] = []
-    for stream, run in groupby(_fresh(messages, service.live.streams), key=lambda message: message.stream):
+    for stream, run in groupby(
+        _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
+    ):
         decoded = [(message, _decode(message, kind, latest)) for message in run]
         for _, alike in groupby(decoded, key=lambda one: one[1].batch.t is None):
             parts.append(_joined(stream, list(alike)))
     return parts
 
 
-def _fresh(messages: Sequence[Message], streams: Mapping[str, int]) -> Iterator[Message]:
+def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) -> Iterator[Message]:
     """Leave out what was applied before, and what comes twice: joined to others it would not be noticed."""
     reached: dict[str, int] = {}
     for message in messages:
-        if message.position > reached.get(message.stream, streams.get(message.stream, -1)):
+        if message.stream not in reached:
+            last = last_of(message.stream)
+            reached[message.stream] = -1 if last is None else last
+        if message.position > reached[message.stream]:
             reached[message.stream] = message.position
             yield message
 

@@ -42,6 +42,7 @@ class Service:
         sources = [make_source(one) for one in settings.sources]  # what is missing is told before all else
         sinks = [make_sink(one) for one in settings.sinks]
         self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
+        self.live.followed.idle_seconds = settings.limits.client_idle_seconds
         self.begun = time.monotonic()
         self.reader = Reader(self.live.state, self.live.cached())
         self.neighbours = Neighbours(self.live, settings.nearest)

@@ -11,6 +11,7 @@ import msgspec
 
 from dygcn.errors import OptionError
 from dygcn.live.durable import SNAPSHOT_EVERY
+from dygcn.live.followed import IDLE_SECONDS
 from dygcn.service.clock import Jump
 from dygcn.sinks import SinkSettings
 from dygcn.sources import SourceSettings
@@ -41,6 +42,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     feeds: int = 64  # connections that wait for changes
     connections: int = 1_000
     seconds_to_send: float = 30.0  # for a client to send its request
+    client_idle_seconds: float = IDLE_SECONDS  # of silence, after which a client's place may go to another
 
 
 class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

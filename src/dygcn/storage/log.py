@@ -24,9 +24,9 @@ from dygcn.storage.shelf import sync_names
 
 FORMAT = 2
 _RESTORE = "restore a copy"
-EVENTS, REFUSAL, BARRIER = "events", "refusal", "barrier"
+EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
 EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
-KINDS = (EVENTS, REFUSAL, BARRIER, EPOCH, TOLERANCE, FLUSH)
+KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH)
 LONGEST_BODY = 64 << 20
 MOST_DEAD_LETTERS = 100_000
 LONGEST_JOURNAL = 4 << 20

@@ -10,7 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from dygcn.events import read_events
-from dygcn.live.durable import DurableEmbedding
+from dygcn.live import durable
+from dygcn.live.admission import Screened
 from dygcn.live.opening import open as open_folder
 from dygcn.live.opening import start
 from dygcn.live.parts import APPLIED, GAP, REPEATED, Part, Receipt
@@ -20,6 +21,8 @@ from dygcn.testing.promises.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from dygcn.live.followed import Followed
 
 TIMES, WINDOW = 3, 8
 _NODES, _LONGEST = 40, 20
@@ -188,20 +191,18 @@ def deliver(size: int, seed: int) -> Tally:
     return tally
 
 
-def nothing_is_a_repeat(
-    self: DurableEmbedding, parts: Sequence[Part]
-) -> tuple[list[Receipt], list[tuple[Part, Receipt]]]:
+def nothing_is_a_repeat(parts: Sequence[Part], followed: Followed) -> Screened:
     """The seeded bug: nobody looks at where a stream has come to."""
-    del self
+    del followed
     fresh = [(part, Receipt(APPLIED)) for part in parts]
-    return [receipt for _, receipt in fresh], fresh
+    return Screened([receipt for _, receipt in fresh], fresh, [], [])
 
 
 def run(size: int, seed: int) -> Finding:
     """Deliver, then see whether it would be noticed if repeats were not."""
     begun = time.perf_counter()
     tally = deliver(size, seed)
-    with seeded(DurableEmbedding, "_screen", nothing_is_a_repeat):
+    with seeded(durable, "screen", nothing_is_a_repeat):
         mutant = deliver(min(size, 400), seed)
     return Finding(
         "exactly once",

@@ -139,7 +139,7 @@ def forget_positions() -> None:
     def forgetful(self: RecoveredEmbedding, one: Any) -> None:
         streams = dict(self.streams)
         replayed(self, one)
-        self.streams = streams
+        self.followed.streams = streams
 
     RecoveredEmbedding._replayed = forgetful  # type: ignore[method-assign]
 
