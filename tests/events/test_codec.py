@@ -327,3 +327,32 @@ def test_the_operations_of_single_pairs_are_shared_and_never_written_to():
     assert (first.op.tolist(), second.op.tolist()) == ([1], [-1])
     with pytest.raises(EventError, match="one type a graph"):
         dygcn.fit([("ann", "bob")], dim=4).update(add=[(1, 2)])
+
+
+@pytest.mark.parametrize("name", ["src", "dst", "weight", "op", "t"])
+def test_a_masked_cell_is_refused(name):
+    table = {
+        "src": np.array([1, 2]),
+        "dst": np.array([3, 4]),
+        "weight": np.ones(2),
+        "op": np.ones(2),
+        "t": np.ones(2),
+    }
+    whole = np.ma.array(table[name], mask=[False, False])
+    assert len(read_events(table | {name: whole})) == 2
+    with pytest.raises(EventError, match="masked cell"):
+        read_events(table | {name: np.ma.array(table[name], mask=[False, True])})
+
+
+@pytest.mark.parametrize("year", [1, 1500, 2600, 9999])
+def test_dates_of_any_year_keep_their_order(year):
+    t = read_events({"src": [1, 1], "dst": [2, 3], "t": [dt.datetime(1970, 1, 1), dt.datetime(year, 6, 1)]}).t
+    assert (t[1] > t[0]) == (year > 1970)
+    assert abs(t[1] / 31_556_952 - (year - 1970 + 0.41)) < 0.1
+
+
+def test_dicts_are_read_by_the_keys_of_all_of_them():
+    with pytest.raises(EventError, match="op"):
+        read_events([{"src": 3, "dst": 4}, {"src": 1, "dst": 2, "op": -1}])
+    rows = [{"src": 3, "dst": 4, "op": 1}, {"op": -1, "dst": 2, "src": 1}]
+    assert read_events(rows).op.tolist() == [1, -1]

@@ -577,7 +577,7 @@ def test_snapshots_are_written_behind(tmp_path):
     live = begin(tmp_path / "x", snapshot_every=10)
     for step in range(60):
         live.update(add=[(step, step + 1)])
-    live._snapshot.join()
+        live._wait_for_snapshot()
     kept = [sequence for sequence, _ in list_snapshots(live.folder)]
     assert len(kept) == 2
     assert kept[0] > 40
@@ -848,7 +848,7 @@ def test_an_update_that_is_refused_writes_nothing(live, appends, events):
 def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends, monkeypatch):
     """The last resort: nothing was found before, and a cut is refused when it is applied."""
     monkeypatch.setattr(durable, "find_refused", lambda *_: {})
-    good, bad = read_events([(n, n + 1, 0) for n in range(500)]), read_events(REFUSED["every other one"])
+    good, bad = read_events([(n, n + 1, 0, 1) for n in range(500)]), read_events(REFUSED["every other one"])
     letter = DeadLetter("http:1", 499, 700, "no event", "x")
     receipts = live.ingest(
         [Part(good, "http:0", 499, 0), Part(bad, "http:1", 499, 0, dead=(letter,)), Part(good, "http:2", 499)]

@@ -199,7 +199,7 @@ def test_what_is_packed():
     some.forget("http:a")
     streams, heard, forgotten = some.image()
     assert (streams, heard, is_packed(forgotten)) == ({"nats:y": 1}, [], True)
-    again = Followed.from_position(LogPosition(0, 0, "", streams, heard, forgotten))
+    again = Followed.from_position(LogPosition(0, 0, "", streams, "", 0.0, heard, forgotten))
     assert (again.last_of("http:a"), again.last_of("http:b"), again.image()) == (3, None, some.image())
     for wrong in ("x", "AAAA", "ü"):
         assert not is_packed(wrong)

@@ -169,8 +169,8 @@ def what_is_kept_is_given_away(monkeypatch):
 def ids_are_found_by_their_hash_alone(monkeypatch):
     """The place where an id would stand is taken for the place where it stands."""
     kernels = "dygcn.graph.ids_kernels"
-    line = "return int(table[_place_of_int(mix(np.uint64(value)), value, table, stored)])"
-    wrong = "return int(table[np.int64(mix(np.uint64(value))) & (len(table) - 1)])"
+    line = "return int(table[_place_of_int(hashed, value, table, stored)])"
+    wrong = "return int(table[np.int64(hashed) & (len(table) - 1)])"
     seed_bug(
         monkeypatch, kernels, line, wrong, places={"dygcn.graph.ids.loops.find_int": f"{kernels}.find_int"}
     )

@@ -159,7 +159,7 @@ def test_a_sequence_is_shown_once_its_events_can_be_read(tmp_path, monkeypatch):
 
 def test_a_second_thread_is_refused():
     live, found = fresh(), []
-    live.guard.enter()
+    live.guard.lock.acquire()
 
     def use():
         for call in (lambda: live.update(add=[(1, 9)]), lambda: live[1], live.digest):
@@ -171,7 +171,7 @@ def test_a_second_thread_is_refused():
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
-    live.guard.leave()
+    live.guard.lock.release()
     assert len(found) == 3
     assert "another thread" in found[0]
     live.update(add=[(1, 9)])
@@ -261,4 +261,76 @@ def test_a_lock_that_an_interrupt_left_locked_stops_nobody(tmp_path):
         lock.acquire()
     live.update(add=[(1, 9)])
     assert live.confirms(live.history)
+    live.close()
+
+
+def test_a_call_from_a_signal_s_handler_inside_an_update_is_refused(monkeypatch):
+    """The same thread may take the lock again, so the mark must be there while room is made, too."""
+    live, found = fresh(), []
+    whole = Sums.make_room
+
+    def make_room(self, nodes):
+        try:
+            live.update(add=[(1, 9)])
+        except TornState as error:
+            found.append(error)
+        whole(self, nodes)
+
+    monkeypatch.setattr(Sums, "make_room", make_room)
+    live.update(add=[(5, 2000)])
+    monkeypatch.undo()
+    assert found
+    assert live.digest() == live.recompute().digest()
+
+
+def test_a_watcher_that_fails_is_no_refusal(tmp_path):
+    live = dygcn.open(tmp_path / "x", fresh())
+
+    def watcher(nodes):
+        raise EventError("of another embedding, on purpose")
+
+    live.watch(watcher)
+    with pytest.raises(EventError):
+        live.update(add=[(3, 4000)])
+    with pytest.raises((TornState, WriteFailed)):
+        live.update(add=[(3, 5000)])
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:  # it was in the log
+        assert 4000 in again
+
+
+def test_a_writer_that_holds_the_lock_does_not_wait_for_another(tmp_path):
+    live, found = dygcn.open(tmp_path / "x", fresh()), []
+
+    def write():
+        with live._one_writer():
+            waits.set()
+            with live.lock:
+                pass
+
+    waits = threading.Event()
+    with live.lock:
+        thread = threading.Thread(target=write)
+        thread.start()
+        waits.wait()
+        try:
+            live.update(add=[(1, 9)])
+        except ConcurrentUse as error:
+            found.append(error)
+    thread.join()
+    assert found
+    live.update(add=[(1, 9)])
+    live.close()
+
+
+def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
+    live = dygcn.open(tmp_path / "x", fresh())
+    live.update(add=[(1, 9)])
+    monkeypatch.setattr(type(live), "_write", lambda self, taken: fail())
+    with pytest.raises(MemoryError):
+        live.snapshot()
+    monkeypatch.undo()
+    assert live.saved_at != live.sequence
+    live.snapshot()
+    assert live.saved_at == live.sequence
     live.close()

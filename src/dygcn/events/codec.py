@@ -191,7 +191,7 @@ def _columns(
     if isinstance(events, EventBatch):
         return {name: getattr(events, name) for name in COLUMNS}
     if isinstance(events, list):
-        return _named({name: [item.get(name) for item in events] for name in events[0]})
+        return _named({name: [item.get(name) for item in events] for name in _names(events)})
     if isinstance(events, Mapping):
         return _named({str(name): values for name, values in events.items()})
     return _from_table(events if isinstance(events, pa.Table | pa.RecordBatch) else _import_frame(events))
@@ -257,3 +257,8 @@ def _one_kind(src: IdColumn, dst: IdColumn) -> tuple[IdColumn, IdColumn]:
     if len(src) == 0 and len(dst) == 0:
         return src, src
     raise EventError(f"src holds {src.kind} ids and dst {dst.kind}; one type a graph")
+
+
+def _names(rows: list[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of all rows, in the order of their first mention."""
+    return list(dict.fromkeys(name for row in rows for name in row))

@@ -25,6 +25,7 @@ _NUMBERS = {
     "op": "allowed are +1 (add) and -1 (remove)",
     "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
 }
+_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
 
 
@@ -44,6 +45,7 @@ def id_column(values: object, name: str = "id") -> IdColumn:
     """
     if isinstance(values, IdColumn):
         return values
+    values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return IdColumn(_checked_int64(values, name))
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -55,6 +57,25 @@ def id_column(values: object, name: str = "id") -> IdColumn:
             raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
         values = values.tolist()
     return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
+
+
+def unmasked(values: object, name: str) -> object:
+    """Return an array as a plain one; a masked cell is an empty one, which no check would see.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]), "weight")
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: row 1: column 'weight' has a masked cell; fill it, or leave the row out
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if len(masked):
+            raise EventError(
+                f"column {name!r} has a masked cell; fill it, or leave the row out", int(masked[0])
+            )
+    return np.asarray(values) if isinstance(values, np.ndarray) and type(values) is not np.ndarray else values
 
 
 def arrow_array(values: object, name: str = "id") -> pa.Array:
@@ -219,14 +240,17 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
 
 def numbers(values: object, name: str) -> NDArray[Any]:
     """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
+    values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
     array = arrow_array(values, name)
     kind = array.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        exact = array.cast(pa.timestamp("ns"), safe=False).cast(pa.int64())
-        whole = exact.fill_null(0).to_numpy(zero_copy_only=False)
-        return np.where(exact.is_null().to_numpy(zero_copy_only=False), np.nan, whole / 1e9)
+        # In the unit of the column: in nanoseconds the years before 1678 and after 2261 would wrap around.
+        unit = kind.unit if pa.types.is_timestamp(kind) else "s"
+        exact = array.cast(pa.timestamp(unit), safe=False).cast(pa.int64())
+        whole = exact.fill_null(0).to_numpy(zero_copy_only=False) / _A_SECOND[unit]
+        return np.where(exact.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
     if len(array) == 0 or pa.types.is_null(kind):
         return np.full(len(array), np.nan)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):

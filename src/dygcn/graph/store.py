@@ -130,6 +130,7 @@ class Graph:
     def find(self, column: IdColumn) -> Nodes:
         """Return the node of each id, -1 where the id is not in the graph now."""
         nodes = self.ids.find(column)
+        nodes[nodes >= len(self._active)] = -1  # given to an id by an update that was interrupted then
         known = np.flatnonzero(nodes >= 0)
         nodes[known[self._active[nodes[known]] == 0]] = -1
         return nodes
@@ -146,7 +147,7 @@ class Graph:
     def find_one(self, name: object) -> int:
         """Return the node of one id, -1 if it is not in the graph now; much faster than `find` of one."""
         node = self.ids.find_one(name)
-        return node if node >= 0 and self._active[node] else -1
+        return node if 0 <= node < len(self._active) and self._active[node] else -1
 
     def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dygcn.live import followed as budgets
 from dygcn.live.followed import Followed, is_client
-from dygcn.live.parts import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, Part, Receipt
+from dygcn.live.parts import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, Part, Receipt, time_of
 
 
 class Screened(NamedTuple):
@@ -27,6 +28,7 @@ def screen(parts: Sequence[Part], followed: Followed) -> Screened:
     reached: dict[str, int] = {}
     for part in parts:
         part.check()
+        part = dataclasses.replace(part, now=time_of(part.now))
         receipt = Receipt(APPLIED)
         found.receipts.append(receipt)
         if part.stream:

@@ -61,11 +61,7 @@ class Change:
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
-            self._live.guard.enter()
-            try:
-                self.keep_ids()
-            finally:
-                self._live.guard.leave()
+            self._live.guard.run(self.keep_ids)
         assert self._ids is not None
         return self._ids
 
@@ -77,7 +73,7 @@ class Change:
     @property
     def left(self) -> NDArray[Any]:
         """Ids that are no longer in the graph."""
-        return python_ids(self._left)
+        return python_ids(self._left).copy()
 
     @property
     def vectors(self) -> Float32:
@@ -93,11 +89,7 @@ class Change:
                 f"this change is of version {self.version}, the embedding is at {self._live.version}; "
                 "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
             )
-        self._live.guard.enter()
-        try:
-            return self._live.vectors_of(self._nodes)
-        finally:
-            self._live.guard.leave()
+        return self._live.guard.run(self._live.vectors_of, self._nodes)
 
     def __len__(self) -> int:
         return len(self._nodes)

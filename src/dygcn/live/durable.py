@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dygcn.errors import DygcnError, EventError, FolderError, StorageError
+from dygcn.errors import ConcurrentUse, DygcnError, EventError, FolderError, StorageError
 from dygcn.events import join_events, read_update
 from dygcn.graph.screening import check_batch, find_refused
 from dygcn.live.admission import screen
@@ -71,7 +73,7 @@ class DurableEmbedding(RecoveredEmbedding):
     def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
         super().__init__(log, begin)
         self.folder, self._held, self._every = folder, held, every
-        self.lock = self.guard.lock
+        self.lock, self.guard.waits = self.guard.lock, True
         self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self._watchers: list[Callable[[Nodes], None]] = []
         self._snapshot: threading.Thread | None = None
@@ -81,9 +83,27 @@ class DurableEmbedding(RecoveredEmbedding):
         for path in begin.unusable:
             set_aside(path)
 
+    @contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        """Wait until nobody else writes; whoever holds `lock` must not wait for one that waits for it.
+
+        Raises
+        ------
+        ConcurrentUse
+            If another thread writes, and this one holds `lock`.
+        """
+        with contextlib.ExitStack() as held:
+            if not self._writing.acquire(blocking=not self.lock._is_owned()):  # type: ignore[attr-defined]
+                raise ConcurrentUse(
+                    "another thread writes to this embedding and waits for its lock, which this thread "
+                    "holds; write without holding live.lock, which is for reading"
+                )
+            held.callback(self._writing.release)
+            yield
+
     def begin_epoch(self) -> History:
         """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
-        with self._writing:
+        with self._one_writer():
             epoch = Epoch.begin(after=self._histories.epoch)
             return self._counted(NewEntry(EPOCH, "", -1, epoch.pack()), lambda: self._begin(epoch))
 
@@ -126,7 +146,7 @@ class DurableEmbedding(RecoveredEmbedding):
         batch = read_update(events, add, remove, self.model.kind, columns)
         part = Part(batch, stream, whole(position), now=time_of(now))
         part.check()
-        with self._writing:
+        with self._one_writer():
             last = self.followed.last_of(stream) if stream else None
             if last is not None and part.position <= last:
                 return Change(self, self._nothing(), self.version)
@@ -147,7 +167,7 @@ class DurableEmbedding(RecoveredEmbedding):
         list
             What became of each part, in order. All that was applied is on disk.
         """
-        with self._writing:
+        with self._one_writer():
             receipts, fresh, leaving, repeated = screen(parts, self.followed)
             self._forget(leaving)
             self.followed.hear(*repeated)
@@ -176,7 +196,7 @@ class DurableEmbedding(RecoveredEmbedding):
         ...     live.close()
         (7, None, {})
         """
-        with self._writing:
+        with self._one_writer():
             position = self.streams.get(name)
             self._forget([] if position is None else [name])
             return position
@@ -235,11 +255,14 @@ class DurableEmbedding(RecoveredEmbedding):
             with self.lock:
                 self._sequence_to_be = last
                 change = self._apply_cut(batch, parts[0].now, cut)
-        except EventError:
-            self._refuse(cut)
-            raise
-        except Warning as told:  # the update is whole before it warns
-            warning = told
+        except (EventError, Warning) as told:
+            if self._state.torn or (isinstance(told, EventError) and self._state.written):
+                self._log.fail(told)
+                raise
+            if isinstance(told, EventError):
+                self._refuse(cut)
+                raise
+            warning = told  # the update is whole before it warns
         except BaseException as error:  # nobody knows how much of it was applied
             self._log.fail(error)
             raise
@@ -301,7 +324,7 @@ class DurableEmbedding(RecoveredEmbedding):
         return self._then_snapshot(lambda: LiveEmbedding.restart(self, base))
 
     def _then_snapshot(self, change: Callable[[], Change]) -> Change:
-        with self._writing:
+        with self._one_writer():
             self._wait_for_snapshot()
             cut = self._cut + 1
             with self.lock:
@@ -333,13 +356,13 @@ class DurableEmbedding(RecoveredEmbedding):
         """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
         entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(read_tolerance(tolerance)))
         _ = self._state.exact  # the paper's rules cannot
-        with self._writing:
+        with self._one_writer():
             return self._counted(entry, lambda: LiveEmbedding.tolerate(self, tolerance))
 
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld."""
         _ = self._state.exact
-        with self._writing:
+        with self._one_writer():
             return self._flush()
 
     def _flush(self) -> Change:
@@ -363,7 +386,7 @@ class DurableEmbedding(RecoveredEmbedding):
 
     def snapshot(self) -> None:
         """Write a snapshot now, and return when it is on disk; the log before it is forgotten."""
-        with self._writing:
+        with self._one_writer():
             self._wait_for_snapshot()
             self.check_whole()
             if self.saved_at == self.sequence:
@@ -379,7 +402,7 @@ class DurableEmbedding(RecoveredEmbedding):
             where = self.sequence, self._cut, chain
             position = LogPosition(*where, streams, *standing, heard, forgotten)
             taken = take_snapshot(self._state, self._version, position)
-            self.saved_at, self._events_since = self.sequence, 0
+            self._events_since = 0
         return taken
 
     def _write(self, taken: Snapshot) -> None:
@@ -388,6 +411,7 @@ class DurableEmbedding(RecoveredEmbedding):
         try:
             taken.write(snapshot_path(self.folder, taken.settings.log.sequence))
             self._log.note_snapshot(taken.settings.log.sequence)
+            self.saved_at = max(self.saved_at, taken.settings.log.sequence)
         except Exception as error:  # whatever it was, it is not on disk
             raise self._log.fail(error) from None
         self.snapshot_seconds = time.perf_counter() - begun
@@ -436,7 +460,7 @@ class DurableEmbedding(RecoveredEmbedding):
 
     def close(self) -> None:
         """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
-        with self._writing:
+        with self._one_writer():
             if self._closed:
                 return
             self._closed = True
@@ -454,7 +478,7 @@ class DurableEmbedding(RecoveredEmbedding):
 
     def let_go(self) -> None:
         """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
-        with self._writing:
+        with self._one_writer():
             self._closed = True
             self._wait_for_snapshot()
             self._log.close()

@@ -30,6 +30,7 @@ from dygcn.models import (
     Model,
     Outcome,
     State,
+    StateImage,
     link_vectors,
     node_traits,
     read_vectors,
@@ -418,14 +419,12 @@ class LiveEmbedding:
     @property
     def edge_count(self) -> int:
         """How many edges the graph has now."""
-        self._state.check()
-        return self._state.graph.edge_count
+        return self.guard.run(lambda: self._state.graph.edge_count)
 
     @property
     def clock(self) -> float | None:
         """The greatest time seen, for a model that was fitted with times."""
-        self._state.check()
-        return self._state.graph.clock
+        return self.guard.run(lambda: self._state.graph.clock)
 
     @guarded
     def digest(self) -> str:
@@ -447,14 +446,13 @@ class LiveEmbedding:
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"
             )
-        self.guard.enter_torn()
-        try:
-            if self._state.torn:
-                self._state.complete()
-            image, _ = self._state.image()
-        finally:
-            self.guard.leave()
+        image = self.guard.run_torn(self._whole_image)
         return LiveEmbedding(State.from_image(self.model, image), self._version)
+
+    def _whole_image(self) -> StateImage:
+        if self._state.torn:
+            self._state.complete()
+        return self._state.image()[0]
 
     @guarded
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -24,7 +24,7 @@ _BUSY = (
 
 
 class Guard:
-    """The lock of one embedding. Nobody waits for it: a second thread is refused.
+    """The lock of one embedding. A second thread is refused or, where threads are expected, waits.
 
     Compiled loops run without the interpreter's lock, so two threads inside one embedding would write to the
     same memory. A thread that holds the lock may take it again.
@@ -32,33 +32,41 @@ class Guard:
 
     def __init__(self, state: State) -> None:
         self.lock = threading.RLock()
+        self.waits = False  # whether a second thread waits for the first, instead of being refused
         self._state = state
 
-    def enter(self) -> None:
-        """Begin a call.
+    def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
+        """Make a call.
 
         Raises
         ------
         ConcurrentUse
             If another thread is inside one.
         TornState
-            If an exception interrupted a change.
+            If an exception interrupted a change, or if this thread is in the middle of one.
         """
-        self.enter_torn()
-        try:
+        held = False
+        try:  # first, lest an interrupt leaves the lock behind
+            held = self.lock.acquire(blocking=self.waits)
+            if not held:
+                raise ConcurrentUse(_BUSY)
             self._state.check()
-        except BaseException:
-            self.lock.release()
-            raise
+            return call(*arguments, **options)
+        finally:
+            if held:
+                self.lock.release()
 
-    def enter_torn(self) -> None:
-        """Begin a call that may be made while the state is torn."""
-        if not self.lock.acquire(blocking=False):
-            raise ConcurrentUse(_BUSY)
-
-    def leave(self) -> None:
-        """End a call."""
-        self.lock.release()
+    def run_torn(self, call: Callable[[], _R]) -> _R:
+        """Make a call that may be made while the state is torn."""
+        held = False
+        try:
+            held = self.lock.acquire(blocking=self.waits)
+            if not held:
+                raise ConcurrentUse(_BUSY)
+            return call()
+        finally:
+            if held:
+                self.lock.release()
 
     def __reduce__(self) -> tuple[type[Guard], tuple[State]]:
         return Guard, (self._state,)  # a copy has a lock of its own
@@ -69,10 +77,6 @@ def guarded(method: Callable[Concatenate[_L, _P], _R]) -> Callable[Concatenate[_
 
     @functools.wraps(method)
     def call(self: _L, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        self.guard.enter()
-        try:
-            return method(self, *arguments, **options)
-        finally:
-            self.guard.leave()
+        return self.guard.run(method, self, *arguments, **options)
 
     return call

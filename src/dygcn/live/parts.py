@@ -143,7 +143,8 @@ def time_of(now: object) -> float | None:
     if now is None:
         return None
     found = seconds(now)
-    if not isinstance(found, int | float | np.number) or not np.isfinite(found):
+    real = isinstance(found, int | float | np.number) and not isinstance(found, bool | np.bool_)
+    if not real or not np.isfinite(found):
         raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
     return float(found)
 

@@ -141,6 +141,7 @@ class RecoveredEmbedding(LiveEmbedding):
         if self._pending:
             self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
         self._log.check()
+        self._state.check()
 
     def _refuse(self, cut: int) -> None:
         self._cut = max(self._cut, cut) + 1

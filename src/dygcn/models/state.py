@@ -64,11 +64,23 @@ class Changing:
         self._state = state
 
     def __enter__(self) -> None:
-        self._state.torn = True
+        self._state.torn, self._state.written = True, False
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is None or issubclass(kind, EventError | FeatureError):
+        if kind is None or (issubclass(kind, EventError | FeatureError) and not self._state.written):
             self._state.torn = False
+
+
+class Staging(Changing):
+    """Marks a state as torn while room is made: a call meanwhile, from a signal's handler, is refused.
+
+    Nothing is written yet, so any exception takes the mark away.
+    """
+
+    __slots__ = ()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self._state.torn = False
 
 
 class State:
@@ -90,8 +102,9 @@ class State:
         self.graph = model.new_graph()
         self.rule = model.new_rule()
         self._nobody = self.graph.ids.names(np.empty(0, np.int32))
+        self.written = False  # whether the change that is made has been written to the graph
         self.torn = False  # while a change is written, and after an exception interrupted one
-        self.changing = Changing(self)
+        self.changing, self._staging = Changing(self), Staging(self)
         self._features: FeatureDelta | None = None  # rows that are being written
 
     @property
@@ -123,12 +136,13 @@ class State:
         EventError
             If one of them is bad.
         """
-        ready = self.graph.prepare(batch, now)
-        try:
-            self.rule.make_room(self.graph)
-        except BaseException:
-            abandon(self.graph, ready.src, ready.dst)
-            raise
+        with self._staging:
+            ready = self.graph.prepare(batch, now)
+            try:
+                self.rule.make_room(self.graph)
+            except BaseException:
+                abandon(self.graph, ready.src, ready.dst)
+                raise
         return ready
 
     def write(self, ready: NodeEvents) -> Outcome:
@@ -209,6 +223,7 @@ class State:
             left = self.graph.ids.names(delta.left)
             self.graph.release(delta.left)
         self._done()
+        self.written = True
         return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SECTOR = 512
 WAITING, SETTLED, DOUBTFUL = "waiting", "settled", "doubtful"  # doubtful: its sync failed
+_EXCHANGE = 2  # the flag of a rename that exchanges two names
 _MAPPED = "-shm"  # SQLite maps it and builds it anew; it is in no image
 
 
@@ -129,6 +130,20 @@ class Renamed:
             names(self.come[0])[self.come[1]] = self.what
 
 
+@dataclass(slots=True, eq=False)
+class Exchanged(Renamed):
+    """Two names that were exchanged in one step."""
+
+    back: File | Folder
+
+    def onto(self, names: Callable[[Folder], dict[str, File | Folder]]) -> None:
+        """Do it."""
+        assert self.gone is not None
+        assert self.come is not None
+        names(self.come[0])[self.come[1]] = self.what
+        names(self.gone[0])[self.gone[1]] = self.back
+
+
 class Disk:
     """A folder as it was, and everything that a trace says happened to it since.
 
@@ -162,10 +177,14 @@ class Disk:
             self._catch_up(call)
             self._rename(self._name(call.path), None)
         elif call.kind == "rename":
-            if call.first != 0:
-                raise TraceError(f"{call.path} was renamed in a way that is not known here")
             self._catch_up(call)
-            self._rename(self._name(call.path), self._name(call.data.decode()))
+            old, new = self._name(call.path), self._name(call.data.decode())
+            if call.first == _EXCHANGE:
+                self._exchange(old, new)
+            elif call.first == 0:
+                self._rename(old, new)
+            else:
+                raise TraceError(f"{call.path} was renamed in a way that is not known here")
 
     def _on_file(self, call: Call) -> None:
         node = self._open.get(call.fd)
@@ -206,6 +225,14 @@ class Disk:
         if what is None:
             raise TraceError(f"{gone[1] if gone else ''!r} went away, and was not there")
         change = Renamed(gone, come, what)
+        change.onto(self._names)
+        self._since.append(change)
+
+    def _exchange(self, one: Name, other: Name) -> None:
+        found = self._names(one[0]).get(one[1]), self._names(other[0]).get(other[1])
+        if found[0] is None or found[1] is None:
+            raise TraceError(f"{one[1]!r} and {other[1]!r} were exchanged, and are not both there")
+        change = Exchanged(one, other, found[0], found[1])
         change.onto(self._names)
         self._since.append(change)
 
