@@ -403,7 +403,7 @@ def bugs_noticed(most: int, seed: int) -> bool:
     with seeded(Changing, "__enter__", _no_mark):
         interrupt_plain(most, seed, marks, ("newcomers", "memory"))
     with seeded(DurableEmbedding, "_append", _nothing_pending):
-        interrupt_durable(10**6, seed, log, ("update",))
+        interrupt_durable(10 * most, seed, log, ("update",))
     return marks.bad > 0 and log.bad > 0
 
 
@@ -426,4 +426,4 @@ def run(size: int, seed: int) -> Finding:
     )
 
 
-CHECK = Check("interrupted", quick=12, full=1_000_000, run=run)
+CHECK = Check("interrupted", quick=4, full=1_000_000, run=run)

@@ -310,4 +310,4 @@ def run(size: int, seed: int) -> Finding:
     )
 
 
-CHECK = Check("mirror", quick=60_000, full=20_000_000, run=run)
+CHECK = Check("mirror", quick=30_000, full=20_000_000, run=run)
