@@ -79,6 +79,9 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
         def __exit__(self, *_):
             return None
 
+        def _is_owned(self):
+            return False
+
     service = start()
     service.start()
     hub = [(10_000, 20_000 + i) for i in range(300)]

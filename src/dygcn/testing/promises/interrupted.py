@@ -23,6 +23,7 @@ from dygcn.live.opening import open as open_folder
 from dygcn.models.model import Model
 from dygcn.models.state import Changing
 from dygcn.propagation import set_threads
+from dygcn.storage import EventLog
 from dygcn.storage import log as event_log
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.images import memory_folder
@@ -392,18 +393,23 @@ def _no_mark(self: Changing) -> None:
     """The seeded bug: nobody knows that a change has begun."""
 
 
-def _nothing_pending(self: DurableEmbedding, entries: Any, cut: int, dead: Any = (), **_: bool) -> int:
-    """The seeded bug: between the log and the state, nothing says that something is to be done."""
-    return self._log.append(entries, cut, dead)
+def _go_on(self: EventLog, error: BaseException) -> WriteFailed:
+    """The seeded bug: an exception after the log was begun ends nothing."""
+    del self
+    return WriteFailed(str(error))
 
 
 def bugs_noticed(most: int, seed: int) -> bool:
     """Say whether the seeded bugs would be noticed."""
     marks, log = Tally(), Tally()
-    with seeded(Changing, "__enter__", _no_mark):
-        interrupt_plain(most, seed, marks, ("newcomers", "memory"))
-    with seeded(DurableEmbedding, "_append", _nothing_pending):
-        interrupt_durable(10 * most, seed, log, ("update",))
+    set_threads(1)
+    try:
+        with seeded(Changing, "__enter__", _no_mark):
+            interrupt_plain(most, seed, marks, ("newcomers",))
+        with seeded(EventLog, "fail", _go_on):
+            interrupt_durable(most, seed, log, ("update",))
+    finally:
+        set_threads(None)
     return marks.bad > 0 and log.bad > 0
 
 
@@ -417,8 +423,8 @@ def run(size: int, seed: int) -> Finding:
         tally.points,
         tally.bad,
         tally.bad == 0,
-        "no state is marked as torn; nothing is pending between the log and the state",
-        bugs_noticed(min(size, 60), seed),
+        "no state is marked as torn; an exception after the log was begun ends nothing",
+        bugs_noticed(30, seed),
         round(time.perf_counter() - begun, 1),
         seed,
         {"exact afterwards": tally.points - tally.refused - tally.bad, "refused, and healed": tally.refused},
