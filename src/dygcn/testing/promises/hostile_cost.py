@@ -211,13 +211,16 @@ def cases(size: int) -> Iterator[Case]:
         return _sending(lambda number: _events(ids(number), op=-1))
 
     added = _sending(lambda n: _events(crafted(n))), _sending(lambda n: _events(plain(n)))
-    usual = _sending(lambda n: _events(plain(10 + n), weight=1.5e0))
+
+    def usual(first: int) -> Ask:  # edges that are there already would cost less
+        return _sending(lambda number: _events(plain(first + number), weight=1.5))
+
     yield Case("ids made to collide, added", *added)
     yield Case("ids made to collide, removed", removed(crafted), removed(plain), added)
     off = _sending(lambda n: _events(plain(20 + n), weight=_TOO_MUCH))
-    yield Case("weights off the grid", off, usual)
+    yield Case("weights off the grid", off, usual(10))
     hub = _sending(lambda n: [{"src": -1 - n, "dst": i, "weight": _HEAVY} for i in range(size)])
-    yield Case("a node too heavy", hub, usual)
+    yield Case("a node too heavy", hub, usual(30))
     yield Case("many clients", _named(size // 20, "many"), _named(size // 20, "one"))
     names = names_of_one_key(2 * size * _REPEATS)
     ready = [_events(names[2 * size * n : 2 * size * (n + 1)]) for n in range(_REPEATS)]
