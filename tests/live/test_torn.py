@@ -334,3 +334,17 @@ def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
     live.snapshot()
     assert live.saved_at == live.sequence
     live.close()
+
+
+def test_a_bulk_that_fails_before_it_begins_leaves_a_folder_that_opens(tmp_path, monkeypatch):
+    live = dygcn.open(tmp_path / "x", fresh())
+    live.update(add=[(1, 9)])
+    monkeypatch.setattr(type(live), "_settle_latest", fail)
+    with pytest.raises(MemoryError):
+        live.bulk([[(5, 7000)]])
+    monkeypatch.undo()
+    with pytest.raises(WriteFailed):
+        live.update(add=[(1, 10)])
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:
+        assert (9 in again, 7000 in again) == (True, False)

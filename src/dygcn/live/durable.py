@@ -298,8 +298,8 @@ class DurableEmbedding(RecoveredEmbedding):
             try:
                 return LiveEmbedding.bulk(self, parts, columns)
             except Exception as error:
-                if self._state.torn:
-                    raise
+                if self._state.torn or self.sequence != self._sequence_to_be:
+                    raise  # torn, or nothing was loaded
                 # The parts before it stay, so they belong into the snapshot.
                 failures.append(error)
                 return Change(self, self._nothing(), self.version)
