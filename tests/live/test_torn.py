@@ -1,14 +1,17 @@
 """What an exception, or a second thread, finds: a whole embedding, or one that refuses."""
 
 import threading
+from datetime import datetime
 
 import numpy as np
 import pytest
 
 import dygcn
 from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
+from dygcn.events import read_events
 from dygcn.graph import ids as growing
 from dygcn.graph import store
+from dygcn.live.parts import Part
 from dygcn.models import folder as saved
 from dygcn.propagation.spreading import Spreading
 from dygcn.propagation.sums import Sums
@@ -348,3 +351,24 @@ def test_a_bulk_that_fails_before_it_begins_leaves_a_folder_that_opens(tmp_path,
     live.close()
     with dygcn.open(tmp_path / "x") as again:
         assert (9 in again, 7000 in again) == (True, False)
+
+
+def test_a_part_with_a_date_of_its_own_can_be_replayed(tmp_path):
+    live = dygcn.open(tmp_path / "x", dygcn.start(small_model(half_life=3.0)))
+    live.ingest([Part(read_events([(1, 2)]), now=datetime(2020, 1, 1))])
+    before = live.digest()
+    with pytest.raises(EventError):
+        live.ingest([Part(read_events([(1, 3)]), now=True)])
+    live.let_go()
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.digest() == before
+
+
+def test_what_a_change_says_left_is_the_caller_s_own(tmp_path):
+    live = dygcn.open(tmp_path / "x", fresh())
+    live.update(add=[(1, 900)])
+    place = live.feed.place
+    left = live.update(remove=[(1, 900)]).left
+    left += 1000
+    assert live.feed.since(place, 100).rows.left.tolist() == [900]
+    live.close()
