@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dygcn._blas import one_blas_thread
 from dygcn.errors import EventError, OptionError
 from dygcn.events import cut_steps, read_events, seconds, sort_by_time
 from dygcn.live.choices import Choices
@@ -96,12 +97,13 @@ def fit(
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     parts = cut_steps(batch, steps)
-    if rule != "exact":
-        rolling = recipe if isinstance(recipe, RollingRecipe) else RollingRecipe()
-        base = "gcn" if base is None else base
-        return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
-    numpy_recipe = recipe if isinstance(recipe, Recipe) else Recipe()
-    return LiveEmbedding(fit_exact(batch, parts, choices, features, numpy_recipe, progress))
+    with one_blas_thread():
+        if rule != "exact":
+            rolling = recipe if isinstance(recipe, RollingRecipe) else RollingRecipe()
+            base = "gcn" if base is None else base
+            return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
+        numpy_recipe = recipe if isinstance(recipe, Recipe) else Recipe()
+        return LiveEmbedding(fit_exact(batch, parts, choices, features, numpy_recipe, progress))
 
 
 def _check_fit(rule: str, features: object, base: object, labels: object, recipe: object) -> None:

@@ -81,6 +81,8 @@ def parts_of(block: Float32) -> Iterator[Float32]:
 
 def _upper_factor(matrix: Float64) -> Float:
     """Return R of R^T R = matrix, with as much added to the diagonal as that needs."""
+    if not np.isfinite(matrix).all():
+        raise FloatingPointError("the block of the factorisation is not finite")
     shift = 0.0
     while True:
         try:
