@@ -214,7 +214,9 @@ def log_walks(
 
 
 @kernel
-def multiply(start: Int64, columns: Int32, values: Float32, old: Float32, block: Float32, column: int) -> None:
+def multiply(
+    start: Int64, columns: Int32, values: Float32, old: Float32, block: Float32, column: int
+) -> None:
     """Write a sparse matrix times `old` into the columns of `block` from `column` on."""
     rows, width = old.shape
     total = np.empty(width, np.float32)

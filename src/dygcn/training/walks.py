@@ -131,7 +131,7 @@ def walk_base(
         core = _core_size(first, second, place, len(order), rank, budget)
         arcs, degree = _arcs_of(first, second, weight, place, core)
         if window is None:
-            window, joined = _choose_window(arcs, rank, budget)
+            window, joined = _choose_window(arcs, nodes, rank, budget)
         else:
             joined = walk_kernels.count_walks(window, arcs.start, arcs.columns)[0]
         tell.done(1)
@@ -245,14 +245,14 @@ def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: i
     return arcs, degree
 
 
-def _choose_window(arcs: Sparse, rank: int, budget: int) -> tuple[int, int]:
+def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[int, int]:
     """Return the longest walks that fit, and how many pairs they join; nothing is made to find out."""
     core, count = len(arcs.start) - 1, len(arcs.columns)
     lengths = np.diff(arcs.start).astype(np.float64)
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
     while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
         longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)
-        if _bytes_needed(core, count, core, rank, longer) > budget:
+        if _bytes_needed(core, count, nodes, rank, longer) > budget:
             break
         window, joined = window + 1, longer
     return window, joined
@@ -283,18 +283,22 @@ def _factorise(
         _write_units(found, order, rows, has, 1e-9 * float(np.abs(found).max()))
         return
 
+    block = _leading_block(logs, rank, seed, tell)
+    turn, at = rotation(block, rank), 0
+    for part in parts_of(block):
+        _write_units(part.astype(np.float64) @ turn, order[at : at + len(part)], rows, has, _TINY)
+        at += len(part)
+
+
+def _leading_block(logs: Sparse, rank: int, seed: int, tell: _Told) -> Float32:
+    core = len(logs.start) - 1
     room = np.empty(core * COLUMNS, np.float32)
 
     def multiply(block: Float32) -> None:
         logs.multiply(block, room)
         tell.one_more()
 
-    block = leading_block(multiply, core, rank, seed)
-    del room
-    turn, at = rotation(block, rank), 0
-    for part in parts_of(block):
-        _write_units(part.astype(np.float64) @ turn, order[at : at + len(part)], rows, has, _TINY)
-        at += len(part)
+    return leading_block(multiply, core, rank, seed)
 
 
 def _exact_rows(logs: Sparse, rank: int) -> Float64:
