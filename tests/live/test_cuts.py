@@ -31,8 +31,8 @@ def table(events):
     return dict(zip(("src", "dst", "t", "op", "weight"), map(list, columns), strict=True))
 
 
-def played(events, cuts, half_life, orders=2):
-    live = dygcn.start(small_model(half_life=half_life, orders=orders))
+def played(events, cuts, half_life, orders=2, features="hashed"):
+    live = dygcn.start(small_model(half_life=half_life, orders=orders, features=features))
     bounds = [0, *sorted(cut % (len(events) + 1) for cut in cuts), len(events)]
     for begin, end in pairwise(bounds):
         if begin < end:
@@ -40,18 +40,23 @@ def played(events, cuts, half_life, orders=2):
     return live
 
 
-def agree(events, cuts, half_life):
+def agree(events, cuts, half_life, features="hashed"):
     """Events in order of their times, in some cuts, in one batch and one by one."""
     events = sorted(events, key=lambda event: event[2])
-    lives = [played(events, some, half_life) for some in (cuts, [], range(len(events)))]
+    lives = [played(events, some, half_life, features=features) for some in (cuts, [], range(len(events)))]
     digests = {live.digest() for live in lives} | {live.recompute().digest() for live in lives}
     assert len(digests) == 1
 
 
 @HUNT
-@given(EVENTS, st.lists(st.integers(0, 40), max_size=6), st.sampled_from([None, 1.0, 3.0]))
-def test_n_cuts_are_one_batch(events, cuts, half_life):
-    agree(events, cuts, half_life)
+@given(
+    EVENTS,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.sampled_from([None, 1.0, 3.0]),
+    st.sampled_from(["hashed", "walks"]),
+)
+def test_n_cuts_are_one_batch(events, cuts, half_life, features):
+    agree(events, cuts, half_life, features)
 
 
 @HUNT

@@ -7,13 +7,20 @@ import dygcn
 from dygcn.graph.adjacency import Adjacency
 from dygcn.models import Model
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
+from dygcn.testing.promises.seeding import small_model
 from dygcn.training import Recipe, starting_matrices
 
 WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6
 
 
-def fresh(orders: int, directed: bool, seed: int, half_life: float | None = None) -> dygcn.LiveEmbedding:
+def fresh(
+    orders: int, directed: bool, seed: int, half_life: float | None = None, features: str = "hashed"
+) -> dygcn.LiveEmbedding:
     random = np.random.default_rng(seed)
+    if features == "walks":
+        return dygcn.start(
+            small_model(directed=directed, orders=orders, half_life=half_life, seed=seed, features="walks")
+        )
     weights = tuple(random.standard_normal((WIDTH, DIM)).astype(np.float32) / 7 for _ in range(orders + 1))
     model = Model(weights, "int64", "hashed", np.ones(WIDTH), seed, directed, half_life=half_life)
     return dygcn.start(model)
@@ -27,14 +34,15 @@ def check(live: dygcn.LiveEmbedding, oracle: GraphOracle) -> None:
     )
 
 
+@pytest.mark.parametrize("features", ["hashed", "walks"])
 @pytest.mark.parametrize("orders", [1, 2, 3, 4])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
-def test_vectors_equal_the_dense_twin(shape, directed, orders):
+def test_vectors_equal_the_dense_twin(shape, directed, orders, features):
     for seed in range(SEEDS_PER_CASE):
         for weighted in (True, False):
             events = random_events(shape, seed, nodes=12 + 9 * seed, weighted=weighted)
-            live, oracle = fresh(orders, directed, seed), GraphOracle(directed)
+            live, oracle = fresh(orders, directed, seed, features=features), GraphOracle(directed)
             random = np.random.default_rng(seed)
             while events:
                 cut = int(random.integers(1, 40))
@@ -45,12 +53,13 @@ def test_vectors_equal_the_dense_twin(shape, directed, orders):
             assert live.digest() == live.recompute().digest()
 
 
+@pytest.mark.parametrize("features", ["hashed", "walks"])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
-def test_vectors_with_memory_equal_the_dense_twin(shape, directed):
+def test_vectors_with_memory_equal_the_dense_twin(shape, directed, features):
     for seed in range(4):
         events = random_events(shape, seed)
-        live, oracle = fresh(2, directed, seed, half_life=3.5), GraphOracle(directed, 3.5)
+        live, oracle = fresh(2, directed, seed, 3.5, features), GraphOracle(directed, 3.5)
         for at in range(0, len(events), 13):
             live.update(events[at : at + 13])
             oracle.apply(events[at : at + 13])
@@ -60,8 +69,9 @@ def test_vectors_with_memory_equal_the_dense_twin(shape, directed):
 
 @pytest.mark.parametrize("draw", ["uniform", "gamma", "lognormal", "integers"])
 @pytest.mark.parametrize("fitted", ["on weights", "without weights"])
-def test_weights_of_any_kind_equal_the_dense_twin(draw, fitted):
-    """Weights are rounded to a grid; the twin takes them as they are."""
+@pytest.mark.parametrize(("features", "apart"), [("hashed", 1e-5), ("walks", 3e-5)])
+def test_weights_of_any_kind_equal_the_dense_twin(draw, fitted, features, apart):
+    """Weights are rounded to a grid; the twin takes them as they are. Walk vectors have length one."""
     random = np.random.default_rng(7)
     weights = {
         "uniform": random.uniform(0.1, 3, 400),
@@ -72,13 +82,13 @@ def test_weights_of_any_kind_equal_the_dense_twin(draw, fitted):
     pairs = random.integers(0, 90, (400, 2))
     events = {"src": pairs[:, 0], "dst": pairs[:, 1], "weight": weights}
     start = events if fitted == "on weights" else [(0, 1), (1, 2)]
-    live = dygcn.fit(start, dim=16, recipe=Recipe(rounds=30))
+    live = dygcn.fit(start, dim=16, features=features, recipe=Recipe(rounds=30))
     live.update(events)
     edges = {(0, 1): 1.0, (1, 2): 1.0} if fitted == "without weights" else {}
     for (a, b), weight in zip(pairs.tolist(), weights.tolist(), strict=True):
         if a != b:
             edges[min(a, b), max(a, b)] = weight
-    np.testing.assert_allclose(live.vectors(live.ids()), twin_vectors(live, edges), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(live.vectors(live.ids()), twin_vectors(live, edges), atol=apart, rtol=0)
 
 
 def test_the_twin_would_notice_a_wrong_message():

@@ -122,9 +122,10 @@ def test_bad_features_are_refused(features, reason):
 
 
 def test_hashed_features_cannot_be_set_and_sizes_are_checked():
-    live = dygcn.fit(EVENTS, dim=4)
-    with pytest.raises(FeatureError, match="hashed"):
-        live.set_features([1], [[1.0] * 256])
+    for features, width in (("hashed", 256), ("walks", 4)):
+        live = dygcn.fit(EVENTS, dim=4, features=features)
+        with pytest.raises(FeatureError, match=f'features="{features}"'):
+            live.set_features([1], [[1.0] * width])
     ids, values = table(range(12))
     live = dygcn.fit(EVENTS, dim=4, features=(ids, values))
     with pytest.raises(FeatureError, match="width 5"):
@@ -134,12 +135,13 @@ def test_hashed_features_cannot_be_set_and_sizes_are_checked():
 
 
 def test_hashed_features_follow_from_the_id():
-    one, two = dygcn.fit([("ann", "bob")], dim=4), dygcn.fit([("bob", "cat"), ("ann", "zed")], dim=4)
+    hashed = {"dim": 4, "features": "hashed"}
+    one, two = dygcn.fit([("ann", "bob")], **hashed), dygcn.fit([("bob", "cat"), ("ann", "zed")], **hashed)
     np.testing.assert_array_equal(one.features(["ann", "bob"]), two.features(["ann", "bob"]))
-    other = dygcn.fit([("ann", "bob")], dim=4, seed=1)
+    other = dygcn.fit([("ann", "bob")], **hashed, seed=1)
     assert not np.array_equal(one.features(["ann"]), other.features(["ann"]))
     long = [(i, i + 1) for i in range(2000)]
-    x = dygcn.fit(long, dim=4, recipe=Recipe(rounds=1)).features(range(2000))
+    x = dygcn.fit(long, **hashed, recipe=Recipe(rounds=1)).features(range(2000))
     assert set(np.unique(x)) == {-1.0, 1.0}
     assert abs(x.mean()) < 0.01
     assert np.abs(np.corrcoef(x[:64]) - np.eye(64)).max() < 0.3

@@ -167,8 +167,17 @@ LIES = {
     "owners without features": lambda m, g: put(g, "own", np.ones_like(g["own"])),
     "extra tensor": lambda m, g: put(g, "more", np.zeros(3)),
     "missing tensor": lambda m, g: m.pop("W1"),
-    "matrices of two shapes": lambda m, g: put(m, "W1", m["W1"][:5]),
+    "matrices of two shapes": lambda m, g: put(m, "W1", np.ones((2, 1), np.float32)),
     "wide matrices": lambda m, g: [put(m, k, np.zeros((1 << 15, 1), np.float32)) for k in ("W0", "W1", "W2")],
+    "a matrix in the place of a number": lambda m, g: [
+        put(m, k, np.ones((4, 4), np.float32)) for k in ("W0", "W1", "W2")
+    ],
+    "rows without ids": lambda m, g: put(m, "table_rows", np.repeat(m["table_rows"], 2, axis=0)),
+    "rows of another width": lambda m, g: put(m, "table_rows", m["table_rows"][:, :-1]),
+    "rows of another type": lambda m, g: put(m, "table_rows", m["table_rows"].astype(np.int16)),
+    "a row beyond the grid": lambda m, g: put(m, "table_rows", np.full_like(m["table_rows"], -128)),
+    "row ids not utf-8": lambda m, g: put(m, "table_ids_utf8", np.full_like(m["table_ids_utf8"], 0xFF)),
+    "two scales": lambda m, g: put(m, "scales", m["scales"] * np.r_[2.0, np.ones(len(m["scales"]) - 1)]),
     "scales": lambda m, g: put(m, "scales", m["scales"] * 3),
     "no contacts": lambda m, g: g.pop("contact"),
     "contacts of another length": lambda m, g: put(g, "contact", g["contact"][:-1]),

@@ -11,9 +11,9 @@ def books(live):
     """Every book that loops are handed, and the arrays that should be in it."""
     graph, rule = live.state.graph, live.state.rule
     ids, room, spreading = graph.ids, rule._room, rule._spreading
-    of_ids = ids._table, ids.keys, ids._values, ids._alive, ids._free, ids._counts, ids._hashes, ids._secret
+    of_ids = ids._table, ids.keys, ids._values, ids._alive, ids._free, ids._counts, ids.hashes, ids._secret
     yield ids._book, of_ids
-    yield ids.key_book, (ids.keys,)
+    yield ids.key_book, (ids.keys, ids.hashes)
     for arcs in (graph.pull, graph.push):
         blocks = arcs.start, arcs.count, arcs._room, arcs.others, arcs.weights, arcs._hub, arcs._extra
         table = arcs._table.keys, arcs._table.slots, arcs._table.used

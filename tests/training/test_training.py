@@ -89,7 +89,7 @@ def test_large_graphs_are_sampled_within_the_limit(monkeypatch):
 
 def test_fit_is_repeatable_and_seeds_differ():
     events = blocks()
-    kwargs = {"dim": 8, "width": 32, "recipe": Recipe(rounds=20)}
+    kwargs = {"dim": 8, "width": 32, "features": "hashed", "recipe": Recipe(rounds=20)}
     one, two, other = (dygcn.fit(events, seed=seed, **kwargs) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.vectors(one.ids()), two.vectors(two.ids()))
     assert not np.array_equal(one.weights["W1"], other.weights["W1"])
@@ -97,7 +97,8 @@ def test_fit_is_repeatable_and_seeds_differ():
 
 def test_progress_is_told():
     told = []
-    dygcn.fit(blocks(), dim=4, width=16, recipe=Recipe(rounds=3), progress=lambda *step: told.append(step))
+    hashed = {"features": "hashed", "width": 16, "recipe": Recipe(rounds=3)}
+    dygcn.fit(blocks(), dim=4, **hashed, progress=lambda *step: told.append(step))
     assert {what for _, _, what in told} == {"playing events", "training"}
     assert told[-1] == (3, 3, "training")
 

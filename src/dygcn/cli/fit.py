@@ -29,14 +29,20 @@ from dygcn.training import RollingRecipe
     help="Where the first vectors of the rules rolling and spectral come from.  [default: gcn]",
 )
 @click.option("--steady", is_flag=True, help="Turn on the options that make rolling and spectral hold.")
-@click.option("--features", metavar="FILE", help="Table of ids and values; hashed features without it.")
+@click.option(
+    "--features",
+    default="walks",
+    show_default=True,
+    metavar="KIND|FILE",
+    help="walks, hashed or auto; or a table of ids and values.",
+)
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
 @click.option("--memory", type=float, metavar="HALF-LIFE", help="Remember removed edges, in units of t.")
 @click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
 @click.option("--steps", type=int, help="Cut training time into so many equal parts.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
-def command(events: str, out: str, features: str | None, steady: bool, as_json: bool, **options: Any) -> None:
+def command(events: str, out: str, features: str, steady: bool, as_json: bool, **options: Any) -> None:
     """Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.
 
     Or the name of a data set: hepth-collab and as-733 come with the package.
@@ -48,7 +54,7 @@ def command(events: str, out: str, features: str | None, steady: bool, as_json: 
     options["recipe"] = RollingRecipe.steady() if steady else None
     with progress_bar() as notify:
         source = load(events).events() if events in names() and not Path(events).exists() else events
-        live = fit(source, features=features or "hashed", progress=notify, **options)
+        live = fit(source, features=features, progress=notify, **options)
         notify(0, 1, "saving")
         live.save(out)
     show(

@@ -9,7 +9,8 @@ import numpy as np
 from dygcn.features.grid import GRID_BITS, HEADROOM_BITS
 
 if TYPE_CHECKING:
-    from dygcn.records import FeatureDelta, Float64, Int32, Int64, Nodes, UInt64
+    from dygcn.features.grid import Names
+    from dygcn.records import FeatureDelta, Float64, Int32, Int64, Nodes
 
 
 class Given:
@@ -24,7 +25,12 @@ class Given:
         self._rows: Int32 = np.zeros((0, self.width), np.int32)
         self._has: Int64 = np.zeros(0, np.int64)
 
-    def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+    @property
+    def length(self) -> float:
+        """The length of a feature vector on the grid: every column as large as its scale."""
+        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
+
+    def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x on the grid, zero where a node has none, and who has one."""
         inside = nodes < len(self._has)
         if inside.all():
@@ -33,9 +39,9 @@ class Given:
         rows[inside], has[inside] = self._rows[nodes[inside]], self._has[nodes[inside]]
         return rows, has
 
-    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x in units of the grid, which is what it is stored in."""
-        return self.rows(nodes, keys)
+        return self.rows(nodes, names)
 
     def write(self, delta: FeatureDelta) -> None:
         """Replace rows."""

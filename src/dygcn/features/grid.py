@@ -14,10 +14,20 @@ import numpy as np
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from dygcn.records import FeatureDelta, Float32, Float64, Int32, Int64, Nodes, Stored, UInt64
+    from dygcn.records import FeatureDelta, Float32, Float64, IdColumn, Int32, Int64, Nodes, Stored, UInt64
 
 GRID_BITS = 24
 HEADROOM_BITS = 2  # given features may later grow to 4 times the scale that was fitted
+
+
+class Names(Protocol):
+    """The ids of a graph's nodes, as 64 bits each."""
+
+    keys: UInt64  # (n,) public: features are drawn from them
+    hashes: UInt64  # (n,) under a secret of this graph: nobody can make two ids of one hash
+
+    def hashes_of(self, column: IdColumn) -> UInt64:
+        """Return the hashes of any ids."""
 
 
 class Features(Protocol):
@@ -28,10 +38,14 @@ class Features(Protocol):
     message_bits: int  # |h_0| on the grid is at most 2**message_bits
     message_shift: int  # and a multiple of 2**message_shift
 
-    def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+    @property
+    def length(self) -> float:
+        """The length of a feature vector on the grid, which tolerances are measured in."""
+
+    def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x on the grid, (n, width), and 1 where a node has one, (n,)."""
 
-    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Stored, Int64]:
+    def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
         """Return x in units of ``2**message_shift`` on the grid, and 1 where a node has one."""
 
     def write(self, delta: FeatureDelta) -> None:

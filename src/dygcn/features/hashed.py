@@ -12,6 +12,7 @@ from dygcn.events.keys import mix
 from dygcn.features.grid import GRID_BITS
 
 if TYPE_CHECKING:
+    from dygcn.features.grid import Names
     from dygcn.records import FeatureDelta, Float64, Int8, Int32, Int64, Nodes, UInt64
 
 CANNOT_BE_SET = (
@@ -54,8 +55,9 @@ class Hashed:
     Examples
     --------
     >>> from dygcn.events import id_column
-    >>> from dygcn.events.keys import keys_of_ints
-    >>> rows, has = Hashed(4, seed=0).rows(np.zeros(1, np.int32), keys_of_ints(id_column([7]).values))
+    >>> from dygcn.graph.ids import IdMap
+    >>> names = IdMap("int64")
+    >>> rows, has = Hashed(4, seed=0).rows(names.intern(id_column([7])), names)
     >>> (abs(rows) == 2**24).all(), has.tolist()
     (np.True_, [1])
     """
@@ -68,14 +70,19 @@ class Hashed:
         self.seed = np.uint64(seed % (1 << 64))
         self.scales: Float64 = np.ones(width)
 
-    def rows(self, nodes: Nodes, keys: UInt64) -> tuple[Int32, Int64]:
+    @property
+    def length(self) -> float:
+        """The length of a feature vector on the grid: every column as large as its scale."""
+        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
+
+    def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x on the grid; every node has one."""
-        signs, has = self.units(nodes, keys)
+        signs, has = self.units(nodes, names)
         return signs.astype(np.int32) << GRID_BITS, has
 
-    def units(self, nodes: Nodes, keys: UInt64) -> tuple[Int8, Int64]:
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
         """Return x in units of one: +-1."""
-        return hashed_signs(keys, self.seed, self.width), np.ones(len(keys), np.int64)
+        return hashed_signs(names.keys.take(nodes), self.seed, self.width), np.ones(len(nodes), np.int64)
 
     def write(self, delta: FeatureDelta) -> None:
         """Refuse: hashed features are a function of the id."""

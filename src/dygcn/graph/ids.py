@@ -67,7 +67,7 @@ class IdMap:
         self.kind = kind
         self.keys: UInt64 = np.empty(0, np.uint64)  # public; features are drawn from them
         self._secret = new_secret()
-        self._hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in the table
+        self.hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in tables
         self._values = np.empty(0, np.int64)  # the ids, or where their bytes start in the arena
         self._lengths = np.empty(0, np.int32)
         self._arena = np.empty(0, np.uint8)
@@ -100,11 +100,18 @@ class IdMap:
             column.data,
             self._secret,
             self._table,
-            self._hashes,
+            self.hashes,
             self._values,
             self._lengths,
             self._arena,
         )
+
+    def hashes_of(self, column: IdColumn) -> UInt64:
+        """Return the keyed hash of each id, known or not: nobody can make two ids of one hash."""
+        self.check_kind(column)
+        if column.data is None:
+            return loops.hash_ints(column.values, self._secret)
+        return loops.hash_strings(column.values, column.data, self._secret)
 
     def find_one(self, name: object) -> int:
         """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
@@ -131,7 +138,7 @@ class IdMap:
             data = name.encode()
         except UnicodeEncodeError:
             return -1
-        where = self._secret, self._table, self._hashes, self._values, self._lengths, self._arena
+        where = self._secret, self._table, self.hashes, self._values, self._lengths, self._arena
         return loops.find_string(data, *where)
 
     def intern(self, column: IdColumn) -> Nodes:
@@ -174,7 +181,7 @@ class IdMap:
                 column.values,
                 self._secret,
                 self._table,
-                self._hashes,
+                self.hashes,
                 self.keys,
                 self._values,
                 self._free,
@@ -185,7 +192,7 @@ class IdMap:
             column.data,
             self._secret,
             self._table,
-            self._hashes,
+            self.hashes,
             self.keys,
             self._values,
             self._lengths,
@@ -203,7 +210,7 @@ class IdMap:
         size = self.high + new
         if size <= len(self._alive) and not new_bytes and 2 * (len(self) + new) <= len(self._table):
             return
-        names = "keys", "_hashes", "_values", "_free", "_alive"
+        names = "keys", "hashes", "_values", "_free", "_alive"
         fresh = {name: grown(getattr(self, name), size) for name in names}
         if self.kind == "string":
             fresh["_lengths"] = grown(self._lengths, size)
@@ -215,21 +222,21 @@ class IdMap:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays in the place of others, together with the books that say where they lie."""
         now = vars(self) | fresh
-        names = "_table", "keys", "_values", "_alive", "_free", "_counts", "_hashes", "_secret"
-        books = {"key_book": Book(now["keys"]), "_book": Book(*(now[name] for name in names))}
+        names = "_table", "keys", "_values", "_alive", "_free", "_counts", "hashes", "_secret"
+        books = {"key_book": Book(now["keys"], now["hashes"]), "_book": Book(*(now[name] for name in names))}
         replace_together(self, **fresh, **books)
 
     def _rebuilt(self, size: int) -> Nodes:
         """Return a table of another size with the same nodes in it."""
         live = self._table[self._table != loops.EMPTY]
         table = np.full(size, loops.EMPTY, np.int32)
-        loops.rebuild_table(live, table, self._hashes)
+        loops.rebuild_table(live, table, self.hashes)
         return table
 
     def longest_probe(self) -> int:
         """Return how far the furthest id stands from where it is looked for first: some 20 places."""
         live = self._table[self._table != loops.EMPTY]
-        return loops.longest_probe(live, self._table, self._hashes)
+        return loops.longest_probe(live, self._table, self.hashes)
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user ids of nodes."""
@@ -243,7 +250,7 @@ class IdMap:
             return
         nodes = nodes[self._alive[nodes] > 0]
         self._alive[nodes] = 0
-        loops.forget(nodes, self._table, self._hashes, self._free, self._counts)
+        loops.forget(nodes, self._table, self.hashes, self._free, self._counts)
         if self.kind == "string":
             self._wasted += int(self._lengths[nodes].sum())
             if self._wasted > max(1 << 20, int(self._counts[2]) // 2):

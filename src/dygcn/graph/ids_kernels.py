@@ -66,6 +66,24 @@ def _place_of_string(
 
 
 @kernel
+def hash_ints(values: Int64, secret: UInt64) -> UInt64:
+    """Return the keyed hash of each id."""
+    hashes = np.empty(len(values), np.uint64)
+    for i in range(len(values)):
+        hashes[i] = hash_of_word(values[i], secret[0], secret[1])
+    return hashes
+
+
+@kernel
+def hash_strings(offsets: Int64, data: Bytes, secret: UInt64) -> UInt64:
+    """Return the keyed hash of each id."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for i in range(len(hashes)):
+        hashes[i] = hash_of_bytes(data, offsets[i], offsets[i + 1] - offsets[i], secret[0], secret[1])
+    return hashes
+
+
+@kernel
 def find_ints(values: Int64, secret: UInt64, table: Int32, stored: Int64) -> Nodes:
     """Return the node of each id, or -1."""
     nodes = np.empty(len(values), np.int32)

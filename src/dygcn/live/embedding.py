@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.events import python_ids, read_events, read_update
-from dygcn.features import GRID_BITS, Embedding, read_features
-from dygcn.features.hashed import CANNOT_BE_SET
+from dygcn.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
@@ -25,16 +24,7 @@ from dygcn.live.guard import Guard, guarded
 from dygcn.live.health import wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.live.scoring import head_of, pair_scores
-from dygcn.models import (
-    LinkHead,
-    Model,
-    Outcome,
-    State,
-    StateImage,
-    link_vectors,
-    node_traits,
-    read_vectors,
-)
+from dygcn.models import LinkHead, Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
 from dygcn.models.checks import read_tolerance
 from dygcn.records import EventBatch, Float32, Float64, IdColumn, Nodes
 from dygcn.training import fresh_vectors
@@ -137,7 +127,7 @@ class LiveEmbedding:
         4
         """
         self._settle_latest()
-        _ = self._state.exact  # the paper's rules cannot
+        _ = self._state.exact
         with self._state.changing:
             read = (read_events(part, self.model.kind, columns) for part in parts)
             outcome, failure = self._state.bulk(read)
@@ -161,8 +151,8 @@ class LiveEmbedding:
     @guarded
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
-        if self.model.features == "hashed":
-            raise FeatureError(CANNOT_BE_SET)
+        if self.model.features in CANNOT_BE_SET:
+            raise FeatureError(CANNOT_BE_SET[self.model.features])
         _ = self._state.exact  # the paper's rules have none
         column, matrix = read_features((ids, values))
         if matrix.shape[1] != self.model.width:
@@ -420,6 +410,11 @@ class LiveEmbedding:
     def edge_count(self) -> int:
         """How many edges the graph has now."""
         return self.guard.run(lambda: self._state.graph.edge_count)
+
+    @property
+    def unreached(self) -> int:
+        """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
+        return self.guard.run(lambda: self._state.unreached())
 
     @property
     def clock(self) -> float | None:

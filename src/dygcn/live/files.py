@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from dygcn.errors import DamagedFolder
-from dygcn.features import Given
+from dygcn.features import Given, RowTable
 from dygcn.graph.image import GraphImage
 from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.models import (
@@ -88,6 +88,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     unit: float | None = None
     links: dict[str, LinkHead] = {}
     log: LogPosition | None = None
+    window: int = 0  # steps of the walks that the rows of the model were made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ def take_snapshot(state: State, version: int, log: LogPosition | None = None) ->
         model.unit,
         dict(model.links),
         log,
+        0 if model.table is None else model.table.window,
     )
     return Snapshot(settings, model, image)
 
@@ -163,6 +165,9 @@ def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition
 def _model_tensors(model: Model) -> Tensors:
     tensors: Tensors = dict(zip(model.weight_names, model.weights, strict=True))
     tensors["scales"] = model.scales
+    if model.table is not None:
+        tensors |= _id_tensors("table_ids", model.table.ids)
+        tensors["table_rows"] = model.table.rows
     if model.paper is not None:
         tensors |= {_BASE + name: tensor for name, tensor in model.paper.base.tensors.items()}
     if model.baseline is not None:
@@ -233,6 +238,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         f"unit {settings.unit}": settings.unit is not None and not LEAST_UNIT < settings.unit < GREATEST_UNIT,
         f"links {settings.links}": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
+        f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
     }
     for fault, found in faults.items():
@@ -248,6 +254,11 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     width, dim = weights[0].shape
     if any(matrix.shape != (width, dim) for matrix in weights) or not 1 <= max(width, dim) <= _LARGEST_SIDE:
         raise ValueError("matrices of different or impossible shapes")
+    table = _read_table(settings, tensors, scales) if settings.features == "walks" else None
+    if table is not None:
+        if (width, dim) != (1, 1):
+            raise ValueError("matrices in a model that has one number for each order")
+        width = dim = table.rows.shape[1]
     if not all(np.isfinite(matrix).all() for matrix in weights):
         raise ValueError("matrices that hold NaN or infinite values")
     exponents = np.frexp(scales)
@@ -275,6 +286,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         paper,
         settings.unit,
         settings.links,
+        table,
     )
 
 
@@ -310,6 +322,16 @@ def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -
     return Baseline(ids, vectors, messages)
 
 
+def _read_table(settings: Settings, tensors: Tensors, scales: NDArray[Any]) -> RowTable:
+    ids = _take_ids(tensors, "table_ids", settings.ids)
+    rows = _take(tensors, "table_rows", np.int8, 2)
+    if rows.shape != (len(ids), len(scales)) or not 1 <= len(scales) <= _LARGEST_SIDE:
+        raise ValueError("rows that do not fit their ids or their scales")
+    if rows.min(initial=0) < -127 or (scales != scales[0]).any():
+        raise ValueError("rows beyond what the grid can carry")
+    return RowTable(ids, rows, float(scales[0]), settings.window)
+
+
 def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImage:
     ids = _take_ids(tensors, "ids", settings.ids)
     own = _take(tensors, "own", np.uint8)
@@ -340,7 +362,9 @@ def _read_features(tensors: Tensors, owners: int, model: Model) -> Tensors:
     features = _take(tensors, "features", np.int32, 2)
     if features.shape != (owners, model.width):
         raise ValueError("features that do not fit the nodes that own them")
-    if len(features) and (model.features == "hashed" or np.abs(features).max() > 1 << Given.message_bits):
+    if len(features) and (
+        model.features in ("walks", "hashed") or np.abs(features).max() > 1 << Given.message_bits
+    ):
         raise ValueError("features beyond what the grid can carry")
     return {"features": features}
 

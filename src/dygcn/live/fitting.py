@@ -11,6 +11,7 @@ from dygcn.live.choices import Choices
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.fitting_paper import fit_paper
+from dygcn.live.fitting_walks import choose_features, fit_walks
 from dygcn.training import Recipe, RollingRecipe
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def fit(
     dim: int = 128,
     orders: int = 2,
     rule: str = "exact",
-    features: object = "hashed",
+    features: object = "walks",
     memory: float | None = None,
     seed: int = 0,
     *,
@@ -55,12 +56,16 @@ def fit(
         ``"spectral"``: the paper's two algorithms; fitting them needs the extra ``torch``. The spectral rule
         does not use `orders`: it updates the first one, then passes over the whole graph.
     features
-        ``"hashed"``; or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
+        Where h_0 comes from. ``"walks"``: rows that are made once, here, by factorising statistics of short
+        walks over the graph at the end of the events; nodes that come later start as their neighbours.
+        ``"hashed"``: random signs drawn from the id, with matrices trained on the events. ``"auto"``: the one
+        of these two that predicts the last quarter of the time steps better, which takes both fits.
+        Or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
     memory
         Half-life, in units of `t` (or a timedelta), of the weight that a removed edge leaves; None: it
         leaves nothing.
     seed
-        Of hashed features, starting matrices and training.
+        Of the factorisation, hashed features, starting matrices and training.
     columns
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op and weight, in any order. Not for events that have names.
@@ -78,7 +83,8 @@ def fit(
         default every value of `t` is a step (40 equal parts where there are more than 200 values or only
         one, or no `t`; 12 for more than a million events).
     recipe
-        Settings of the training: `dygcn.training.Recipe`, or `dygcn.RollingRecipe` for the paper's rules.
+        Settings of the training: `dygcn.training.Recipe` (of which walks use `held_out` alone), or
+        `dygcn.RollingRecipe` for the paper's rules.
     progress
         Called as ``progress(done, total, what)``.
 
@@ -103,6 +109,11 @@ def fit(
             base = "gcn" if base is None else base
             return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
         numpy_recipe = recipe if isinstance(recipe, Recipe) else Recipe()
+        kind = features if isinstance(features, str) else ""
+        if kind == "auto":
+            features = kind = choose_features(batch, parts, choices, numpy_recipe, progress)
+        if kind == "walks":
+            return LiveEmbedding(fit_walks(batch, parts, choices, numpy_recipe, progress))
         return LiveEmbedding(fit_exact(batch, parts, choices, features, numpy_recipe, progress))
 
 
@@ -112,7 +123,7 @@ def _check_fit(rule: str, features: object, base: object, labels: object, recipe
         for name, value in {"base": base, "labels": labels}.items():
             if value is not None:
                 raise OptionError(f"{name}= is for the rules 'rolling' and 'spectral'; the rule is 'exact'")
-    elif not (isinstance(features, str) and features == "hashed"):
+    elif not (isinstance(features, str) and features == "walks"):
         raise OptionError(f"features= is for the rule 'exact'; the {rule} rule takes base= instead")
     wanted = Recipe if rule == "exact" else RollingRecipe
     if recipe is not None and not isinstance(recipe, wanted):

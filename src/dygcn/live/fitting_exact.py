@@ -1,8 +1,9 @@
-"""Fitting the exact rule: play the events, learn one matrix for each order. Numpy alone."""
+"""Fitting matrices for the exact rule: play the events, learn one matrix for each order. Numpy alone."""
 
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from dygcn.errors import FeatureError
 from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
 from dygcn.live.choices import Choices, check_time_unit, weight_grid
 from dygcn.models import Baseline, Model, State, read_inputs
-from dygcn.training import HeldOut, Recipe, collect_samples, fit_matrices, starting_matrices, time_unit
+from dygcn.training import (
+    HeldOut,
+    Recipe,
+    collect_samples,
+    cosine_auc,
+    fit_matrices,
+    starting_matrices,
+    time_unit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +44,8 @@ def fit_exact(
     state = State(model)
     if given is not None:
         state.set_features(*given)
-    held_out = HeldOut(state, len(parts), recipe)
-    samples = collect_samples(state, parts, choices.seed, progress, held_out.visit)
+    held_out = HeldOut(model, len(parts), recipe)
+    samples = collect_samples(state, parts, choices.seed, progress, partial(held_out.visit, state))
     start = np.concatenate(model.weights)
     heads = held_out.fit_heads(samples, start, progress)
     trained = fit_matrices(samples, start, recipe, choices.seed, progress)
@@ -45,6 +54,23 @@ def fit_exact(
         weights = (model.weights[0], *weights[1:])
     state.model = dataclasses.replace(model, weights=weights, links=heads)
     return state
+
+
+def hashed_auc(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    recipe: Recipe,
+    progress: Progress | None,
+) -> float:
+    """Return the AUC of held-out links by the cosine of hashed features, matrices fitted without them."""
+    model, _ = new_model(batch, parts, choices, "hashed")
+    state, held_out = State(model), HeldOut(model, len(parts), recipe)
+    if not held_out.steps:
+        return float("nan")
+    samples = collect_samples(state, parts, choices.seed, progress, partial(held_out.visit, state))
+    matrices = held_out.matrices(samples, np.concatenate(model.weights), progress)
+    return cosine_auc(held_out.samples, matrices)
 
 
 def new_model(

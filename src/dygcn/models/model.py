@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.features import Features, Given, Hashed
+from dygcn.errors import FeatureError
+from dygcn.events import id_column, take
+from dygcn.features import Features, Given, Hashed, RowTable, Walks
 from dygcn.graph import Graph
 from dygcn.graph.ids import IdMap
 from dygcn.models.links import LinkHead
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, IdColumn, Int64
 
 RULES = ("exact", "rolling", "spectral")
-FEATURES = ("hashed", "given", "embedding", "none")
+FEATURES = ("walks", "hashed", "given", "embedding", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +52,12 @@ class Model:
     Parameters
     ----------
     weights
-        ``W_0..W_K``, each (width, dim), rows times matrix; for the spectral rule ``W_0, W_1, W_s``.
+        ``W_0..W_K``, each (width, dim), rows times matrix; for the spectral rule ``W_0, W_1, W_s``; for
+        ``"walks"`` the weight of each order, (1, 1).
     kind
         Type of the user ids, ``"int64"`` or ``"string"``.
     features
-        ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for the paper's rules.
+        ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for the paper's rules.
     scales
         Power-of-two scale of each feature column.
     grid
@@ -66,6 +70,8 @@ class Model:
         Time that counts as one when contacts grow old; None: times are not looked at.
     links
         How links are scored, by kind; empty: by the cosine.
+    table
+        For ``"walks"``: the row of each node that `fit` made one for.
     """
 
     weights: tuple[Float32, ...]
@@ -81,6 +87,7 @@ class Model:
     paper: Paper | None = None
     unit: float | None = None
     links: Mapping[str, LinkHead] = field(default_factory=dict)
+    table: RowTable | None = field(default=None, repr=False)
 
     @property
     def orders(self) -> int:
@@ -95,12 +102,12 @@ class Model:
     @property
     def width(self) -> int:
         """Columns of the features and of every message."""
-        return int(self.weights[0].shape[0])
+        return len(self.scales)
 
     @property
     def dim(self) -> int:
         """Columns of the vectors."""
-        return int(self.weights[0].shape[1])
+        return self.width if self.table is not None else int(self.weights[0].shape[1])
 
     @property
     def floor(self) -> float:
@@ -109,9 +116,34 @@ class Model:
 
     def new_features(self) -> Features:
         """Return where x comes from, without any row yet."""
-        return (
-            Given(self.scales) if self.features in ("given", "embedding") else Hashed(self.width, self.seed)
-        )
+        if self.table is not None:
+            return Walks(self.table)
+        if self.features in ("given", "embedding"):
+            return Given(self.scales)
+        return Hashed(self.width, self.seed)
+
+    def without(self, ids: object) -> Model:
+        """Return the model without the rows of these ids, as if `fit` had made none for them.
+
+        `remove_nodes` takes a node out of the graph and leaves the model as it is, so the row, which was made
+        of the node's links, stays. A model without the row is another model: start it anew (`dygcn.start`),
+        and write into a new folder.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> len(live.model.table), len(live.model.without(["bob"]).table)
+        (3, 2)
+        """
+        if self.table is None:
+            raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
+        gone = IdMap(self.kind)
+        gone.intern(id_column(ids))
+        keep = np.flatnonzero(gone.find(self.table.ids) < 0)
+        table = self.table
+        rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
+        return dataclasses.replace(self, table=rest)
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""
@@ -131,6 +163,17 @@ class Model:
         if self.paper is None:
             return ExactRule(self.new_features(), self.orders)
         return (SpectralRule if self.rule == "spectral" else RollingRule)(self.weights, self.paper.options)
+
+
+def order_weights(orders: int) -> tuple[Float32, ...]:
+    """Return the weights of unit(h_0)..unit(h_K) in a vector of a walk model: 1, 1, 1/2, 1/4 and so on.
+
+    Examples
+    --------
+    >>> [float(weight[0, 0]) for weight in order_weights(3)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+    return tuple(np.array([[2.0 ** -max(k - 1, 0)]], np.float32) for k in range(orders + 1))
 
 
 def weight_names(rule: str, orders: int) -> tuple[str, ...]:

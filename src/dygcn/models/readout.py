@@ -1,5 +1,8 @@
 """From messages to vectors: ``z = sum over k of unit(h_k) W_k``, in a fixed order of summation.
 
+A walk model has a number w_k in the place of each matrix, and vectors of length one:
+``z = unit(sum over k of w_k unit(h_k))``.
+
 A row is always summed the same way, alone or among a million, so a vector does not depend on who
 else was asked for. (BLAS does not promise that.)
 """
@@ -10,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import inlined, kernel
-from dygcn.features import GRID_BITS
+from dygcn._jit import inlined, kernel, page, page_of_rows
+from dygcn.features import GRID_BITS, Hashed, Walks
+from dygcn.features.walks import ROW_BITS, find_units
 from dygcn.propagation import ExactRule, RollingRule
+from dygcn.propagation.kernels import write_messages
 
 if TYPE_CHECKING:
     from dygcn.graph import Graph
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 _BLOCK = 1024
 _TILE = 4
 _COLUMNS = 4
+_FLOOR = 1e-6  # of the scale: messages shorter than this are not scaled up to length one
 
 
 @kernel
@@ -79,6 +85,70 @@ def _add_unit(rows: Stored, steps: Float64, floor: float, weights: Float32, out:
     _project(_unit_rows(rows, steps, floor), weights, out)
 
 
+@kernel
+def _add_weighted(rows: Stored, floor: float, weight: float, out: Float64) -> None:
+    """Add ``weight * unit(rows)`` to `out`. The squares are whole numbers, so their sum is exact."""
+    for i in range(len(rows)):
+        square = np.int64(0)
+        for j in range(rows.shape[1]):
+            square += np.int64(rows[i, j]) * np.int64(rows[i, j])
+        factor = weight / max(np.sqrt(np.float64(square)), floor)
+        for j in range(rows.shape[1]):
+            out[i, j] += rows[i, j] * factor
+
+
+@kernel
+def _write_units(rows: Float64, out: Float32) -> int:
+    """Write the rows at length one; return how many have no length, and stay zero."""
+    none = 0
+    for i in range(len(rows)):
+        square = 0.0
+        for j in range(rows.shape[1]):
+            square += rows[i, j] * rows[i, j]
+        if square > 0:
+            inverse = 1.0 / np.sqrt(square)
+            for j in range(rows.shape[1]):
+                out[i, j] = rows[i, j] * inverse
+        else:
+            none += 1
+    return none
+
+
+@kernel
+def _read_mixed(
+    nodes: Nodes,
+    names: Int64,
+    table: Int64,
+    sums_books: Int64,
+    scales: Float64,
+    first_row: Stored,
+    later_row: Stored,
+    mix: Float64,
+    out: Float32,
+) -> int:
+    """Write the vectors of a walk model, all orders in one call; return how many have no length.
+
+    The arguments after `names` are the book of `Walks.book` and what `ExactRule.sums_books` returns: a row of
+    the first and one of the later orders say how these are stored.
+    """
+    n, width = out.shape
+    total, rows, has = np.zeros((n, width)), np.empty((n, width), np.int32), np.empty(n, np.int64)
+    units, _ = find_units(nodes, names, np.uint64(0), width, table)
+    _add_weighted(units, _FLOOR * (1 << ROW_BITS), mix[0], total)
+    for k in range(1, len(mix)):
+        book, scale = sums_books[k - 1], scales[k - 1]
+        degree, slot = page(book, 0, np.int64), page(book, 1, np.int32)
+        wide = page_of_rows(book, 3, np.int64)
+        if k == 1:
+            first = page_of_rows(book, 2, first_row.dtype)
+            write_messages(nodes, degree, first, wide, slot, scale, rows, has)
+        else:
+            later = page_of_rows(book, 2, later_row.dtype)
+            write_messages(nodes, degree, later, wide, slot, scale, rows, has)
+        _add_weighted(rows, _FLOOR * (1 << GRID_BITS), mix[k], total)
+    return _write_units(total, out)
+
+
 def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
     """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
     rows, _ = rule.messages(graph, nodes, order)
@@ -114,6 +184,8 @@ class Readout:
             self._steps = model.scales * 2.0**-GRID_BITS
             # Powers of two: a feature in units of its own times these has the bits of one on the grid.
             self._unit_steps = self._steps * 2.0**rule.features.message_shift
+            self._mix = np.array([weight.flat[0] for weight in model.weights], np.float64)
+            self._signs = Hashed(model.width, model.seed)
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
@@ -135,11 +207,25 @@ class Readout:
         return out
 
     def _read_unit(self, rule: ExactRule, nodes: Nodes, out: Float32) -> None:
-        floor, steps, weights = self._floor, self._steps, self.model.weights
-        units, _ = rule.features.units(nodes, self._graph.ids.keys.take(nodes))
+        model = self.model
+        if model.table is not None:
+            self._read_walks(rule, nodes, out)
+            return
+        floor, steps, weights = self._floor, self._steps, model.weights
+        units, _ = rule.features.units(nodes, self._graph.ids)
         _add_unit(units, self._unit_steps, floor, weights[0], out)
         for k in range(1, len(weights)):
             _add_unit(rule.messages(self._graph, nodes, k)[0], steps, floor, weights[k], out)
+
+    def _read_walks(self, rule: ExactRule, nodes: Nodes, out: Float32) -> None:
+        """Read a walk model; a node that no row reaches reads as its hashed signs, which nobody is sent."""
+        assert isinstance(rule.features, Walks)
+        names = self._graph.ids
+        table = rule.features.book(names).pages
+        if _read_mixed(nodes, names.key_book.pages, table, *rule.sums_books(), self._mix, out):
+            lost = np.flatnonzero(~out.any(axis=1))
+            signs, _ = self._signs.units(nodes[lost], names)
+            out[lost] = signs / np.float32(np.sqrt(self._dim))
 
 
 def _read_fresh(

@@ -17,6 +17,7 @@ from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColum
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dygcn.graph import Graph
     from dygcn.graph.staging import NodeEvents
     from dygcn.models.folder import Tensors
     from dygcn.models.model import Model
@@ -268,6 +269,10 @@ class State:
         delta = self.graph.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
+    def unreached(self) -> int:
+        """Return how many nodes of a walk model no row reaches, 0 for any other model."""
+        return 0 if self.model.table is None else self.exact.unreached(self.graph)
+
     def tolerate(self, tolerance: float) -> Outcome:
         """Let changes up to this length be withheld; see `ExactRule.allow`."""
         return Outcome(self.exact.allow(self.graph, tolerance), self._nobody)
@@ -285,6 +290,14 @@ class State:
         """Return the image with edges in no order yet; it shares nothing with the state, which may go on."""
         graph, nodes = take_loose_image(self.graph)
         return StateImage(graph, self.rule.image(self.graph, nodes)), nodes
+
+    @classmethod
+    def from_graph(cls, model: Model, graph: Graph) -> State:
+        """Build a state around a graph that `model.new_graph` made; the state owns it from then on."""
+        state = cls(model)
+        state.graph = graph
+        state.settle()
+        return state
 
     @classmethod
     def from_image(cls, model: Model, image: StateImage, *, settled: bool = True) -> State:

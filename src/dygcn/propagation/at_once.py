@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._jit import kernel, page, page_of_rows
-from dygcn.features.hashed import hashed_signs
+from dygcn.features.walks import find_units
 from dygcn.graph.writing import CAME, DONE, WENT, apply_events
 from dygcn.propagation.gathering import distinct_rows, note_orders
 from dygcn.propagation.kernels import order_at_once
@@ -28,24 +28,22 @@ def _first_order(
     weights: Int64,
     came: Nodes,
     went: Nodes,
-    keys: Int64,
+    key_book: Int64,
     seed: np.uint64,
+    table_book: Int64,
     width: int,
     marks_book: Int64,
     reach_book: Int64,
 ) -> tuple[Nodes, Int32, Int64, Int8, Int64, int]:
-    """Return what order 1 starts from: who sends, over which arcs, hashed features; and who was reached."""
+    """Return what order 1 starts from: who sends, over which arcs, their features; and who was reached."""
     place, seen = page(marks_book, 0, np.int32), page(marks_book, 1, np.int8)
     n = len(arcs) // 2
     structural, row = distinct_rows(arcs[n:], place)
-    sender_keys = np.empty(len(structural), np.uint64)
-    for i in range(len(structural)):
-        sender_keys[i] = keys[structural[i]]
     for node in went:
         seen[node] = 1  # who left is told elsewhere
     noted = note_orders(came, 1, seen, page(reach_book, 0, np.int32), page(reach_book, 1, np.int8), 0)
-    table = hashed_signs(sender_keys, seed, width)
-    return structural, row, weights[n:] - weights[:n], table, np.ones(len(structural), np.int64), noted
+    table, has = find_units(structural, key_book, seed, width, table_book)
+    return structural, row, weights[n:] - weights[:n], table, has, noted
 
 
 @kernel
@@ -124,6 +122,7 @@ def update_at_once(
     node_book: Int64,
     key_book: Int64,
     seed: np.uint64,
+    table_book: Int64,
     work_book: Int64,
     sums_books: Int64,
     bank_books: Int64,
@@ -155,9 +154,8 @@ def update_at_once(
     came, went = nodes[1, : sizes[CAME]], nodes[2, : sizes[WENT]]
     if len(came) > page(reach_book, 0, np.int32).size:
         return status, arcs, weights, nodes, NOT_BEGUN, 0, 0, 0, none, nothing
-    keys = page(key_book, 0, np.uint64)
     structural, row, change, table, has, noted = _first_order(
-        arcs, weights, came, went, keys, seed, width, marks_book, reach_book
+        arcs, weights, came, went, key_book, seed, table_book, width, marks_book, reach_book
     )
     changed = arcs[: len(arcs) // 2], row, change
     books = push_book, work_book

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._jit import Shelf
-from dygcn.features import GRID_BITS, Hashed
+from dygcn.features import Hashed, Walks
 from dygcn.graph.ids import replace_together
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation import kernels
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
 _NOBODY = np.empty(0, np.int32)
+_NO_TABLE, _NO_SEED = np.empty((0, 3), np.int64), np.uint64(0)
 FEW = 64  # events; more than these are not worth a call of their own kind
 
 
@@ -130,7 +131,7 @@ class ExactRule:
         features, spreading = self.features, self._spreading
         if (
             len(ready.op) > FEW
-            or not isinstance(features, Hashed)
+            or not isinstance(features, Hashed | Walks)
             or graph.memory is not None
             or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
             or spreading.watch is not None
@@ -145,16 +146,26 @@ class ExactRule:
             if written is not None:
                 return written, self._go_on(graph, written, *reached)
 
-    def _at_once(self, graph: Graph, features: Hashed, ready: NodeEvents) -> Any:
+    def _at_once(self, graph: Graph, features: Hashed | Walks, ready: NodeEvents) -> Any:
+        if isinstance(features, Hashed):
+            table, seed = _NO_TABLE, features.seed
+        else:
+            table, seed = features.book(graph.ids).pages, _NO_SEED
+        room, (sums, scales, *rows) = self._room, self.sums_books()
         return update_at_once(
             *graph.writing_of(ready),  # type: ignore[call-arg]
             graph.ids.key_book.pages,
-            features.seed,
-            self._room.work_book.pages,
-            *self._books(),
+            seed,
+            table,
+            room.work_book.pages,
+            sums,
+            room.bank_shelf.pages,
+            self._spreading.marks.pages,
+            room.reach_book.pages,
+            *rows,
             graph.weight_shift,
             self._limits,
-            self._scales,
+            scales,
         )
 
     def _go_on(
@@ -190,17 +201,12 @@ class ExactRule:
         lower = tolerance < self.tolerance
         moved = self.flush(graph) if lower else Moved(_NOBODY, np.empty(0, np.int8))
         self.tolerance = tolerance
-        spreading.allowed = tolerance * self._unit
+        spreading.allowed = tolerance * self.features.length
         if tolerance == 0:
             spreading.withheld = []
         elif not spreading.withheld:
             spreading.withheld = [Withheld(self.features.width) for _ in range(self.orders - 1)]
         return moved
-
-    @property
-    def _unit(self) -> float:
-        """The length of a feature vector on the grid: every column as large as its scale."""
-        return float(np.sqrt(self.features.width)) * 2.0**GRID_BITS
 
     def error_bound(self, graph: Graph, nodes: Nodes) -> Float64:
         """Return how far messages of the last order can be from exact ones, in lengths of a feature vector.
@@ -219,7 +225,7 @@ class ExactRule:
         degree = self.sums[-1].degree[nodes]
         rounding = float(np.sqrt(self.features.width))
         earlier = (self.orders - 2) * (self._spreading.allowed + rounding)
-        return (total / np.maximum(degree, 1) + rounding + earlier) / self._unit
+        return (total / np.maximum(degree, 1) + rounding + earlier) / self.features.length
 
     def flush(self, graph: Graph) -> Moved:
         """Publish everything that is withheld: the state is then what no tolerance would have given."""
@@ -234,8 +240,8 @@ class ExactRule:
             wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
         return self._moved(wave, _NOBODY)
 
-    def _books(self) -> tuple[Int64, Int64, Int64, Int64, Stored, Stored]:
-        """Return where everything lies, and rows of the types that the first and the later orders have."""
+    def sums_books(self) -> tuple[Int64, Float64, Stored, Stored]:
+        """Return where the sums of each order lie, their scales, and rows of the types that orders have."""
         moves = [sums.moves for sums in self.sums]
         if self._told_at != moves:
             replace_together(
@@ -245,20 +251,12 @@ class ExactRule:
                 _limits=np.array([sums.limit for sums in self.sums]),
                 _scales=np.array([sums.scale for sums in self.sums]),
             )
-        room = self._room
         later = self.sums[1].arrays[4] if self.orders > 1 else self._no_row
-        rows = self.sums[0].arrays[4], later
-        return (
-            self._sums_shelf.pages,
-            room.bank_shelf.pages,
-            self._spreading.marks.pages,
-            room.reach_book.pages,
-            *rows,
-        )
+        return self._sums_shelf.pages, self._scales, self.sums[0].arrays[4], later
 
     def _features_changed(self, graph: Graph, structural: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
-        table, has = self.features.units(structural, graph.ids.keys[structural])
+        table, has = self.features.units(structural, graph.ids)
         if features is None:
             return Wave(_NOBODY, _NOBODY, table, has)
         self.features.write(features)
@@ -285,23 +283,30 @@ class ExactRule:
         everyone = np.arange(graph.ids.high, dtype=np.int32)
         for k, sums in enumerate(self.sums):
             if k == 0:
-                message, has = self.features.units(everyone, graph.ids.keys[everyone])
+                message, has = self.features.units(everyone, graph.ids)
             else:
                 message, has = self.messages(graph, everyone, k)
             _in_ranges(kernels.sum_degrees, len(everyone), *graph.pull.lists, has, sums.degree)
             sums.settle(everyone, sums.degree[: len(everyone)])
             rows = sums.narrow, sums.wide, sums.slot, sums.weight_shift
             _in_ranges(kernels.sum_neighbours, len(everyone), *graph.pull.lists, message, *rows)
-        self._books()  # lest the last one keeps arrays that are no longer used
+        self.sums_books()  # lest the last one keeps arrays that are no longer used
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
-            return self.features.rows(nodes, graph.ids.keys[nodes])
+            return self.features.rows(nodes, graph.ids)
         rows, has = np.empty((len(nodes), self.features.width), np.int32), np.empty(len(nodes), np.int64)
         degree, slot, narrow, wide, _, _ = self.sums[order - 1].arrays
         kernels.write_messages(nodes, degree, narrow, wide, slot, self.sums[order - 1].scale, rows, has)
         return rows, has
+
+    def unreached(self, graph: Graph) -> int:
+        """Return how many nodes have no message of any order, features included."""
+        nodes = graph.ids.given()
+        for sums in self.sums:
+            nodes = nodes[sums.degree[nodes] == 0]
+        return int((self.features.units(nodes, graph.ids)[1] == 0).sum())
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
         """Return what taking away the features of nodes changes."""

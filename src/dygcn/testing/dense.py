@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.events import id_column
+from dygcn.features import Hashed
+from dygcn.graph.ids import IdMap
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from dygcn.live import LiveEmbedding
+    from dygcn.models import Model
     from dygcn.records import Bool, Float64
 
 
@@ -53,6 +58,19 @@ def dense_vectors(
     return z
 
 
+def walk_vectors(levels: Sequence[tuple[Float64, Bool]], model: Model, ids: Sequence[Hashable]) -> Float64:
+    """Return ``z = unit(sum over k of w_k unit(h_k))``; hashed signs where no row reaches a node."""
+    z = np.zeros_like(levels[0][0])
+    for (h, _), weight in zip(levels, model.weights, strict=True):
+        z += float(weight[0, 0]) * h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), model.floor)
+    lost = np.flatnonzero(~z.any(axis=1))
+    names = IdMap(model.kind)
+    nodes = names.intern(id_column(list(ids))) if len(ids) else np.empty(0, np.int32)
+    z[lost] = Hashed(model.width, model.seed).units(nodes[lost], names)[0]
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    return z
+
+
 def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], float]) -> Float64:
     """Return what ``live.vectors(live.ids())`` should be on this graph, computed densely."""
     ids = live.ids().tolist()
@@ -65,5 +83,7 @@ def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], 
     x = live.features(ids).astype(np.float64) if ids else np.zeros((0, live.model.width))
     has: Bool = np.isfinite(x[:, 0])
     levels = dense_messages(A, x, has, live.model.orders)
+    if live.model.table is not None:
+        return walk_vectors(levels, live.model, ids)
     weights = [live.weights[f"W{k}"].astype(np.float64) for k in range(live.model.orders + 1)]
     return dense_vectors(levels, weights, live.model.floor)

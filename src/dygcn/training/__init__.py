@@ -3,10 +3,11 @@
 from dygcn.models.paper import BaseRecipe, Watch
 from dygcn.propagation import RuleOptions
 from dygcn.training.bases import fresh_vectors
-from dygcn.training.heads import HeldOut, fit_heads, time_unit
+from dygcn.training.heads import HeldOut, cosine_auc, fit_heads, time_unit
 from dygcn.training.matrices import Recipe, fit_matrices, starting_matrices
 from dygcn.training.recipes import RollingRecipe
 from dygcn.training.samples import StepSample, collect_samples
+from dygcn.training.walks import WalkBase, walk_base
 
 __all__ = [
     "BaseRecipe",
@@ -15,11 +16,14 @@ __all__ = [
     "RollingRecipe",
     "RuleOptions",
     "StepSample",
+    "WalkBase",
     "Watch",
     "collect_samples",
+    "cosine_auc",
     "fit_heads",
     "fit_matrices",
     "fresh_vectors",
     "starting_matrices",
     "time_unit",
+    "walk_base",
 ]

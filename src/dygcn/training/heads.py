@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.evaluation.links import pair_cosines, unit_rows
-from dygcn.models import KINDS, LinkHead, State, node_traits
+from dygcn.evaluation.links import auc, pair_cosines, unit_rows
+from dygcn.models import KINDS, LinkHead, Model, State, node_traits
 from dygcn.training.matrices import Recipe, fit_matrices
 from dygcn.training.samples import LARGEST_SAMPLE, read_sample_inputs
 
@@ -32,7 +32,7 @@ _TRIES = 20
 class LinkSample:
     """Pairs of one held-out step: linked at the next one or not."""
 
-    inputs: Inputs  # (n, (K + 1) * width) of the nodes below, a last row of zeros for nodes not yet there
+    inputs: Inputs  # (n, (K + 1) * width), or vectors; a last row of zeros for nodes not yet there
     traits: Float64  # (n, 3)
     pairs: dict[str, tuple[Int64, Int64]]  # kind -> linked (m, 2) and others (m, 2), rows of the above
 
@@ -114,33 +114,37 @@ class HeldOut:
         How many training steps there are; each but the last one has a next one.
     """
 
-    def __init__(self, state: State, steps: int, recipe: Recipe) -> None:
-        self._state, self._recipe = state, recipe
-        usable = steps - 1 if state.model.baseline is None else 0
-        self._first = usable - int(recipe.held_out * usable)
-        set_aside = max(usable - self._first, 1)
-        row = 2 * (state.model.orders + 1) * state.model.width
+    def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
+        self._seed, self._recipe = model.seed, recipe
+        self.usable = steps - 1 if model.baseline is None else 0
+        self.first = self.usable - int(recipe.held_out * self.usable)
+        set_aside = max(self.usable - self.first, 1)
+        row = 2 * (model.orders + 1) * model.width
         affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
         self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
-        self._random = np.random.default_rng([state.model.seed, 4])
+        self._random = np.random.default_rng([model.seed, 4])
         self.samples: list[LinkSample] = []
-        self._usable = usable
 
-    def visit(self, step: int, edges: NextEdges) -> None:
+    @property
+    def steps(self) -> range:
+        """The steps that are set aside and have steps before them to fit on."""
+        return range(self.first, self.usable) if self.first > 0 else range(0)
+
+    def visit(self, state: State, step: int, edges: NextEdges) -> None:
         """Take pairs from a step that is set aside."""
-        if self._first <= step < self._usable:
-            self.samples.append(sample_links(self._state, edges, self._count, self._random))
+        if step in self.steps:
+            self.samples.append(sample_links(state, edges, self._count, self._random))
 
     def matrices(self, samples: Sequence[StepSample], start: Float32, progress: Progress | None) -> Float32:
         """Fit matrices without the steps that were set aside."""
-        seen = [sample for sample in samples if sample.step < self._first]
-        return fit_matrices(seen, start, self._recipe, self._state.model.seed, progress)
+        seen = [sample for sample in samples if sample.step < self.first]
+        return fit_matrices(seen, start, self._recipe, self._seed, progress)
 
     def fit_heads(
         self, samples: Sequence[StepSample], start: Float32, progress: Progress | None
     ) -> dict[str, LinkHead]:
         """Fit the heads, with matrices that have not seen their steps."""
-        if not self.samples or self._first == 0:
+        if not self.samples:
             return {}
         return fit_heads(self.samples, self.matrices(samples, start, progress))
 
@@ -161,19 +165,21 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
 
 
 def fit_heads(
-    samples: Sequence[LinkSample], matrices: Float32, columns: tuple[int, ...] = (0, 1, 2, 3)
+    samples: Sequence[LinkSample], matrices: Float32 | None, columns: tuple[int, ...] = (0, 1, 2, 3)
 ) -> dict[str, LinkHead]:
     """Fit one head for each kind of link; a kind with too few pairs has none.
 
     Parameters
     ----------
     matrices
-        Fitted without the steps of the samples, all orders below each other.
+        Fitted without the steps of the samples, all orders below each other; None: inputs are vectors.
     columns
         What the score may look at: 0 the cosine, 1 and 2 the degree, 3 the last contact. The rest gets 0.
     """
+    if not samples:
+        return {}
     used = np.isin(np.arange(4), columns)
-    units = [unit_rows(sample.inputs.astype(np.float32) @ matrices) for sample in samples]
+    units = [_units(sample, matrices) for sample in samples]
     found = {}
     for kind in KINDS:
         linked = [_design(s, u, s.pairs[kind][0]) for s, u in zip(samples, units, strict=True)]
@@ -184,6 +190,24 @@ def fit_heads(
             c, w1, w2, w3, bias = logistic(design, truth.astype(np.float64)).tolist()
             found[kind] = LinkHead(c, (w1, w2, w3), bias)
     return found
+
+
+def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
+    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN if all are few."""
+    units = [_units(sample, matrices) for sample in samples]
+    for kind in KINDS:
+        linked, others = (
+            [pair_cosines(u, s.pairs[kind][side]) for s, u in zip(samples, units, strict=True)]
+            for side in (0, 1)
+        )
+        if min(sum(map(len, side)) for side in (linked, others)) >= FEWEST:
+            return auc(np.concatenate(linked), np.concatenate(others))
+    return float("nan")
+
+
+def _units(sample: LinkSample, matrices: Float32 | None) -> Float64:
+    inputs = sample.inputs.astype(np.float32)
+    return unit_rows(inputs if matrices is None else inputs @ matrices)
 
 
 def _design(sample: LinkSample, units: Float64, pairs: Int64) -> Float64:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.models import Model, State, drift, read_inputs
+from dygcn.models import Model, State, drift, read_inputs, read_vectors
 
 if TYPE_CHECKING:
     from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
@@ -62,7 +62,7 @@ def collect_samples(
     random = np.random.default_rng([seed, 1])
     rows = _rows_for_each(state.model, len(steps))
     samples = []
-    ahead = _Ahead(state.model, steps)
+    ahead = Ahead(state.model, steps)
     for i, step in enumerate(steps):
         state.apply(step)
         if progress is not None:
@@ -82,7 +82,7 @@ def _rows_for_each(model: Model, steps: int) -> int:
     return max(LARGEST_SAMPLE // row // max(steps - 1, 1), 1000)
 
 
-class _Ahead:
+class Ahead:
     """The graph one step ahead: only who is linked, no messages."""
 
     def __init__(self, model: Model, steps: Sequence[EventBatch]) -> None:
@@ -133,8 +133,13 @@ def _choose_nodes(
 
 
 def read_sample_inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
-    """Return what the matrices act on, all orders side by side, and what is added to the vectors."""
+    """Return what the matrices act on, all orders side by side, and what is added to the vectors.
+
+    A walk model has no matrices: its vectors are returned.
+    """
     model, rule, graph = state.model, state.exact, state.graph
+    if model.table is not None:
+        return read_vectors(model, rule, graph, nodes), None
     orders = range(model.orders + 1)
     if model.baseline is None:
         units = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]

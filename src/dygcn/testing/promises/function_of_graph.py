@@ -31,6 +31,9 @@ _WAYS: tuple[dict[str, Any], ...] = (
     {"kind": "int64"},
     {"kind": "string", "directed": True, "orders": 3},
     {"kind": "int64", "half_life": 40.0},
+    {"kind": "int64", "features": "walks"},
+    {"kind": "string", "features": "walks", "directed": True, "orders": 3},
+    {"kind": "int64", "features": "walks", "half_life": 40.0, "orders": 4},
 )
 _LARGE = 6_000  # nodes of the graph on which several threads have something to do
 _MUTANT = "the last push of an update is lost"

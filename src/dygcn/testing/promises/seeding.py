@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.events import id_column
+from dygcn.features import RowTable
 from dygcn.models import Model
+from dygcn.models.model import order_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WIDTH, DIM = 16, 8
+_NAMED = 100  # nodes 0..99, or n0..n99: two of three have a row
 
 
 @contextmanager
@@ -33,8 +37,20 @@ def small_model(
     orders: int = 2,
     half_life: float | None = None,
     seed: int = 0,
+    features: str = "hashed",
 ) -> Model:
-    """Return a model of the exact rule whose matrices are random."""
+    """Return a model of the exact rule whose matrices are random, or its rows, if features are walks."""
     random = np.random.default_rng(seed)
+    if features == "walks":
+        table = random_rows(kind, random)
+        weights = order_weights(orders)
+        return Model(weights, kind, "walks", np.ones(WIDTH), 0, directed, half_life=half_life, table=table)
     weights = tuple((random.standard_normal((WIDTH, DIM)) / 4).astype(np.float32) for _ in range(orders + 1))
     return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life)
+
+
+def random_rows(kind: str, random: np.random.Generator, width: int = WIDTH) -> RowTable:
+    """Return rows for two of three nodes that are called 0..99, or n0..n99."""
+    named = [node for node in range(_NAMED) if node % 3]
+    rows = random.integers(-127, 128, (len(named), width)).astype(np.int8)
+    return RowTable(id_column([f"n{node}" for node in named] if kind == "string" else named), rows, 1.0)
