@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from dygcn.costs.footprint import peak_bytes
 from dygcn.costs.graphs import distinct_edges, graph_events
 from dygcn.costs.results import write_result
 from dygcn.costs.timing import load_average, parts_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 RANK = 128
 RESULT = Path("results/costs/base.json")
 _COMMAND = "import sys; from dygcn.costs.base import work; work(sys.argv[1], sys.argv[2])"
-_KILOBYTE = 1024  # the unit of ru_maxrss on Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Case:
 
     graph: str
     window: int | None = None
-    budget: int = BUDGET
+    budget_bytes: int = BUDGET
     rank: int = RANK
     seed: int = 0
 
@@ -53,7 +52,7 @@ CASES = (
     Case("arxiv-coauthor", 2),
     Case("arxiv-coauthor"),
     Case("power-law-3m-30m", 1),
-    Case("power-law-3m-30m", 1, budget=1_300_000_000),
+    Case("power-law-3m-30m", 1, budget_bytes=1_300_000_000),
 )
 """Data, walks of one and two steps and of what fits; a large graph, and only the core of it."""
 
@@ -97,10 +96,10 @@ def work(asked: str, file: str) -> None:
         first, second, nodes = edges["first"], edges["second"], int(edges["nodes"])
     weight = np.ones(len(first))
     _warm_up(first, second, weight)
-    before = _peak()
+    before = peak_bytes()
     begun, begun_cpu = time.perf_counter(), time.process_time()
     base = walk_base(
-        first, second, weight, nodes, case.rank, case.seed, budget=case.budget, window=case.window
+        first, second, weight, nodes, case.rank, case.seed, budget=case.budget_bytes, window=case.window
     )
     row = {
         **dataclasses.asdict(case),
@@ -113,8 +112,8 @@ def work(asked: str, file: str) -> None:
         "seconds": time.perf_counter() - begun,
         "cpu_seconds": time.process_time() - begun_cpu,
         "before_bytes": before,
-        "peak_bytes": _peak(),
-        "grown_bytes": _peak() - before,
+        "peak_bytes": peak_bytes(),
+        "grown_bytes": peak_bytes() - before,
         "result_bytes": base.rows.nbytes,
         "load_average": load_average(),
     }
@@ -128,10 +127,6 @@ def _warm_up(first: Int32, second: Int32, weight: Float64) -> None:
     some = first[few], second[few], weight[few]
     for window in (None, 1):
         walk_base(*some, 300, 4, 0, window=window)
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILOBYTE
 
 
 def main() -> Result:
