@@ -83,6 +83,15 @@ def test_threads_leave_the_same_bits():
     ]
 
 
+def test_base_takes_graphs_and_a_window():
+    told = run_json("bench", "base", "power-law-300-2k", "rmat-300-2k", "--rank", 8, "--window", 2)
+    assert set(told) == set(made_up.base())
+    assert set(told["rows"][0]) == set(made_up.base()["rows"][0])
+    found = [(row["graph"], row["window"], row["rank"], row["core"] == row["nodes"]) for row in told["rows"]]
+    assert found == [("power-law-300-2k", 2, 8, True), ("rmat-300-2k", 2, 8, True)]
+    assert "nodes factorised" in run("bench", "base", "power-law-300-2k", "--rank", 8).stdout
+
+
 def test_a_stream_changes_as_it_came():
     told = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
     assert [row["graph"] for row in told["batches"]] == ["stream:power-law-500-5k"] * 2
@@ -97,7 +106,7 @@ def test_page_says_what_is_missing(tmp_path):
     (tmp_path / "scale.json").write_text(json.dumps(made_up.scale()))
     page = tmp_path / "docs" / "costs.md"
     told = run_json("bench", "page", tmp_path / "scale.json", "--markdown", page)
-    assert told["missing"] == ["update", "crossover", "memory", "tolerance", "threads"]
+    assert told["missing"] == ["update", "crossover", "memory", "tolerance", "threads", "base"]
     assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
     assert "](images/costs/scale.png)" in page.read_text()
     shown = run("bench", "page", tmp_path / "scale.json", "--markdown", page, "--out", tmp_path / "x").stdout

@@ -1,5 +1,7 @@
 """The walk base against its dense twin, and what it must not depend on."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -291,6 +293,28 @@ def test_longer_walks_while_they_fit(monkeypatch):
     assert walk_base(*edges, 300, rank, 0).window == 2
     monkeypatch.setitem(walks.MULTIPLICATIONS, 2, 10)
     assert walk_base(*edges, 300, rank, 0).window == 1
+
+
+@pytest.mark.parametrize("rank", [16, 64])
+@pytest.mark.parametrize("window", [1, 2])
+def test_memory_stays_within_the_budget(rank, window):
+    random = np.random.default_rng(18)
+    nodes = 40_000
+    pairs = np.unique(np.sort(random.integers(0, nodes, (200_000, 2), np.int32), axis=1), axis=0)
+    first, second = np.ascontiguousarray(pairs[pairs[:, 0] != pairs[:, 1]].T)
+    weight = np.ones(len(first))
+    walk_base(first[:50], second[:50], weight[:50], nodes, 4, 0)  # what is imported and compiled stays
+    allowed = 2 if window == 2 else 0
+    joined = 100 * nodes * allowed
+    budget = walks._bytes_needed(nodes, 2 * len(first), nodes, rank, joined)
+    tracemalloc.start()
+    try:
+        base = walk_base(first, second, weight, nodes, rank, 0, budget=budget)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert base.window == window
+    assert peak < budget + base.rows.nbytes + walks._ROWS * 8 * 3 * (rank + 20)
 
 
 def test_a_third_step_needs_a_small_product(monkeypatch):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
+from dygcn.costs.base import CASES, RANK, Case, measure_base
 from dygcn.costs.crossover import measure_crossovers
 from dygcn.costs.graphs import count_of
 from dygcn.costs.headline import with_costs
@@ -246,6 +247,19 @@ def threads(
             count=threads,
             notify=notify,
         )
+    show_result(result, as_json)
+
+
+@command.command("base")
+@graphs_argument
+@number_option("--rank", RANK)
+@click.option("--window", type=click.IntRange(1), help="Steps of walks.  [default: as many as fit]")
+@json_option
+def base(graphs: tuple[str, ...], rank: int, window: int | None, as_json: bool) -> None:
+    """Time the walk base of graphs, and its memory; without a graph, the cases of the page of costs."""
+    cases = [Case(graph, window, rank=rank) for graph in graphs] or CASES
+    with progress_bar() as notify:
+        result = measure_base(cases, notify)
     show_result(result, as_json)
 
 

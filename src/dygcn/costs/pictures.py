@@ -37,6 +37,7 @@ def draw(result: Result, file: Path) -> None:
         "memory": _memory,
         "tolerance": _tolerance,
         "threads": _threads,
+        "base": _base,
     }
     save(painters[result["kind"]](result), file)
 
@@ -232,4 +233,23 @@ def _threads(result: Result) -> Any:
     axis.axhline(1, color="black", lw=0.8, ls=":")
     axis.set_ylabel("times faster with two threads")
     _legend_below(picture, axis)
+    return picture
+
+
+def _base(result: Result) -> Any:
+    """Seconds and bytes as bars, one for each base."""
+    picture, axes = panels(1, 2, 4.5, 3.4)
+    names = [
+        f"{row['graph']}\nwalks of {row['window']}\n{plain(row['core'])} nodes" for row in result["rows"]
+    ]
+    for axis, field, unit, says in (
+        (axes[0][0], "cpu_seconds", 1, "processor seconds"),
+        (axes[0][1], "grown_bytes", 1e9, "GB at the peak"),
+    ):
+        bars = axis.barh(names, [row[field] / unit for row in result["rows"]], color=OURS)
+        axis.bar_label(bars, fmt="%.3g", fontsize=8, padding=2)
+        axis.invert_yaxis()
+        axis.margins(x=0.15)
+        axis.set_xlabel(says)
+    axes[0][1].set_yticklabels([])
     return picture

@@ -92,6 +92,20 @@ THREADS = {
     "bare_times_faster": "bare additions, times faster",
     "same_bits": "same bits",
 }
+BASE = {
+    "graph": "graph",
+    "nodes": "nodes",
+    "edges": "edges",
+    "rank": "rank",
+    "budget_bytes": "budget",
+    "window": "steps of walks",
+    "core": "nodes factorised",
+    "seconds": "seconds",
+    "cpu_seconds": "processor seconds",
+    "before_bytes": "process before",
+    "grown_bytes": "growth to the peak",
+    "result_bytes": "of it the rows",
+}
 
 
 def tables_of(result: Result) -> list[Table]:
@@ -106,6 +120,7 @@ def tables_of(result: Result) -> list[Table]:
             _rows("Between these, at an error of", AT_ERROR, found["at_error"]),
         ],
         "threads": lambda found: [_rows("", THREADS, found["rows"])],
+        "base": lambda found: [_rows("", BASE, found["rows"])],
     }
     return makers[result["kind"]](result)
 

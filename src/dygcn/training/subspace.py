@@ -57,8 +57,7 @@ def orthonormalise(block: Float32) -> None:
     for _ in range(2):
         upper = _upper_factor(gram(block))
         inverse = np.linalg.inv(upper)
-        for part in parts_of(block):
-            part[:] = part.astype(np.float64) @ inverse
+        turn_rows(block, inverse)
         sizes = np.abs(np.diag(upper))
         if sizes.min() > _WELL_CONDITIONED * sizes.max():
             return
@@ -67,10 +66,20 @@ def orthonormalise(block: Float32) -> None:
 def gram(block: Float32) -> Float64:
     """Return Y^T Y in float64."""
     total = np.zeros((block.shape[1], block.shape[1]))
-    for part in parts_of(block):
-        wide = part.astype(np.float64)
-        total += wide.T @ wide
+    with np.errstate(invalid="ignore"):  # BLAS works on padding, too: its flags are not about the product
+        for part in parts_of(block):
+            wide = part.astype(np.float64)
+            total += wide.T @ wide
+    if not np.isfinite(total).all():
+        raise FloatingPointError("the block of the factorisation is not finite")
     return total
+
+
+def turn_rows(block: Float32, matrix: Float) -> None:
+    """Put the rows times a matrix in the place of the leading columns of a block."""
+    with np.errstate(invalid="ignore"):
+        for part in parts_of(block):
+            part[:, : matrix.shape[1]] = part.astype(np.float64) @ matrix
 
 
 def parts_of(block: Float32) -> Iterator[Float32]:
@@ -81,8 +90,6 @@ def parts_of(block: Float32) -> Iterator[Float32]:
 
 def _upper_factor(matrix: Float64) -> Float:
     """Return R of R^T R = matrix, with as much added to the diagonal as that needs."""
-    if not np.isfinite(matrix).all():
-        raise FloatingPointError("the block of the factorisation is not finite")
     shift = 0.0
     while True:
         try:

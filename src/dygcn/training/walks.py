@@ -20,10 +20,10 @@ import numpy as np
 from dygcn._blas import one_blas_thread
 from dygcn.errors import OptionError
 from dygcn.training import walk_kernels
-from dygcn.training.subspace import OVERSAMPLE, PRODUCTS, leading_block, parts_of, rotation
+from dygcn.training.subspace import OVERSAMPLE, PRODUCTS, leading_block, rotation, turn_rows
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, Float32, Float64, Int32, Int64, UInt64
+    from dygcn.records import Bool, Float, Float32, Float64, Int32, Int64, UInt64
     from dygcn.training.samples import Progress
 
 BUDGET = 3 << 30
@@ -37,7 +37,7 @@ LARGEST_PRODUCT = 6_000_000
 COLUMNS = 64
 """Of the block that are multiplied at once: fewer need less memory, and twice the time when there are 32."""
 _TINY = 1e-30  # the length of a row that is nothing but rounding
-_ROWS = 1 << 16  # between two calls of progress
+_ROWS = 1 << 14  # that are handled at once
 _ARC = 4 + 4  # column, value
 _ROW_OF_WALKS = 3 * 8 + 3 * 4 + 8 + 8  # share, queue, degree, start
 _NODE = 3 * 8 + 4 + 1  # degree, order, its inverse and room to sort
@@ -105,7 +105,8 @@ def walk_base(
         Bytes of working memory. Where a graph needs more, only its nodes of the highest degrees and the edges
         between them are factorised; the other nodes have no row.
     window
-        Steps of walks; by default 3, 2 or 1, whatever fits `budget`, `MULTIPLICATIONS` and `LARGEST_PRODUCT`.
+        Steps of walks, whatever they take; by default the most of 3, 2 and 1 that fits `budget`,
+        `MULTIPLICATIONS` and `LARGEST_PRODUCT`.
     progress
         Called as ``progress(done, total, what)``.
 
@@ -139,7 +140,9 @@ def walk_base(
         del arcs, degree
         rows, has = np.zeros((nodes, rank), np.float32), np.zeros(nodes, np.bool_)
         if len(logs.columns):
-            _factorise(logs, order[:core], rank, seed, rows, has, tell)
+            found, least = _factorise(logs, rank, seed, tell)
+            del logs
+            _write_units(found, least, order[:core], rows, has)
         tell.finish()
         return WalkBase(rows, has, window, core)
 
@@ -273,32 +276,21 @@ def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, tell: _Tol
     return Sparse(logs.start, logs.columns[:count], logs.values[:count])
 
 
-def _factorise(
-    logs: Sparse, order: Int64, rank: int, seed: int, rows: Float32, has: Bool, tell: _Told
-) -> None:
-    """Write the unit rows of U s to where their nodes are."""
-    core = len(order)
-    if core <= rank + OVERSAMPLE:
-        found = _exact_rows(logs, rank)
-        _write_units(found, order, rows, has, 1e-9 * float(np.abs(found).max()))
-        return
-
-    block = _leading_block(logs, rank, seed, tell)
-    turn, at = rotation(block, rank), 0
-    for part in parts_of(block):
-        _write_units(part.astype(np.float64) @ turn, order[at : at + len(part)], rows, has, _TINY)
-        at += len(part)
-
-
-def _leading_block(logs: Sparse, rank: int, seed: int, tell: _Told) -> Float32:
+def _factorise(logs: Sparse, rank: int, seed: int, tell: _Told) -> tuple[Float, float]:
+    """Return U s, as leading columns, and the length below which a row of it is nothing but rounding."""
     core = len(logs.start) - 1
+    if core <= rank + OVERSAMPLE:
+        exact = _exact_rows(logs, rank)
+        return exact, 1e-9 * float(np.abs(exact).max())
     room = np.empty(core * COLUMNS, np.float32)
 
     def multiply(block: Float32) -> None:
         logs.multiply(block, room)
         tell.one_more()
 
-    return leading_block(multiply, core, rank, seed)
+    block = leading_block(multiply, core, rank, seed)
+    turn_rows(block, rotation(block, rank))
+    return block, _TINY
 
 
 def _exact_rows(logs: Sparse, rank: int) -> Float64:
@@ -310,8 +302,13 @@ def _exact_rows(logs: Sparse, rank: int) -> Float64:
     return np.ascontiguousarray((left * sizes)[:, :rank])
 
 
-def _write_units(found: Float64, order: Int64, rows: Float32, has: Bool, least: float) -> None:
-    length = np.sqrt(np.einsum("ij,ij->i", found, found))
-    real = length > least
-    rows[order[real], : found.shape[1]] = found[real] / length[real, None]
-    has[order[real]] = True
+def _write_units(found: Float, least: float, order: Int64, rows: Float32, has: Bool) -> None:
+    """Write unit rows to where their nodes are."""
+    width = min(rows.shape[1], found.shape[1])
+    for begin in range(0, len(order), _ROWS):
+        nodes = order[begin : begin + _ROWS]
+        part = found[begin : begin + _ROWS, :width].astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", part, part))
+        real = length > least
+        rows[nodes[real], :width] = part[real] / length[real, None]
+        has[nodes[real]] = True
