@@ -27,22 +27,23 @@ class EdgeBank:
 
     def begin(self, moments: Sequence[Moment], nodes: int) -> None:
         """Remember the pairs of all moments."""
-        self._nodes, self._step = nodes, -1
+        self._nodes, self._begins = nodes, [0]  # how many events there were before each step
         self._keys = np.empty(0, np.int64)  # of pairs, sorted
-        self._last = np.empty(0, np.float64)  # the step of the last contact of each
+        self._last = np.empty(0, np.float64)  # the number of the last event of each
         for moment in moments:
             self.follow(moment)
 
     def follow(self, moment: Moment) -> None:
         """Remember the pairs of one more moment."""
-        self._step += 1
-        touched = np.unique(self._key(moment.src, moment.dst)[moment.src != moment.dst])
+        backwards = self._key(moment.src, moment.dst)[::-1]
+        touched, first = np.unique(backwards, return_index=True)
+        self._begins.append(self._begins[-1] + len(backwards))
+        last = (self._begins[-1] - 1 - first).astype(np.float64)
         at, there = self._find(touched)
-        self._last[at[there]] = self._step
-        new = touched[~there]
-        places = np.searchsorted(self._keys, new)
-        self._keys = np.insert(self._keys, places, new)
-        self._last = np.insert(self._last, places, float(self._step))
+        self._last[at[there]] = last[there]
+        places = np.searchsorted(self._keys, touched[~there])
+        self._keys = np.insert(self._keys, places, touched[~there])
+        self._last = np.insert(self._last, places, last[~there])
 
     def _key(self, a: Int64, b: Int64) -> Int64:
         keys: Int64 = np.minimum(a, b) * self._nodes + np.maximum(a, b)
@@ -56,7 +57,7 @@ class EdgeBank:
         return at, self._keys[at] == keys
 
     def _last_contacts(self, pairs: Int64) -> Float64:
-        """Return the step of the last contact of each pair, -1 for a pair that had none."""
+        """Return the number of the last event of each pair, -1 for a pair that had none."""
         at, there = self._find(self._key(pairs[:, 0], pairs[:, 1]))
         last = np.full(len(pairs), NEVER)
         last[there] = self._last[at[there]]
@@ -93,16 +94,17 @@ class EdgeBankWindow(EdgeBank):
     def score(self, pairs: Int64, task: str = "all") -> Float64:
         """Return whether each pair was in contact in the last steps, whatever the task."""
         last = self._last_contacts(pairs)
-        recent = (last > NEVER) & (last > self._step - self._window)
+        recent = last >= self._begins[-1 - min(self._window, len(self._begins) - 1)]
         if self._loses:
             recent |= np.isin(self._key(pairs[:, 0], pairs[:, 1]), self._edges)
         return recent.astype(np.float64)
 
 
 class EdgeBankRecency(EdgeBank):
-    """Scores the step of the last contact of each pair; between equal ones popularity decides.
+    """Scores how late the last contact of each pair was; where that is equal, popularity decides.
 
-    So do pairs that were never in contact, which all stand behind those that were.
+    It is equal for all pairs that were never in contact: they stand behind those that were. Contacts are in
+    the order of events; the order of steps alone did worse on fitted halves of messages and e-mails.
     """
 
     def begin(self, moments: Sequence[Moment], nodes: int) -> None:
@@ -117,6 +119,6 @@ class EdgeBankRecency(EdgeBank):
         self._popularity.follow(moment)
 
     def score(self, pairs: Int64, task: str = "all") -> Float64:
-        """Return the step of the last contact plus less than one for popularity, whatever the task."""
+        """Return the number of the last event plus less than one for popularity, whatever the task."""
         popular = self._popularity.score(pairs)
         return self._last_contacts(pairs) + popular / (1 + popular)

@@ -69,9 +69,7 @@ class HeldOutClassifier:
         Draws the half.
     """
 
-    def __init__(
-        self, vectors: Float32, labels: Int64, active: Bool, random: np.random.Generator
-    ) -> None:
+    def __init__(self, vectors: Float32, labels: Int64, active: Bool, random: np.random.Generator) -> None:
         self._labels = labels
         known = np.flatnonzero(active & (labels >= 0))
         half = random.permutation(known)[: (len(known) + 1) // 2]

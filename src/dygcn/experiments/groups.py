@@ -98,9 +98,7 @@ class Task:
         key = (self.dataset, rounds, dim)
         if key not in _HALF_LIVES:
             fitted = self.steps.moments[: self.steps.fitted + 1]
-            _HALF_LIVES[key] = choose_memory(
-                fitted, self.steps.nodes, rounds, dim=dim, features=FEATURES
-            )
+            _HALF_LIVES[key] = choose_memory(fitted, self.steps.nodes, rounds, dim=dim, features=FEATURES)
         return _HALF_LIVES[key]
 
 
