@@ -88,7 +88,7 @@ def _with_former(
 
 
 def mean_ranks(answers: Float64, others: Float64, masked: Bool) -> Float64:
-    """Return the rank of each answer among its rivals, 1 the best; equal scores share the mean of their ranks.
+    """Return the rank of each answer among its rivals, 1 the best; equal scores share their mean rank.
 
     Examples
     --------
