@@ -25,6 +25,7 @@ from dygcn.experiments.ours import (
     choose,
     choose_memory,
 )
+from dygcn.experiments.shares import shares
 from dygcn.training import Recipe
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "retrained": _retrained,
         "hashed": _hashed,
         "trivial": _trivial,
+        "shares": _shares,
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }
@@ -174,6 +176,11 @@ def _hashed(task: Task) -> dict[str, Record]:
 def _trivial(task: Task) -> dict[str, Record]:
     """Baselines that learn nothing, under all questions that there are; they draw nothing either."""
     return {name: task.judge(BASELINES[name].factory(task.seed)) for name in TRIVIAL}
+
+
+def _shares(task: Task) -> dict[str, Record]:
+    """No method: how much of what is asked for was there before."""
+    return {"shares": Record(rounded(shares(task.steps, task.labels)))}
 
 
 def _retrained(task: Task) -> dict[str, Record]:
