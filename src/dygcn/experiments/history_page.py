@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dygcn.report.tables import Value
 
 MARKS = "<!-- history: written by dygcn reproduce -->", "<!-- end of history -->"
-ASKED = ("never", "mrr-random", "mrr-historical", "mrr-never-random", "mrr-never-historical")
+ASKED = ("auc", "never", "mrr-random", "mrr-historical", "mrr-never-random", "mrr-never-historical")
 CLASSES = (
     *("accuracy", "accuracy.held-out", "accuracy.majority"),
     *("accuracy.held-out.newcomers", "accuracy.majority.newcomers"),
@@ -84,6 +84,9 @@ def _against(experiment: Experiment, store: CellStore, rivals: list[str], captio
         others = [
             row for row in _rows(experiment, dataset, rivals) if row.group == "trivial" or row.by == ours.by
         ]
+        others.sort(
+            key=lambda row: row.record.startswith("edgebank")
+        )  # last: where it knows nothing, others do
         cells: list[str | Value] = []
         for measure in ASKED:
             mine = _series(store, ours, dataset, measure)
