@@ -138,6 +138,12 @@ def test_registry_is_complete():
     assert set(BASELINES) == {
         "degree-product",
         "common-neighbours",
+        "resource-allocation",
+        "popularity",
+        "degree-contact",
+        "edgebank",
+        "edgebank-window",
+        "edgebank-recency",
         "gcn",
         "graphsage",
         "timers",

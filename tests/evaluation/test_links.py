@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dygcn.datasets.snapshots import Snapshots
 from dygcn.evaluation import auc, link_auc
@@ -87,3 +89,22 @@ def test_snapshots_follow_the_rules_for_events():
     graph = Snapshots()
     edges = graph.apply(np.array([3, 1, 2, 2]), np.array([1, 3, 2, 9]), np.array([1, 1, 1, -1]))
     assert edges.tolist() == [[1, 3]]
+
+
+PARTS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=12), max_size=6)
+
+
+@given(PARTS)
+def test_pairs_can_be_added_part_by_part(parts):
+    pairs, known = PairSet(np.empty((0, 2), np.int64), 8), set()
+    everyone = np.array([(a, b) for a in range(8) for b in range(8)])
+    for part in parts:
+        part = [pair for pair in part if pair[0] != pair[1]]
+        ends = np.array(part, np.int64).reshape(-1, 2)
+        pairs.add(ends[:, 0], ends[:, 1])
+        known |= {frozenset(pair) for pair in part}
+        assert pairs.has(*everyone.T).tolist() == [frozenset(pair) in known for pair in everyone.tolist()]
+    begins, others = pairs.neighbours()
+    for node in range(8):
+        found = others[begins[node] : begins[node + 1]].tolist()
+        assert sorted(found) == sorted(sum(pair) - node for pair in known if node in pair)

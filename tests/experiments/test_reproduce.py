@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dygcn.errors import DygcnError, OptionError
+from dygcn.experiments import ours
 from dygcn.experiments.cells import Cell, CellStore, Record
-from dygcn.experiments.findings import find
-from dygcn.experiments.groups import METHODS
+from dygcn.experiments.findings import find, unbeaten
+from dygcn.experiments.groups import METHODS, TRIVIAL, run_cell
 from dygcn.experiments.pages import write_html
 from dygcn.experiments.plan import cell_of, experiment_names, read_experiment
 from dygcn.experiments.reproduce import reproduce, write_markdown
@@ -22,7 +23,7 @@ from dygcn.report.tables import Table, Value, markdown_table
 
 ASKED = {
     *("table2", "figure-nc", "figure-longterm", "figure-order", "figure-dimension"),
-    *("table-orders", "figure-hops", "figure-kernels", "twelve", "ablation"),
+    *("table-orders", "figure-hops", "figure-kernels", "twelve", "ablation", "harder"),
 }
 FIGURES = [
     f"{by}.auc.{task}.{kind}"
@@ -258,3 +259,46 @@ def test_numbers_of_a_step_without_links_are_left_out(tmp_path):
     store.run(cell, lambda cell, notify: {"dynwalks": record}, quiet)
     found = {(f.dataset, f.row.label, f.measure): f.mean for f in find(read_experiment("twelve"), store)}
     assert found["as-733", "DynWalks", "new-warm"] == pytest.approx(np.mean([0.5, 0.7]))
+
+
+def test_bold_is_whatever_may_be_the_best(tmp_path):
+    """Under harder questions a greater mean alone wins nothing: it must be greater at most of the steps."""
+    store, experiment = CellStore(tmp_path), read_experiment("harder")
+    row = {row.label: row for row in experiment.rows}
+    series = {
+        "hashed": [0.9, 0.5, 0.9, 0.5, 0.9, 0.5],
+        "hashed-do-nothing": [0.5, 0.9, 0.5, 0.9, 0.5, 0.7],
+    }
+    series |= {name: [0.4, 0.3, 0.4, 0.3, 0.4, 0.3] for name in TRIVIAL}
+    for group, names in {"hashed": list(series)[:2], "trivial": TRIVIAL}.items():
+        records = {
+            name: Record({f"{by}.auc.never.uniform": series[name] for by in ("cosine", "score")})
+            for name in names
+        }
+        store.run(Cell("college-msg", group, 0), lambda cell, notify, records=records: records, quiet)
+    best = unbeaten(experiment, store, "college-msg", "never", False)
+    assert row["hashed"] in best
+    assert row["do nothing"] in best
+    assert row["popularity"] not in best
+    table = make_section(experiment, store).tables[0]
+    shown = dict(zip(table.columns, table.rows[0], strict=True))
+    assert shown["hashed"].best
+    assert shown["do nothing"].best
+    assert not shown["popularity"].best
+
+
+@pytest.mark.parametrize("group", ["hashed", "retrained", "ablation"])
+def test_groups_of_ours_say_which_features_they_have(group, monkeypatch):
+    """Their cells are of hashed features, whatever the default of `fit` becomes."""
+    asked, right = [], ours.fit
+
+    def watched(events, **options):
+        asked.append(options.get("features"))
+        return right(events, **options)
+
+    monkeypatch.setattr(ours, "fit", watched)
+    records = run_cell(Cell("as-733", group, 0, {"quick": True}), quiet)
+    assert asked
+    assert set(asked) == {"hashed"}
+    figures = records["hashed" if group == "hashed" else next(iter(records))].figures
+    assert {"cosine.auc.never.uniform", "cosine.mrr.random", "cosine.mrr.never.historical"} <= set(figures)

@@ -6,6 +6,7 @@ import pytest
 
 from dygcn.experiments.cells import CellStore
 from dygcn.experiments.findings import find
+from dygcn.experiments.history_page import with_history
 from dygcn.experiments.plan import experiment_names, read_experiment
 from dygcn.experiments.results_page import results_page, with_headline
 from dygcn.experiments.sections import make_section
@@ -62,3 +63,26 @@ def test_claims_say_what_the_cells_say(claim):
     """A claim that no longer holds must be seen when it is written, not found by a reader."""
     asked, found, holds = verdict_table(STORE).rows[claim]
     assert holds in ("yes", "no"), (asked, found)
+
+
+def test_the_tables_of_the_history_are_written_from_the_cells():
+    text = (ROOT / "docs" / "history.md").read_text()
+    assert with_history(text, STORE) == text
+
+
+def test_harder_questions_were_asked_of_every_row():
+    experiment = read_experiment("harder")
+    found = {(f.dataset, f.row.label, f.measure) for f in find(experiment, STORE)}
+    for dataset in experiment.datasets:
+        for row in experiment.rows_of(dataset):
+            assert {(dataset, row.label, name) for name in ("never", "mrr-random", "mrr-historical")} <= found
+
+
+def test_amherst_is_judged_without_its_times():
+    """Its time is the order of node ids: no row that looks at contacts may stand beside the cosine there."""
+    rows = read_experiment("harder").rows_of("fb100-amherst41")
+    assert {row.record for row in rows if row.by == "score"} == {
+        "common-neighbours",
+        "resource-allocation",
+        "degree-product",
+    }

@@ -8,6 +8,7 @@ import click
 
 from dygcn.cli.printing import json_option, print_json, progress_bar
 from dygcn.errors import OptionError
+from dygcn.experiments.history_page import with_history
 from dygcn.experiments.plan import experiment_names
 from dygcn.experiments.reproduce import reproduce, write_markdown
 from dygcn.experiments.results_page import with_headline
@@ -25,6 +26,7 @@ from dygcn.experiments.results_page import with_headline
 @click.option("--minutes", type=float, help="Begin no cell after so many minutes; 0: show what is there.")
 @click.option("--markdown", type=click.Path(), help="Also write a Markdown page, its pictures beside it.")
 @click.option("--readme", type=click.Path(), help="Also put the table of results into this README.")
+@click.option("--history", type=click.Path(), help="Also put the tables of harder questions into this page.")
 @json_option
 def command(
     names: tuple[str, ...],
@@ -36,6 +38,7 @@ def command(
     minutes: float | None,
     markdown: str | None,
     readme: str | None,
+    history: str | None,
     as_json: bool,
 ) -> None:
     """Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).
@@ -61,6 +64,9 @@ def command(
     if readme is not None:
         file = Path(readme)
         file.write_text(with_headline(file.read_text(encoding="utf-8"), done.store), encoding="utf-8")
+    if history is not None:
+        file = Path(history)
+        file.write_text(with_history(file.read_text(encoding="utf-8"), done.store), encoding="utf-8")
     if as_json:
         lines = {section.experiment.name: section.lines for section in done.sections}
         print_json(

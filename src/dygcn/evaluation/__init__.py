@@ -3,5 +3,16 @@
 from dygcn.evaluation.judge import Figures, Judge, judge_method
 from dygcn.evaluation.links import auc, link_auc
 from dygcn.evaluation.method import Method, VectorMethod
+from dygcn.evaluation.paired import Paired, compare
 
-__all__ = ["Figures", "Judge", "Method", "VectorMethod", "auc", "judge_method", "link_auc"]
+__all__ = [
+    "Figures",
+    "Judge",
+    "Method",
+    "Paired",
+    "VectorMethod",
+    "auc",
+    "compare",
+    "judge_method",
+    "link_auc",
+]

@@ -2,32 +2,38 @@
 
 Figures are lists over the tested steps, by name. ``cosine.auc.all.uniform`` reads: scored by the cosine of
 the vectors, AUC, all edges of the next graph, uniform strangers. A method with a score of its own has the
-same figures once more under ``score``.
+same figures once more under ``score``. Every kind of question is drawn by a generator of its own, so that a
+new kind leaves the others what they were.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.errors import DygcnError
-from dygcn.evaluation.classes import FrozenClassifier
+from dygcn.evaluation.classes import FrozenClassifier, HeldOutClassifier
 from dygcn.evaluation.links import (
     NEGATIVES,
     TASKS,
     LinkQuestion,
     ask_links,
+    ask_never,
     auc,
     best_bar,
     f1_above,
     median_bar,
     pair_cosines,
     unit_rows,
+    with_mixed_ends,
 )
+from dygcn.evaluation.ranking import ask_ranking, rank_figures
 from dygcn.evaluation.reconstruction import precision_at
+from dygcn.evaluation.seen import Seen
 from dygcn.evaluation.stability import motion
 
 if TYPE_CHECKING:
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
 
 Figures = dict[str, list[float]]
 COSINE, OWN = "cosine", "score"
+# What draws what, behind the seed and the step; all and new-warm links are drawn by seed and step alone.
+_BARS, _NEVER, _ENDS, _RANKING, _RANKING_ENDS, _HALVES = 1, 2, 3, 4, 5, 6
 
 
 @dataclass
@@ -56,6 +64,8 @@ class Judge:
         The last moment that a method is fitted on: thresholds and classifiers are chosen there, too.
     labels
         (nodes,) classes, below 0 where unknown; None: no classification.
+    ranking
+        Whether to rank as well; it costs more than all other questions together.
     """
 
     moments: Sequence[Moment]
@@ -63,11 +73,14 @@ class Judge:
     fitted: int
     seed: int = 0
     labels: Int64 | None = None
+    ranking: bool = True
     figures: Figures = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._bars: dict[str, float] = {}
         self._classifier: FrozenClassifier | None = None
+        self._halves: HeldOutClassifier | None = None
+        self._seen = Seen(self.moments, self.nodes)
         self._before: Float32 | None = None
 
     def train(self, vectors: Float32 | None, score: Score) -> None:
@@ -76,23 +89,46 @@ class Judge:
         The threshold is the best one for the edges of the last fitted graph itself.
         """
         edges = self.moments[self.fitted].edges
-        question = ask_links(edges[:0], edges, self.nodes, np.random.default_rng([self.seed, self.fitted, 1]))
+        drawn = ask_links(edges[:0], edges, self.nodes, self._random(self.fitted, _BARS))["all"]
+        question = {"all": with_mixed_ends(drawn, self._random(self.fitted, _ENDS))}
         for name, ask in _scorers(vectors, score).items():
             self._bars[name] = best_bar(*_answers(ask, question, "all", "uniform"))
         if vectors is not None and self.labels is not None:
-            self._classifier = FrozenClassifier(vectors, self.labels, self._active(self.fitted))
+            active, random = self._active(self.fitted), self._random(self.fitted, _HALVES)
+            self._classifier = FrozenClassifier(vectors, self.labels, active)
+            self._halves = HeldOutClassifier(vectors, self.labels, active, random)
         self._before = None if vectors is None else vectors.copy()
 
     def look(self, step: int, vectors: Float32 | None, score: Score, seconds: float | None = None) -> None:
         """Judge the state after a step: links by the next graph, everything else by this one."""
         random = np.random.default_rng([self.seed, step])
-        questions = ask_links(self.moments[step].edges, self.moments[step + 1].edges, self.nodes, random)
-        for name, ask in _scorers(vectors, score).items():
+        questions = self._questions(step, random)
+        scorers = _scorers(vectors, score)
+        for name, ask in scorers.items():
             self._links(name, ask, questions)
+        if self.ranking:
+            self._ranks(step, scorers)
         if vectors is not None:
             self._embedding(step, vectors, random)
         if seconds is not None:
             self._note("seconds", seconds)
+
+    def _questions(self, step: int, random: np.random.Generator) -> dict[str, LinkQuestion]:
+        now, coming = self.moments[step].edges, self.moments[step + 1].edges
+        questions = ask_links(now, coming, self.nodes, random)
+        seen = self._seen.upto(step)
+        questions["never"] = ask_never(now, coming, seen, self.nodes, self._random(step, _NEVER))
+        ends = self._random(step, _ENDS)
+        return {task: with_mixed_ends(question, ends) for task, question in questions.items()}
+
+    def _ranks(self, step: int, scorers: dict[str, Score]) -> None:
+        now, coming = self.moments[step].edges, self.moments[step + 1]
+        seen = self._seen.upto(step)
+        ranking = ask_ranking(now, coming, seen, self.nodes, self._random(step, _RANKING))
+        for name, ask in scorers.items():
+            ends = self._random(step, _RANKING_ENDS)
+            for figure, value in rank_figures(partial(_scores, ask, task="next"), ranking, ends).items():
+                self._note(f"{name}.{figure}", value)
 
     def _links(self, name: str, ask: Score, questions: dict[str, LinkQuestion]) -> None:
         for task in TASKS:
@@ -111,11 +147,17 @@ class Judge:
             everyone, late = self._classifier.accuracy(vectors, self._active(step))
             self._note("accuracy", everyone)
             self._note("accuracy.newcomers", late)
+        if self._halves is not None:
+            for figure, value in self._halves.accuracy(vectors, self._active(step)).items():
+                self._note(f"accuracy.{figure}", value)
         if self._before is not None:
             moved = motion(self._before, vectors, self.moments[step])
             self._note("rewritten", moved.rewritten)
             self._note("untouched", moved.untouched)
             self._before = vectors.copy()
+
+    def _random(self, step: int, kind: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, step, kind])
 
     def _active(self, step: int) -> Bool:
         active = np.zeros(self.nodes, np.bool_)
@@ -138,12 +180,16 @@ def _scorers(vectors: Float32 | None, score: Score) -> dict[str, Score]:
 
 
 def _answers(ask: Score, questions: dict[str, LinkQuestion], task: str, kind: str) -> tuple[Float64, Float64]:
-    linked, others = ask(questions[task].linked, task), ask(questions[task].strangers[kind], task)
-    assert linked is not None
-    assert others is not None
-    if not (np.isfinite(linked).all() and np.isfinite(others).all()):
-        raise DygcnError("a method scored a pair with NaN or infinity; no AUC can be told from that")
-    return linked, others
+    question = questions[task]
+    return _scores(ask, question.linked, task), _scores(ask, question.strangers[kind], task)
+
+
+def _scores(ask: Score, pairs: Int64, task: str) -> Float64:
+    scores = ask(pairs, task)
+    assert scores is not None
+    if not np.isfinite(scores).all():
+        raise DygcnError("a method scored a pair with NaN or infinity; no AUC or rank can be told from that")
+    return scores
 
 
 def judge_method(
@@ -155,9 +201,17 @@ def judge_method(
     seed: int = 0,
     labels: Int64 | None = None,
     tested: range | None = None,
+    ranking: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> tuple[Figures, float]:
     """Fit a method on the first half, lead it through the second, and judge it at every step.
+
+    Parameters
+    ----------
+    tested
+        Steps that are judged; None: every one that was not fitted on and has a next one.
+    ranking
+        Whether to rank as well; it costs more than all other questions together.
 
     Returns
     -------
@@ -166,7 +220,7 @@ def judge_method(
     seconds
         That fitting took.
     """
-    judge = Judge(moments, nodes, fitted, seed, labels)
+    judge = Judge(moments, nodes, fitted, seed, labels, ranking)
     begun = time.perf_counter()
     method.begin(moments[: fitted + 1], nodes)
     took = time.perf_counter() - begun

@@ -12,7 +12,7 @@ from dygcn.evaluation.strangers import PairSet, draw_strangers, one_end
 if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, Int64
 
-TASKS = ("all", "new-warm")
+TASKS = ("all", "new-warm", "never")
 NEGATIVES = ("uniform", "degree")
 MOST = 100_000  # links of a question; of more a uniform sample is asked
 
@@ -47,6 +47,50 @@ def ask_links(now: Int64, coming: Int64, nodes: int, random: np.random.Generator
         "all": _ask(coming, np.unique(coming), (after,), random),
         "new-warm": _ask(fresh, np.flatnonzero(warm), (before, after), random),
     }
+
+
+def ask_never(
+    now: Int64, coming: Int64, seen: PairSet, nodes: int, random: np.random.Generator
+) -> LinkQuestion:
+    """Return the links of the next graph between nodes that have an edge now and were never linked before.
+
+    A link that returns is no such link. Strangers have an edge now, were never linked either, and are not
+    linked in the next graph: whoever remembers pairs has nothing to tell one from the other by.
+
+    Parameters
+    ----------
+    now, coming
+        (m, 2) edges at t and at t + 1.
+    seen
+        Every pair that was linked at any moment up to t.
+    """
+    warm = np.zeros(nodes, np.bool_)
+    warm[now.ravel()] = True
+    never = coming[~seen.has(coming[:, 0], coming[:, 1]) & warm[coming].all(axis=1)]
+    return _ask(never, np.flatnonzero(warm), (seen, PairSet(coming, nodes)), random)
+
+
+def mix_ends(pairs: Int64, random: np.random.Generator) -> Int64:
+    """Return the pairs with the two ends of each in random order.
+
+    The edges of a graph come with the lower end first, strangers do not: a score that is not symmetric could
+    tell them apart by that.
+
+    Examples
+    --------
+    >>> mixed = mix_ends(np.array([[0, 1]] * 100), np.random.default_rng(0))
+    >>> np.unique(mixed, axis=0).tolist()
+    [[0, 1], [1, 0]]
+    """
+    turned = random.integers(0, 2, len(pairs)).astype(np.bool_)
+    mixed: Int64 = np.where(turned[:, None], pairs[:, ::-1], pairs)
+    return mixed
+
+
+def with_mixed_ends(question: LinkQuestion, random: np.random.Generator) -> LinkQuestion:
+    """Return a question with the ends of its links and of its strangers in random order."""
+    strangers = {kind: mix_ends(pairs, random) for kind, pairs in question.strangers.items()}
+    return LinkQuestion(mix_ends(question.linked, random), strangers)
 
 
 def _ask(

@@ -39,7 +39,12 @@ class Method(Protocol):
         Parameters
         ----------
         task
-            ``"all"``: links that are there already count; ``"new-warm"``: new ones alone.
+            ``"all"``: every link of the next graph, those that are there already included. ``"new-warm"``:
+            links that are not there now. ``"never"``: links that were never there. ``"next"``: which of many
+            pairs has the next event, repeated ones included; a method that knows no better answers as for
+            ``"all"``.
+
+        The ends of a pair come in random order.
         """
 
 

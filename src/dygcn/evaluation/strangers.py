@@ -30,6 +30,27 @@ class PairSet:
         keys: Int64 = np.minimum(a, b) * self._nodes + np.maximum(a, b)
         return keys
 
+    def add(self, a: Int64, b: Int64) -> None:
+        """Put more pairs into the set; those that are there already change nothing."""
+        new = ~self.has(a, b)
+        keys = np.unique(self._key(a[new], b[new]))
+        self._keys = np.insert(self._keys, np.searchsorted(self._keys, keys), keys)
+
+    def neighbours(self) -> tuple[Int64, Int64]:
+        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes that are paired with v.
+
+        Examples
+        --------
+        >>> begins, others = PairSet(np.array([[0, 2], [1, 2]]), nodes=3).neighbours()
+        >>> others[begins[2] : begins[3]].tolist()
+        [0, 1]
+        """
+        low, high = np.divmod(self._keys, self._nodes)
+        nodes, others = np.concatenate((low, high)), np.concatenate((high, low))
+        counts = np.bincount(nodes, minlength=self._nodes)
+        begins = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        return begins, others[np.argsort(nodes, kind="stable")]
+
     def has(self, a: Int64, b: Int64) -> Bool:
         """Return whether each pair is in the set."""
         if len(self._keys) == 0:

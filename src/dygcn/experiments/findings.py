@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.evaluation import compare
 from dygcn.experiments.plan import cell_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ _LINK = {
     "auc-degree": "auc.all.degree",
     "new-warm": "auc.new-warm.uniform",
     "new-warm-degree": "auc.new-warm.degree",
+    "never": "auc.never.uniform",
+    "never-degree": "auc.never.degree",
+    "mrr-random": "mrr.random",
+    "mrr-historical": "mrr.historical",
+    "mrr-never-random": "mrr.never.random",
+    "mrr-never-historical": "mrr.never.historical",
+    "hits-random": "hits.random",
+    "hits-historical": "hits.historical",
     "f1": "f1.median",
     "f1-trained": "f1.trained",
 }
@@ -30,11 +39,23 @@ MEASURES = {
     "auc-degree": "AUC, degree-matched",
     "new-warm": "AUC, new-warm",
     "new-warm-degree": "AUC, new-warm, degree-matched",
+    "never": "AUC, links never seen",
+    "never-degree": "AUC, links never seen, degree-matched",
+    "mrr-random": "MRR, what comes next, random rivals",
+    "mrr-historical": "MRR, what comes next, historical rivals",
+    "mrr-never-random": "MRR, pairs never seen, random rivals",
+    "mrr-never-historical": "MRR, pairs never seen, historical rivals",
+    "hits-random": "hits at 10, random rivals",
+    "hits-historical": "hits at 10, historical rivals",
     "f1": "F1",
     "f1-trained": "F1, threshold from training",
     "seconds": "seconds a step",
     "accuracy": "accuracy",
     "accuracy.newcomers": "accuracy, newcomers",
+    "accuracy.held-out": "accuracy, labels held out",
+    "accuracy.held-out.newcomers": "accuracy, newcomers, fitted on half of the labels",
+    "accuracy.majority": "accuracy of the most frequent class, labels held out",
+    "accuracy.majority.newcomers": "accuracy of the most frequent class, newcomers",
     "reconstruction": "precision",
     "untouched": "turn of untouched nodes",
     "rewritten": "vectors rewritten an event",
@@ -119,6 +140,30 @@ def find(experiment: Experiment, store: CellStore, quick: bool = False) -> Itera
                         paper,
                         minutes,
                     )
+
+
+def series_by_seed(results: list[CellResult], row: Row, measure: str) -> Float64 | None:
+    """Return a measure as (seeds, steps), or None where no cell has it."""
+    name = figure_name(row, measure)
+    records = [result.records[row.record] for result in results]
+    series = [series_of(record, name) for record in records if name in record.figures]
+    return np.stack(series) if series else None
+
+
+def unbeaten(experiment: Experiment, store: CellStore, dataset: str, measure: str, quick: bool) -> list[Row]:
+    """Return the row with the greatest mean, and those that it is not surely better than.
+
+    Surely: by a paired bootstrap over the steps (`dygcn.evaluation.compare`).
+    """
+    found = []
+    for row in experiment.rows_of(dataset):
+        series = series_by_seed(results_of(store, row, dataset, quick), row, measure)
+        if series is not None and np.isfinite(series).any():
+            found.append((row, series))
+    if not found:
+        return []
+    _, most = max(found, key=lambda item: float(np.nanmean(item[1])))
+    return [row for row, series in found if compare(most, series).verdict != "better"]
 
 
 def mean_series(results: list[CellResult], row: Row, name: str) -> Float64:

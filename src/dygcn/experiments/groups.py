@@ -25,6 +25,7 @@ from dygcn.experiments.ours import (
     choose,
     choose_memory,
 )
+from dygcn.experiments.shares import shares
 from dygcn.training import Recipe
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     from dygcn.records import Int64
 
 DIM = 100  # the paper's
+FEATURES = "hashed"  # of every group of ours here, whatever the default of `fit` is
+TRIVIAL = (  # rows that learn nothing, under the harder questions
+    *("edgebank", "edgebank-window", "edgebank-recency", "popularity", "degree-contact"),
+    *("common-neighbours", "resource-allocation", "degree-product"),
+)
 OF_THE_PAPER = ("paper-published", "paper-steady", "paper-orders", "paper-rolling", "influence", "close-ups")
 QUICK = {"gcn": {"epochs": 5}, "graphsage": {"steps": 10}, "dne": {"epochs": 2}, "dynwalks": {"walks": 1}}
 _HALF_LIVES: dict[tuple[str, int, int], float | None] = {}  # chosen once, used for every seed
@@ -80,12 +86,12 @@ class Task:
     def options(self) -> dict[str, Any]:
         """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
         rounds = 20 if self.quick else Recipe().rounds
-        options = {"dim": DIM, "recipe": Recipe(rounds=rounds), **self.settings}
+        options = {"dim": DIM, "recipe": Recipe(rounds=rounds), "features": FEATURES, **self.settings}
         if "memory" not in options:
             options["memory"] = self._half_life(rounds, options["dim"])
         if options.get("width") == "chosen":
             fitted = self.steps.moments[: self.steps.fitted + 1]
-            rest = {name: options[name] for name in ("dim", "memory")}
+            rest = {name: options[name] for name in ("dim", "memory", "features")}
             options["width"] = choose(fitted, self.steps.nodes, rounds, "width", WIDTHS, **rest)
         return options
 
@@ -93,7 +99,7 @@ class Task:
         key = (self.dataset, rounds, dim)
         if key not in _HALF_LIVES:
             fitted = self.steps.moments[: self.steps.fitted + 1]
-            _HALF_LIVES[key] = choose_memory(fitted, self.steps.nodes, rounds, dim=dim)
+            _HALF_LIVES[key] = choose_memory(fitted, self.steps.nodes, rounds, dim=dim, features=FEATURES)
         return _HALF_LIVES[key]
 
 
@@ -103,6 +109,9 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "ours": _ours,
         "ablation": _ablation,
         "retrained": _retrained,
+        "hashed": _hashed,
+        "trivial": _trivial,
+        "shares": _shares,
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }
@@ -154,6 +163,26 @@ def _ours(task: Task) -> dict[str, Record]:
     return {name: msgspec.structs.replace(record, **shared) for name, record in found.items()}
 
 
+def _hashed(task: Task) -> dict[str, Record]:
+    """The exact rule over hashed features, and doing nothing, under all questions that there are."""
+    options = task.options()
+    fitting = SharedFit(task.seed, **options)
+    methods: dict[str, Method] = {"hashed": Exact(fitting), "hashed-do-nothing": DoNothing(fitting)}
+    notes = {"memory": options["memory"]}
+    found = {name: task.judge(method) for name, method in methods.items()}
+    return {name: msgspec.structs.replace(record, notes=notes) for name, record in found.items()}
+
+
+def _trivial(task: Task) -> dict[str, Record]:
+    """Baselines that learn nothing, under all questions that there are; they draw nothing either."""
+    return {name: task.judge(BASELINES[name].factory(task.seed)) for name in TRIVIAL}
+
+
+def _shares(task: Task) -> dict[str, Record]:
+    """No method: how much of what is asked for was there before."""
+    return {"shares": Record(rounded(shares(task.steps, task.labels)))}
+
+
 def _retrained(task: Task) -> dict[str, Record]:
     """Its cosine is what is compared, so no score is learned, which would take twice the time."""
     options = task.options()
@@ -164,8 +193,9 @@ def _retrained(task: Task) -> dict[str, Record]:
 def _ablation(task: Task) -> dict[str, Record]:
     """One row for each part of the score, with the chosen half-life; and everything without any memory."""
     options = task.options()
+    parts = {name: options[name] for name in ("dim", "memory", "recipe")}  # it takes hashed features alone
     methods: dict[str, Method] = dict(
-        ablated(task.steps.moments[: task.steps.fitted + 1], task.seed, **options)
+        ablated(task.steps.moments[: task.steps.fitted + 1], task.seed, **parts)
     )
     if options["memory"] is not None:
         methods["no memory"] = Exact(SharedFit(task.seed, **{**options, "memory": None}))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
 WIDTHS = (256, 512, 1024)
-LINKS = {"all": "all", "new-warm": "new"}
+LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "all"}
 
 
 def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def choose(
     found = []
     for value in values:
         method = Exact(SharedFit(0, recipe=recipe, **{**options, name: value}))
-        figures, _ = judge_method(method, moments, nodes, fitted)
+        figures, _ = judge_method(method, moments, nodes, fitted, ranking=False)
         found.append(float(np.mean(figures["cosine.auc.all.uniform"])))
     return values[int(np.argmax(found))]
 

@@ -48,6 +48,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paper: dict[str, dict[str, float]] = {}
     name: str = ""
     place: int = 0  # on a page with several
+    paired: bool = False  # bold is whatever is not surely worse than the best, not the best alone
 
     def rows_of(self, dataset: str) -> list[Row]:
         """Return the rows that a data set has."""

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dygcn.experiments.findings import MEASURES, figure_name, find, mean_series, results_of, series_of
+import numpy as np
+
+from dygcn.experiments.findings import (
+    MEASURES,
+    figure_name,
+    find,
+    mean_series,
+    results_of,
+    series_of,
+    unbeaten,
+)
 from dygcn.experiments.influence import ORDER_NAMES
 from dygcn.report.tables import Table, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dygcn.experiments.cells import CellResult, CellStore
     from dygcn.experiments.findings import Finding
@@ -82,7 +93,7 @@ def make_section(experiment: Experiment, store: CellStore, quick: bool = False) 
         title_of(name) for name in experiment.datasets if not any(r.dataset == name for r in section.results)
     ]
     if experiment.kind in ("table", "bars", "sweep"):
-        _numbers(section, list(find(experiment, store, quick)))
+        _numbers(section, store, quick)
     elif experiment.kind == "lines":
         _lines(section, store, quick)
     elif experiment.kind == "orders":
@@ -113,8 +124,9 @@ def _label(row: Row) -> str:
     return row.label if row.x is None else f"{row.label}, {row.x:g}"
 
 
-def _numbers(section: Section, findings: list[Finding]) -> None:
+def _numbers(section: Section, store: CellStore, quick: bool) -> None:
     experiment = section.experiment
+    findings = list(find(experiment, store, quick))
     section.lines = [["dataset", "method", "x", "measure", "ours", "spread", "seeds", "paper"]]
     for found in findings:
         x = "" if found.row.x is None else f"{found.row.x:g}"
@@ -126,7 +138,10 @@ def _numbers(section: Section, findings: list[Finding]) -> None:
             ]
         )
     if len(experiment.datasets) > 3:
-        section.tables = [_by_dataset(experiment, findings, measure) for measure in experiment.measures]
+        section.tables = [
+            _by_dataset(experiment, findings, measure, partial(unbeaten, experiment, store, quick=quick))
+            for measure in experiment.measures
+        ]
     else:
         section.tables = [_by_method(experiment, findings, name) for name in experiment.datasets]
     section.tables = [table for table in section.tables if table.rows]
@@ -162,17 +177,22 @@ def _by_method(experiment: Experiment, findings: list[Finding], dataset: str) ->
     return Table(title_of(dataset), ["method", *(MEASURES[m] for m in measures)], rows)
 
 
-def _by_dataset(experiment: Experiment, findings: list[Finding], measure: str) -> Table:
+def _by_dataset(
+    experiment: Experiment, findings: list[Finding], measure: str, unsure: Callable[[str, str], list[Row]]
+) -> Table:
+    """Return one measure of all data sets; bold is the best, or (`unsure`) all that may be as good."""
     here = [found for found in findings if found.measure == measure]
     labels = [row for row in experiment.rows if any(found.row is row for found in here)]
     rows: list[list[str | Value]] = []
     for dataset in experiment.datasets:
         mine = [found for found in here if found.dataset == dataset]
-        best = _best(mine, measure)
+        best = None if experiment.paired else _best(mine, measure)
+        tied = unsure(dataset, measure) if experiment.paired else []
         cells: list[str | Value] = []
         for row in labels:
             found = next((found for found in mine if found.row is row), None)
-            cells.append("" if found is None else _value(found, best))
+            bold = -np.inf if row in tied else best
+            cells.append("" if found is None else _value(found, bold))
         if mine:
             rows.append([title_of(dataset), *cells])
     return Table(MEASURES[measure], ["data", *(row.label for row in labels)], rows)

@@ -17,5 +17,5 @@ def put_between(text: str, marks: tuple[str, str], block: str) -> str:
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise DygcnError(f"the README has no place for the table; put {begin} and {end} around one")
+        raise DygcnError(f"the page has no place for the table; put {begin} and {end} around one")
     return f"{before}{begin}\n{block}\n{end}{after}"
