@@ -13,6 +13,7 @@ from dygcn.baselines import BASELINES
 from dygcn.datasets import load
 from dygcn.errors import OptionError
 from dygcn.evaluation import judge_method
+from dygcn.experiments import walk_groups
 from dygcn.experiments.ablation import ablated
 from dygcn.experiments.cells import Record, rounded
 from dygcn.experiments.ours import (
@@ -69,8 +70,8 @@ class Task:
     settings: dict[str, Any]
     notify: Notify
 
-    def judge(self, method: Method) -> Record:
-        """Judge a method on the data."""
+    def judge(self, method: Method, *, ranking: bool = True) -> Record:
+        """Judge a method on the data; ranks, which cost most, are asked for with the first seed alone."""
         steps = self.steps
         figures, seconds = judge_method(
             method,
@@ -79,6 +80,7 @@ class Task:
             steps.fitted,
             seed=self.seed,
             labels=self.labels,
+            ranking=ranking and self.seed == 0,
             progress=self.notify,
         )
         return Record(rounded(figures), seconds)
@@ -112,6 +114,8 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "hashed": _hashed,
         "trivial": _trivial,
         "shares": _shares,
+        "walks": walk_groups.walks,
+        "freshness": walk_groups.freshness,
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }
