@@ -7,6 +7,7 @@ from dygcn.training.heads import HeldOut, fit_heads, time_unit
 from dygcn.training.matrices import Recipe, fit_matrices, starting_matrices
 from dygcn.training.recipes import RollingRecipe
 from dygcn.training.samples import StepSample, collect_samples
+from dygcn.training.walks import WalkBase, walk_base
 
 __all__ = [
     "BaseRecipe",
@@ -15,6 +16,7 @@ __all__ = [
     "RollingRecipe",
     "RuleOptions",
     "StepSample",
+    "WalkBase",
     "Watch",
     "collect_samples",
     "fit_heads",
@@ -22,4 +24,5 @@ __all__ = [
     "fresh_vectors",
     "starting_matrices",
     "time_unit",
+    "walk_base",
 ]
