@@ -89,7 +89,7 @@ def test_base_takes_graphs_and_a_window():
     assert set(told["rows"][0]) == set(made_up.base()["rows"][0])
     found = [(row["graph"], row["window"], row["rank"], row["core"] == row["nodes"]) for row in told["rows"]]
     assert found == [("power-law-300-2k", 2, 8, True), ("rmat-300-2k", 2, 8, True)]
-    assert "nodes factorised" in run("bench", "base", "power-law-300-2k", "--rank", 8).stdout
+    assert "factorised" in run("bench", "base", "power-law-300-2k", "--rank", 8).stdout
 
 
 def test_a_stream_changes_as_it_came():

@@ -240,16 +240,18 @@ def _base(result: Result) -> Any:
     """Seconds and bytes as bars, one for each base."""
     picture, axes = panels(1, 2, 4.5, 3.4)
     names = [
-        f"{row['graph']}\nwalks of {row['window']}\n{plain(row['core'])} nodes" for row in result["rows"]
+        f"{row['graph']}\nwalks of {row['window']}{', as fits' if row['asked_window'] is None else ''}\n"
+        f"{plain(row['core'])} nodes"
+        for row in result["rows"]
     ]
     for axis, field, unit, says in (
         (axes[0][0], "cpu_seconds", 1, "processor seconds"),
         (axes[0][1], "grown_bytes", 1e9, "GB at the peak"),
     ):
-        bars = axis.barh(names, [row[field] / unit for row in result["rows"]], color=OURS)
+        bars = axis.barh(range(len(names)), [row[field] / unit for row in result["rows"]], color=OURS)
         axis.bar_label(bars, fmt="%.3g", fontsize=8, padding=2)
+        axis.set_yticks(range(len(names)), names if axis is axes[0][0] else [""] * len(names))
         axis.invert_yaxis()
         axis.margins(x=0.15)
         axis.set_xlabel(says)
-    axes[0][1].set_yticklabels([])
     return picture
