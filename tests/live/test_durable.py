@@ -594,10 +594,10 @@ def test_updates_go_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
     live = begin(tmp_path / "x", snapshot_every=5)
     writing, may_end, whole = threading.Event(), threading.Event(), Snapshot.write
 
-    def slow(self, path):
+    def slow(self, *places):
         writing.set()
         may_end.wait()
-        whole(self, path)
+        whole(self, *places)
 
     monkeypatch.setattr(Snapshot, "write", slow)
     for step in range(5):
@@ -618,7 +618,7 @@ def test_updates_go_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
 def test_a_snapshot_that_fails_behind_is_not_hidden(tmp_path, monkeypatch):
     live = begin(tmp_path / "x", snapshot_every=5)
 
-    def full(self, path):
+    def full(self, *places):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Snapshot, "write", full)

@@ -220,7 +220,8 @@ def begins_at(live):
 
 def reseal(place, change):
     """Write a snapshot whose checksums are right and whose content is not."""
-    settings, files = folders.read_folder(place, ("model.safetensors", "graph.safetensors"))
+    names = "model.safetensors", "graph.safetensors"
+    settings, files, _ = folders.read_folder(place, names, place.parents[1])
     change(settings)
     shutil.rmtree(place)
     folders.write_folder(place, settings, files)

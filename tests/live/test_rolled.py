@@ -430,7 +430,7 @@ def test_a_folder_that_lies_with_right_checksums_is_refused(tmp_path, lie):
     live = begun("rolling")
     live.update(add=[(0, 1), (1, 2)])
     live.save(tmp_path / "x")
-    raw, files = read_folder(tmp_path / "x", FILES)
+    raw, files, _ = read_folder(tmp_path / "x", FILES)
     model, graph = ({k: np.array(v) for k, v in files[name].items()} for name in FILES)
     LIES[lie](raw, model, graph)
     write_folder(tmp_path / "x", raw, {FILES[0]: model, FILES[1]: graph})
@@ -442,7 +442,7 @@ def test_without_the_shape_check_a_hostile_base_would_be_loaded(tmp_path, monkey
     """The seeded bug behind the lies above: the loops that use a base do not look at its shapes."""
     live = begun("rolling")
     live.save(tmp_path / "x")
-    raw, files = read_folder(tmp_path / "x", FILES)
+    raw, files, _ = read_folder(tmp_path / "x", FILES)
     model, graph = ({k: np.array(v) for k, v in files[name].items()} for name in FILES)
     LIES["a base too tall"](raw, model, graph)
     write_folder(tmp_path / "x", raw, {FILES[0]: model, FILES[1]: graph})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
-from dygcn.live import load
+from dygcn.live import LiveEmbedding, load
 from dygcn.models import Paper
 
 
@@ -31,6 +31,7 @@ def command(folder: str, as_json: bool) -> None:
             "width": model.width,
             "orders": model.orders,
             "features": model.features,
+            **({} if model.table is None else _walks(live)),
             **paper,
             "memory": model.half_life,
             "clock": live.clock,
@@ -39,6 +40,12 @@ def command(folder: str, as_json: bool) -> None:
         },
         as_json,
     )
+
+
+def _walks(live: LiveEmbedding) -> dict[str, int]:
+    table = live.model.table
+    assert table is not None
+    return {"rows": len(table), "window": table.window, "unreached": live.unreached}
 
 
 def _paper(paper: Paper) -> dict[str, str]:

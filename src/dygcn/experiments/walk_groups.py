@@ -27,7 +27,7 @@ def options_of(task: Task) -> dict[str, Any]:
 
 
 def walks(task: Task) -> dict[str, Record]:
-    """The default of `fit`, and doing nothing; where edges are removed, with a half-life chosen in training."""
+    """The default of `fit`, and doing nothing; where edges go, also with a half-life chosen in training."""
     options, notes = options_of(task), {}
     fitting = SharedFit(task.seed, **options)
     methods: dict[str, Method] = {"walks": Counted(fitting), "walks-do-nothing": DoNothing(fitting)}

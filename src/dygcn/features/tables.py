@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dygcn.records import Float32, IdColumn
 
 _ACCEPTED = (
-    'features are "walks", "hashed", "auto", (ids, values), a dict of id to vector, or a table with a column id '
-    "and either "
+    'features are "walks", "hashed", "auto", (ids, values), a dict of id to vector, or a table with a column '
+    "id and either "
     "one column of lists or one numeric column for each feature"
 )
 

@@ -409,7 +409,7 @@ class DurableEmbedding(RecoveredEmbedding):
         begun = time.perf_counter()
         assert taken.settings.log is not None
         try:
-            taken.write(snapshot_path(self.folder, taken.settings.log.sequence))
+            taken.write(snapshot_path(self.folder, taken.settings.log.sequence), self.folder)
             self._log.note_snapshot(taken.settings.log.sequence)
             self.saved_at = max(self.saved_at, taken.settings.log.sequence)
         except Exception as error:  # whatever it was, it is not on disk

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ from dygcn.models import (
     read_folder,
     write_folder,
 )
+from dygcn.models.folder import FileEntry, listed_files
 from dygcn.models.model import FEATURES, RULES, weight_names
 from dygcn.models.paper import check_shapes
 from dygcn.propagation import RuleOptions
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
 _BASE = "base."
+_model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
 
 
 class PaperSettings(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,11 +102,22 @@ class Snapshot:
     model: Model
     image: StateImage
 
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write model and graph to a folder, in one step."""
-        graph = _graph_tensors(self.image.arranged(), self.model.unit)
-        files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
-        write_folder(path, msgspec.to_builtins(self.settings), files)
+    def write(self, path: str | os.PathLike[str], beside: str | os.PathLike[str] | None = None) -> None:
+        """Write model and graph to a folder, in one step.
+
+        Parameters
+        ----------
+        beside
+            A folder that may hold the model already: then its file is referred to, not written again.
+        """
+        files = {GRAPH_FILE: _graph_tensors(self.image.arranged(), self.model.unit)}
+        known, kept = _model_files.get(self.model), {}
+        if known is not None and beside is not None and listed_files(beside).get(MODEL_FILE) == known:
+            kept = {MODEL_FILE: known}
+        else:
+            files = {MODEL_FILE: _model_tensors(self.model), **files}
+        written = write_folder(path, msgspec.to_builtins(self.settings), files, kept)
+        _model_files[self.model] = written[MODEL_FILE]
 
 
 def take_snapshot(state: State, version: int, log: LogPosition | None = None) -> Snapshot:
@@ -145,9 +159,17 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     return state, version
 
 
-def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition | None]:
-    """Read a folder; return the state, not settled yet, its version, and what it holds of a log."""
-    raw, files = read_folder(path, (MODEL_FILE, GRAPH_FILE))
+def load_snapshot(
+    path: str | os.PathLike[str], beside: str | os.PathLike[str] | None = None
+) -> tuple[State, int, LogPosition | None]:
+    """Read a folder; return the state, not settled yet, its version, and what it holds of a log.
+
+    Parameters
+    ----------
+    beside
+        The folder that holds the model, if this one only refers to it.
+    """
+    raw, files, entries = read_folder(path, (MODEL_FILE, GRAPH_FILE), beside)
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
@@ -159,6 +181,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition
         raise DamagedFolder(
             f"{path} contradicts itself: the manifest counts other nodes or edges than it holds"
         )
+    _model_files[model] = entries[MODEL_FILE]
     return state, settings.version, settings.log
 
 

@@ -62,8 +62,8 @@ def walk_model(batch: EventBatch, parts: Sequence[EventBatch], choices: Choices)
 def with_rows(model: Model, graph: Graph, progress: Progress | None = None) -> Model:
     """Return the model with a row for each node of the graph, ghosts counted with what is left of them.
 
-    Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may round
-    otherwise on another.
+    Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may
+    round otherwise on another.
     """
     image, _ = take_image(graph)
     first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,31 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     checksum: str = ""
 
 
-def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: dict[str, Tensors]) -> None:
-    """Write a folder beside its place and then rename it: nobody ever sees half of it."""
+def write_folder(
+    path: str | os.PathLike[str],
+    settings: dict[str, Any],
+    files: dict[str, Tensors],
+    kept: Mapping[str, FileEntry] | None = None,
+) -> dict[str, FileEntry]:
+    """Write a folder beside its place and then rename it: nobody ever sees half of it.
+
+    Parameters
+    ----------
+    kept
+        Files that are in another folder already: this one refers to them by size and checksum.
+
+    Returns
+    -------
+    dict
+        Size and checksum of every file.
+    """
     target = check_target(path)
     try:
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise FolderError(f"cannot write to {target.parent}: {error.strerror}") from None
     try:
-        entries = {}
+        entries = dict(kept or {})
         for name, tensors in files.items():
             save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
             entries[name] = _describe(staged / name)
@@ -64,6 +81,7 @@ def write_folder(path: str | os.PathLike[str], settings: dict[str, Any], files: 
         _sync(staged)
         _swap(staged, target)
         _sync(target.parent)
+        return entries
     except FolderError:
         raise
     except (OSError, SafetensorError) as error:
@@ -141,9 +159,19 @@ def _sync(path: Path) -> None:
 
 
 def read_folder(
-    path: str | os.PathLike[str], names: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Tensors]]:
+    path: str | os.PathLike[str], names: tuple[str, ...], beside: str | os.PathLike[str] | None = None
+) -> tuple[dict[str, Any], dict[str, Tensors], dict[str, FileEntry]]:
     """Read a folder, checking every byte of it before use.
+
+    Parameters
+    ----------
+    beside
+        Another folder, which holds the files that this one only refers to.
+
+    Returns
+    -------
+    tuple
+        Settings, the tensors of each file, and size and checksum of each file.
 
     Raises
     ------
@@ -158,16 +186,24 @@ def read_folder(
         raise DamagedFolder(f"{folder} lists the files {sorted(manifest.files)}; expected {sorted(names)}")
     tensors = {}
     for name in names:
-        entry = manifest.files[name]
-        if _describe(folder / name, entry.bytes) != entry:
-            raise DamagedFolder(
-                f"{folder / name} is not what was saved (its checksum differs); restore a copy"
-            )
+        entry, file = manifest.files[name], folder / name
+        if beside is not None and not os.path.lexists(file):
+            file = Path(beside) / name
+        if _describe(file, entry.bytes) != entry:
+            raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")
         try:
-            tensors[name] = load_file(folder / name)
+            tensors[name] = load_file(file)
         except (SafetensorError, OSError, ValueError, KeyError) as error:
-            raise DamagedFolder(f"{folder / name} cannot be read: {error}") from None
-    return manifest.settings, tensors
+            raise DamagedFolder(f"{file} cannot be read: {error}") from None
+    return manifest.settings, tensors, manifest.files
+
+
+def listed_files(path: str | os.PathLike[str]) -> dict[str, FileEntry]:
+    """Return size and checksum of every file that the manifest of a folder lists; none if there is none."""
+    try:
+        return _read_manifest(Path(path)).files
+    except FolderError:
+        return {}
 
 
 def _read_manifest(folder: Path) -> Manifest:

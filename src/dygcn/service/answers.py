@@ -195,6 +195,7 @@ class Status(msgspec.Struct):
     version: int
     nodes: int
     edges: int
+    unreached: int  # nodes that no row of a walk model reaches: they read as random signs
     dim: int
     orders: int
     rule: str

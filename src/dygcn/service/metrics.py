@@ -61,6 +61,7 @@ class _Reading:
             "dygcn_sequence": ("The last event sequence that vectors reflect", status.sequence),
             "dygcn_nodes": ("Nodes in the graph", status.nodes),
             "dygcn_edges": ("Edges in the graph", status.edges),
+            "dygcn_unreached": ("Nodes that no row of the model reaches", status.unreached),
             "dygcn_queue_events": ("Events that wait to be applied", status.queue.events),
             "dygcn_queue_rows": ("Rows that waiting events will touch", status.queue.rows),
             "dygcn_lag_seconds": ("From arrival to being readable, last cut", status.queue.lag_ms / 1e3),

@@ -216,7 +216,7 @@ class Service:
             graph = live.state.graph  # it can be counted also while the state is torn
             shown = self._moved_last[graph.present(self._moved_last)]
             moved_last = [] if live.state.torn else self.ids_of(shown)
-            sizes = len(graph), graph.edge_count
+            sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
         model = live.model
         return answers.Status(
             live.sequence,

@@ -193,7 +193,7 @@ def fit_heads(
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
-    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN if all are few."""
+    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN of too few."""
     units = [_units(sample, matrices) for sample in samples]
     for kind in KINDS:
         linked, others = (
