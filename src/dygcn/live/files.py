@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ from dygcn.models.model import FEATURES, RULES, weight_names
 from dygcn.models.paper import check_shapes
 from dygcn.propagation import RuleOptions
 from dygcn.records import IdColumn
+from dygcn.storage.shelf import SNAPSHOTS
 
 if TYPE_CHECKING:
     import os
@@ -153,8 +155,9 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
-    """Read a folder that `save_state` wrote; return the state and its version."""
-    state, version, _ = load_snapshot(path)
+    """Read a folder that was saved, or a snapshot inside of a durable one; return the state and its version."""
+    room = Path(path).absolute().parent
+    state, version, _ = load_snapshot(path, room.parent if room.name == SNAPSHOTS else None)
     state.settle()
     return state, version
 
