@@ -62,6 +62,12 @@ MEASURES = {
     "rows": "rows a step",
 }
 
+SERIES = {  # what lines show
+    "accuracy": "accuracy",
+    "cosine.f1.median": "F1 at the median",
+    "cosine.auc.new-warm.uniform": "AUC, new links",
+}
+
 
 @dataclass(frozen=True)
 class Finding:

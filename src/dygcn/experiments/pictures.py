@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.experiments.findings import MEASURES, find, mean_series, results_of
+from dygcn.experiments.findings import MEASURES, SERIES, find, mean_series, results_of
 from dygcn.experiments.sections import first_step, title_of
 from dygcn.report.panels import OTHERS, OURS, panels, save
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dygcn.experiments.findings import Finding
     from dygcn.experiments.plan import Experiment, Row
 
+_ACROSS = 4  # panels of lines in a row
 RING_COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:purple")
 
 
@@ -96,21 +97,28 @@ def _lines(experiment: Experiment, store: CellStore, quick: bool) -> Any:
     ]
     if not names:
         return None
-    picture, axes = panels(1, len(names), height=5.0)
-    for axis, name in zip(axes[0], names, strict=True):
+    across = min(_ACROSS, len(names))
+    picture, axes = panels(-(-len(names) // across), across, height=5.0 if len(names) <= _ACROSS else 3.2)
+    for axis in axes.ravel()[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.ravel(), names, strict=False):
         for row in experiment.rows_of(name):
             values = mean_series(results_of(store, row, name, quick), row, experiment.series[name])
             steps = first_step(row) + np.arange(len(values))
             if len(values):
                 axis.plot(
-                    steps, values, label=row.label, lw=2 if row.label == "exact" else 1.2, **_style(row)
+                    steps,
+                    values,
+                    label=row.label,
+                    lw=2 if row.label.startswith("exact") else 1.2,
+                    **_style(row),
                 )
         axis.set(title=title_of(name), xlabel="steps on its own output")
         axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_ylabel("accuracy" if experiment.series[name] == "accuracy" else "F1 at the median")
+        axis.set_ylabel(SERIES[experiment.series[name]])
         axis.grid(alpha=0.3)
     handles, labels = max(
-        (axis.get_legend_handles_labels() for axis in axes[0]), key=lambda pair: len(pair[0])
+        (axis.get_legend_handles_labels() for axis in axes.ravel()), key=lambda pair: len(pair[0])
     )
     picture.legend(handles, labels, loc="outside lower center", ncol=5, frameon=False, fontsize=9)
     return picture

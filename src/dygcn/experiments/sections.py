@@ -10,6 +10,7 @@ import numpy as np
 
 from dygcn.experiments.findings import (
     MEASURES,
+    SERIES,
     figure_name,
     find,
     mean_series,
@@ -228,7 +229,7 @@ def _lines(section: Section, store: CellStore, quick: bool) -> None:
             values, auc = values[2 - first :], auc[2 - first :]  # the steps that every line has
             shown = (values[0], values.mean(), values.min(), values[-1], auc.mean(), auc.min(), auc[-1])
             rows.append([row.label, *(f"{value:.3f}" for value in shown)])
-        name = "accuracy" if experiment.series[dataset] == "accuracy" else "F1"
+        name = SERIES[experiment.series[dataset]].split(" at ")[0]
         columns = [
             "method",
             f"{name}, first step",

@@ -155,7 +155,7 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
-    """Read a folder that was saved, or a snapshot inside of a durable one; return the state and its version."""
+    """Read a folder that was saved, or a snapshot in a durable one; return the state and its version."""
     room = Path(path).absolute().parent
     state, version, _ = load_snapshot(path, room.parent if room.name == SNAPSHOTS else None)
     state.settle()
