@@ -95,7 +95,7 @@ def _against(experiment: Experiment, store: CellStore, rivals: list[str], captio
             if mine is None or not known:
                 cells.append("")
                 continue
-            means = {label: float(np.nanmean(series)) for label, series in known.items()}
+            means = {label: round(float(np.nanmean(series)), 3) for label, series in known.items()}
             best = max(means, key=means.__getitem__)
             verdict = compare(mine, known[best]).verdict
             counts[measure][verdict] += 1
