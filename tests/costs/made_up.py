@@ -177,6 +177,18 @@ def base():
     return {"kind": "base", "load_average": 0.3, "rows": rows}
 
 
+def kinds():
+    cost = {"sums_bytes": 800, "table_bytes": 140, "rows_a_single_edge": 33.5, "single_us": 40.0}
+    cost |= {"batch_us_an_event": 9.0, "read_us": 8.0, "read_many_us": 1.5}
+    rows = [
+        {"graph": g, "features": kind, "nodes": 99, **cost} for g in GRAPHS for kind in ("hashed", "walks")
+    ]
+    took = {"graph": "arxiv-coauthor", "features": "walks", "nodes": 445_350, "edges": 1_544_379, "window": 2}
+    took |= {"rows": 445_350, "heads": ["new"], "seconds": 70.0, "cpu_seconds": 50.0, "load_average": 1.0}
+    fits = [{**took, "before_bytes": 4e8, "peak_bytes": 2e9}]
+    return {"kind": "kinds", "load_average": 0.3, "rows": rows, "fits": fits}
+
+
 def everything():
-    made = (update(), crossover(), scale(), memory(), tolerance(), threads(), base())
+    made = (update(), crossover(), scale(), memory(), tolerance(), threads(), base(), kinds())
     return {one["kind"]: one for one in made}

@@ -92,6 +92,13 @@ def test_base_takes_graphs_and_a_window():
     assert "factorised" in run("bench", "base", "power-law-300-2k", "--rank", 8).stdout
 
 
+def test_kinds_of_features_side_by_side():
+    told = run_json("bench", "kinds", "power-law-300-2k")
+    assert [row["features"] for row in told["rows"]] == ["hashed", "walks"]
+    assert told["rows"][1]["sums_bytes"] < told["rows"][0]["sums_bytes"]
+    assert told["fits"] == []
+
+
 def test_a_stream_changes_as_it_came():
     told = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
     assert [row["graph"] for row in told["batches"]] == ["stream:power-law-500-5k"] * 2
@@ -106,7 +113,7 @@ def test_page_says_what_is_missing(tmp_path):
     (tmp_path / "scale.json").write_text(json.dumps(made_up.scale()))
     page = tmp_path / "docs" / "costs.md"
     told = run_json("bench", "page", tmp_path / "scale.json", "--markdown", page)
-    assert told["missing"] == ["update", "crossover", "memory", "tolerance", "threads", "base"]
+    assert told["missing"] == ["update", "crossover", "memory", "tolerance", "threads", "base", "kinds"]
     assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
     assert "](images/costs/scale.png)" in page.read_text()
     shown = run("bench", "page", tmp_path / "scale.json", "--markdown", page, "--out", tmp_path / "x").stdout

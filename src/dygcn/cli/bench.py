@@ -12,6 +12,7 @@ from dygcn.costs.base import CASES, RANK, Case, measure_base
 from dygcn.costs.crossover import measure_crossovers
 from dygcn.costs.graphs import count_of
 from dygcn.costs.headline import with_costs
+from dygcn.costs.kinds import FITS, GRAPHS, measure_kinds
 from dygcn.costs.memory import measure_memory
 from dygcn.costs.page import write_page
 from dygcn.costs.pictures import draw
@@ -260,6 +261,16 @@ def base(graphs: tuple[str, ...], rank: int, window: int | None, as_json: bool) 
     cases = [Case(graph, window, rank=rank) for graph in graphs] or CASES
     with progress_bar() as notify:
         result = measure_base(cases, notify)
+    show_result(result, as_json)
+
+
+@command.command("kinds")
+@graphs_argument
+@json_option
+def kinds(graphs: tuple[str, ...], as_json: bool) -> None:
+    """Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and whole fits."""
+    with progress_bar() as notify:
+        result = measure_kinds(graphs or GRAPHS, () if graphs else FITS, notify)
     show_result(result, as_json)
 
 

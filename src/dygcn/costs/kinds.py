@@ -1,7 +1,7 @@
 """What each kind of features costs, side by side on one graph: bytes, an update, a read; and a whole fit.
 
-``python -m dygcn.costs.kinds`` measures all of it and writes ``results/costs/kinds.json``. Updates and reads are measured with random
-rows and untrained matrices: they cost the same. A fit is measured in a process of its own.
+``python -m dygcn.costs.kinds`` measures all of it and writes ``results/costs/kinds.json``. Updates and reads
+are measured with random rows and untrained matrices: they cost the same. A fit runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dygcn.live import fit, start
 from dygcn.live.choices import weight_grid
 from dygcn.models import Model
 from dygcn.models.model import order_weights
+from dygcn.models.readout import Readout
 from dygcn.propagation import ExactRule
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from dygcn.costs.timing import Notify
     from dygcn.live import LiveEmbedding
-    from dygcn.records import EventBatch
+    from dygcn.records import EventBatch, Nodes
 
 GRAPHS = ("arxiv-coauthor", "as-caida", "power-law-170k-1m")
 FITS = (("arxiv-coauthor", "walks"), ("as-733", "walks"), ("as-733", "hashed"), ("power-law-3m-30m", "walks"))
@@ -61,15 +62,16 @@ def walks_of(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0)
     return live
 
 
-def state_bytes(live: LiveEmbedding) -> dict[str, float]:
-    """Return bytes a node: sums, and the rows of the model with their hash table."""
+def state_bytes(live: LiveEmbedding) -> dict[str, int]:
+    """Return bytes a node: sums and degrees, and the rows of the model with their hash table."""
     rule = live.state.exact
     assert isinstance(rule, ExactRule)
     features = rule.features
     rows = 0
     if isinstance(features, Walks):
         rows = sum(array.nbytes for array in features.book(live.state.graph.ids).arrays)
-    return {"sums": sum(sums.nbytes for sums in rule.sums) / len(live), "rows": rows / len(live)}
+    sums = sum(sums.nbytes for sums in rule.sums)
+    return {"sums_bytes": round(sums / len(live)), "table_bytes": round(rows / len(live))}
 
 
 def measure_kinds(
@@ -83,7 +85,7 @@ def measure_kinds(
         lives = {"hashed": live_of(events), "walks": walks_of(events)}
         tell(1, 2, "updating and reading")
         rows += _compare(name, lives, events)
-    found = [_fit_apart(*each) for each, _ in ((each, None) for each in fits)]
+    found = [_fit_apart(*each) for each in fits]
     return {"kind": "kinds", "load_average": load_average(), "rows": rows, "fits": found}
 
 
@@ -100,7 +102,7 @@ def _compare(name: str, lives: dict[str, LiveEmbedding], events: EventBatch) -> 
             "graph": name,
             "features": kind,
             "nodes": len(live),
-            "bytes_a_node": state_bytes(live),
+            **state_bytes(live),
             "rows_a_single_edge": counts[kind],
             **{what: 1e6 * float(np.median(values)) for what, values in times[kind].items()},
         }
@@ -108,7 +110,9 @@ def _compare(name: str, lives: dict[str, LiveEmbedding], events: EventBatch) -> 
     ]
 
 
-def _block(live: LiveEmbedding, events: EventBatch, counts: dict[str, float], kind: str) -> dict[str, list[float]]:
+def _block(
+    live: LiveEmbedding, events: EventBatch, counts: dict[str, float], kind: str
+) -> dict[str, list[float]]:
     traffic = Traffic(live.state.graph, events, 0)
     random = np.random.default_rng(1)
     single, batch, rows = [], [], []
@@ -124,7 +128,8 @@ def _block(live: LiveEmbedding, events: EventBatch, counts: dict[str, float], ki
             batch.append((time.perf_counter() - begun) / _BATCH)
             live.update(**back)
         nodes = random.choice(live.state.graph.nodes(), _READS // _BLOCKS)
-        reads = [_seconds_of_a_read(live, nodes[i : i + 1]) for i in range(len(nodes))]
+        readout = Readout(live.model, live.state.rule, live.state.graph)
+        reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
         begun = time.perf_counter()
         live.vectors_of(nodes)
         many = [(time.perf_counter() - begun) / len(nodes)]
@@ -132,17 +137,17 @@ def _block(live: LiveEmbedding, events: EventBatch, counts: dict[str, float], ki
     return {"single_us": single, "batch_us_an_event": batch, "read_us": reads, "read_many_us": many}
 
 
-def _seconds_of_a_read(live: LiveEmbedding, node: Any) -> float:
-    readout = live.cached()
+def _seconds_of_a_read(readout: Readout, node: Nodes) -> float:
     begun = time.perf_counter()
-    readout.readout.vectors(node)
+    readout.vectors(node)
     return time.perf_counter() - begun
 
 
 def _fit_apart(graph: str, features: str) -> dict[str, Any]:
     command = [sys.executable, "-c", _FIT, graph, features]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return msgspec.json.decode(done.stdout, type=dict[str, Any])
+    row: dict[str, Any] = msgspec.json.decode(done.stdout)
+    return row
 
 
 def work(graph: str, features: str) -> None:

@@ -38,6 +38,7 @@ def draw(result: Result, file: Path) -> None:
         "tolerance": _tolerance,
         "threads": _threads,
         "base": _base,
+        "kinds": _kinds,
     }
     save(painters[result["kind"]](result), file)
 
@@ -254,4 +255,30 @@ def _base(result: Result) -> Any:
         axis.invert_yaxis()
         axis.margins(x=0.15)
         axis.set_xlabel(says)
+    return picture
+
+
+def _kinds(result: Result) -> Any:
+    """Bytes, updates and reads of each kind of features, side by side."""
+    rows = result["rows"]
+    graphs, kinds = (
+        list(dict.fromkeys(r["graph"] for r in rows)),
+        list(dict.fromkeys(r["features"] for r in rows)),
+    )
+    picture, axes = panels(1, 3, 4.2, 3.2)
+    panel: list[tuple[str, Callable[[dict[str, Any]], float]]] = [
+        ("bytes a node", lambda row: row["sums_bytes"] + row["table_bytes"]),
+        ("us, a single edge", lambda row: row["single_us"]),
+        ("us, a vector read alone", lambda row: row["read_us"]),
+    ]
+    for axis, (title, value) in zip(axes[0], panel, strict=True):
+        for number, kind in enumerate(kinds):
+            heights = [
+                value(r) for name in graphs for r in rows if (r["graph"], r["features"]) == (name, kind)
+            ]
+            axis.bar(np.arange(len(graphs)) + 0.4 * number, heights, 0.4, label=kind)
+        axis.set_xticks(np.arange(len(graphs)) + 0.2, graphs, fontsize=7)
+        axis.set_title(title, fontsize=10)
+        axis.grid(axis="y", alpha=0.3)
+    axes[0][0].legend(fontsize=8)
     return picture

@@ -107,6 +107,29 @@ BASE = {
     "result_bytes": "of it the rows",
 }
 
+KINDS = {
+    "graph": "graph",
+    "features": "features",
+    "sums_bytes": "sums, a node",
+    "table_bytes": "rows of the model, a node",
+    "rows_a_single_edge": "rows, a single edge",
+    "single_us": "single edge us",
+    "batch_us_an_event": "us an event, batches of 1,000",
+    "read_us": "us a vector, read alone",
+    "read_many_us": "us a vector, 400 at once",
+}
+FITS = {
+    "graph": "graph",
+    "features": "features",
+    "nodes": "nodes",
+    "edges": "edges",
+    "window": "steps of walks",
+    "seconds": "seconds",
+    "cpu_seconds": "processor seconds",
+    "before_bytes": "process before",
+    "peak_bytes": "process at the peak",
+}
+
 
 def tables_of(result: Result) -> list[Table]:
     """Return the tables of a result."""
@@ -121,6 +144,10 @@ def tables_of(result: Result) -> list[Table]:
         ],
         "threads": lambda found: [_rows("", THREADS, found["rows"])],
         "base": lambda found: [_rows("", BASE, found["rows"])],
+        "kinds": lambda found: [
+            _rows("", KINDS, found["rows"]),
+            _rows("A whole fit, the score of links included", FITS, found["fits"]),
+        ],
     }
     return makers[result["kind"]](result)
 
