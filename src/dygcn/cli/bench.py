@@ -268,7 +268,7 @@ def base(graphs: tuple[str, ...], rank: int, window: int | None, as_json: bool) 
 @graphs_argument
 @json_option
 def kinds(graphs: tuple[str, ...], as_json: bool) -> None:
-    """Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and whole fits."""
+    """Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and fits."""
     with progress_bar() as notify:
         result = measure_kinds(graphs or GRAPHS, () if graphs else FITS, notify)
     show_result(result, as_json)

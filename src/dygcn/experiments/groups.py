@@ -116,6 +116,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "shares": _shares,
         "walks": walk_groups.walks,
         "freshness": walk_groups.freshness,
+        "row-bits": walk_groups.row_bits,
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }

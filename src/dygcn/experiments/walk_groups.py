@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.experiments.cells import Record
+from dygcn.evaluation import judge_method
+from dygcn.experiments.cells import Record, rounded
 from dygcn.experiments.freshness import Anew, FrozenRows, RowsAnew
 from dygcn.experiments.ours import DoNothing, Exact, SharedFit, choose_memory
+from dygcn.experiments.row_bits import BITS, RoundedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +61,18 @@ class Counted(Exact):
         """Fit."""
         self.unreached: list[float] = []
         super().begin(moments, nodes)
+
+
+def row_bits(task: Task) -> dict[str, Record]:
+    """Rows of fewer and fewer bits, made at three quarters of the fitted steps and judged on the last quarter."""
+    moments = task.steps.moments[: task.steps.fitted + 1]
+    fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
+    found = {}
+    for bits in BITS:
+        method = RoundedRows(task.seed, DIM, bits)
+        figures, seconds = judge_method(method, moments, task.steps.nodes, fitted, ranking=False)
+        found["as made" if bits is None else f"{bits} bits"] = Record(rounded(figures), seconds)
+    return found
 
 
 def freshness(task: Task) -> dict[str, Record]:
