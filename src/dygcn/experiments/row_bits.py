@@ -52,7 +52,7 @@ class RoundedRows(VectorMethod):
             h = (links @ h) / np.maximum(degree, 1)[:, None].astype(np.float32)
             has = (degree > 0).astype(np.float32)
             total += np.float32(weight) * _units(h)
-        self._vectors = _units(total) * here[:, None]
+        self._vectors: Float32 = _units(total) * here[:, None]
 
     def vectors(self) -> Float32:
         """Return the vectors; zero where no row reaches a node."""

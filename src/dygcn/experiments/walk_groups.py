@@ -64,7 +64,7 @@ class Counted(Exact):
 
 
 def row_bits(task: Task) -> dict[str, Record]:
-    """Rows of fewer and fewer bits, made at three quarters of the fitted steps and judged on the last quarter."""
+    """Rows of fewer and fewer bits, made at three quarters of the fitted steps and judged on the others."""
     moments = task.steps.moments[: task.steps.fitted + 1]
     fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
     found = {}
