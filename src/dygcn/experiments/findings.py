@@ -60,6 +60,7 @@ MEASURES = {
     "untouched": "turn of untouched nodes",
     "rewritten": "vectors rewritten an event",
     "rows": "rows a step",
+    "unreached": "share of nodes that no row reaches",
 }
 
 SERIES = {  # what lines show

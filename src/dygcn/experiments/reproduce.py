@@ -18,7 +18,8 @@ from dygcn.experiments.pictures import draw
 from dygcn.experiments.plan import Experiment, read_experiment
 from dygcn.experiments.results_page import results_page
 from dygcn.experiments.sections import make_section
-from dygcn.experiments.verdicts import verdict_table
+from dygcn.experiments.verdicts import hashed_verdicts, verdict_table
+from dygcn.experiments.walk_verdicts import walk_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +84,11 @@ def reproduce(
     pictures = {name: out / f"{name}.png" for name in names if (out / f"{name}.png").exists()}
     page = out / (f"{names[0]}.html" if len(names) == 1 else "index.html")
     title = experiments[0].title if len(names) == 1 else "DyGCN, rerun"
-    claims = verdict_table(store) if len(names) > 1 and not quick else None
+    claims = (
+        verdict_table([*walk_verdicts(store), *hashed_verdicts(store)])
+        if len(names) > 1 and not quick
+        else None
+    )
     write_html(sections, pictures, page, title, claims)
     return Reproduced(sections, page, store, missing, unfinished)
 

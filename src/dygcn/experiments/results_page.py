@@ -6,7 +6,8 @@ import importlib.resources
 from typing import TYPE_CHECKING
 
 from dygcn.experiments.pages import markdown_section
-from dygcn.experiments.verdicts import headline_table, verdict_table
+from dygcn.experiments.verdicts import hashed_verdicts, headline_table, verdict_table
+from dygcn.experiments.walk_verdicts import walk_verdicts
 from dygcn.report.blocks import put_between
 from dygcn.report.tables import markdown_table
 
@@ -28,7 +29,13 @@ def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[s
         Experiment -> path of its picture, as seen from the page.
     """
     head = (importlib.resources.files("dygcn.experiments") / "results_head.md").read_text(encoding="utf-8")
-    parts = [head.strip(), "## What was claimed, and what was found", markdown_table(verdict_table(store))]
+    parts = [
+        head.strip(),
+        "## What was asked of walk features",
+        markdown_table(verdict_table(walk_verdicts(store))),
+        "## What was claimed of hashed features, and what was found",
+        markdown_table(verdict_table(hashed_verdicts(store))),
+    ]
     for section in sections:
         text = markdown_section(section)
         name = section.experiment.name

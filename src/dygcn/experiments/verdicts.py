@@ -151,9 +151,13 @@ def _counted(asked: str, seen: int, lost: list[str], enough: int) -> Verdict:
     return Verdict(asked, found, seen - len(lost) >= enough if seen == 12 else None)
 
 
-def verdict_table(store: CellStore) -> Table:
-    """Return all claims as a table."""
-    verdicts = [*on_the_papers_sets(store), *beside_its_retrained_self(store), *on_twelve_sets(store)]
+def hashed_verdicts(store: CellStore) -> list[Verdict]:
+    """Return the claims about the exact rule over hashed features."""
+    return [*on_the_papers_sets(store), *beside_its_retrained_self(store), *on_twelve_sets(store)]
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> Table:
+    """Return claims as a table."""
     said = {True: "yes", False: "no", None: "not all was run"}
     rows: list[list[str | Value]] = [[each.asked, each.found, said[each.holds]] for each in verdicts]
     return Table("", ["asked", "found", "holds"], rows)
