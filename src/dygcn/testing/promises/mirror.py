@@ -7,6 +7,7 @@ three must be the same, to the bit.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import shutil
 import tempfile
 import time
@@ -24,11 +25,12 @@ from dygcn.live import histories as histories_module
 from dygcn.live.opening import open as open_folder
 from dygcn.live.opening import start
 from dygcn.models import Model
+from dygcn.models.model import order_weights
 from dygcn.propagation import set_threads
 from dygcn.records import Float32, Int64
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.images import memory_folder
-from dygcn.testing.promises.seeding import seeded
+from dygcn.testing.promises.seeding import random_rows, seeded
 
 _DIM = 4
 _LATE = 0.05  # of the events come late
@@ -104,11 +106,14 @@ class Round:
         self.half_life = None if random.random() < 0.3 else float(random.choice([0.5, 3.0, 50.0]))
         orders = int(random.choice([2, 3] if self.tolerant else [1, 2, 3]))
         weights = tuple(random.standard_normal((8, _DIM)).astype(np.float32) for _ in range(orders + 1))
-        kind = "string" if self.strings else "int64"
-        model = Model(weights, kind, "hashed", np.ones(8), seed, bool(random.random() < 0.3))
-        self.model = Model(
-            weights, kind, "hashed", np.ones(8), seed, model.directed, half_life=self.half_life
-        )
+        kind, directed = "string" if self.strings else "int64", bool(random.random() < 0.3)
+        self.model = Model(weights, kind, "hashed", np.ones(8), seed, directed, half_life=self.half_life)
+        if seed % 2:  # every other round over rows of the model, for two of three nodes
+            table = random_rows(kind, random, _DIM, self.nodes)
+            scales, weights = np.ones(_DIM), order_weights(orders)
+            self.model = dataclasses.replace(
+                self.model, weights=weights, scales=scales, features="walks", table=table
+            )
         self.live = open_folder(folder / "live", start(self.model), snapshot_every=self._every())
         self.twin = start(self.model)
         self.mirror = Mirror(self.nodes, self.strings)
@@ -229,7 +234,7 @@ def within_bound(live: LiveEmbedding) -> bool:
     for one in (live, exact):
         graph = one.state.graph
         rows.append(one.state.exact.messages(graph, graph.nodes(), order)[0].astype(np.float64))
-    length = np.sqrt(live.model.width) * 2.0**24  # of a feature vector on the grid
+    length = live.state.exact.features.length
     distance = np.linalg.norm(rows[0] - rows[1], axis=1) / length
     return bool((distance <= bound + 1e-12).all())
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WIDTH, DIM = 16, 8
-_NAMED = 100  # nodes 0..99, or n0..n99: two of three have a row
+_NAMED = 100
 
 
 @contextmanager
@@ -49,8 +49,8 @@ def small_model(
     return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life)
 
 
-def random_rows(kind: str, random: np.random.Generator, width: int = WIDTH) -> RowTable:
-    """Return rows for two of three nodes that are called 0..99, or n0..n99."""
-    named = [node for node in range(_NAMED) if node % 3]
+def random_rows(kind: str, random: np.random.Generator, width: int = WIDTH, nodes: int = _NAMED) -> RowTable:
+    """Return rows for two of three nodes that are called 0, 1, 2 and so on, or n0, n1, n2."""
+    named = [node for node in range(nodes) if node % 3]
     rows = random.integers(-127, 128, (len(named), width)).astype(np.int8)
     return RowTable(id_column([f"n{node}" for node in named] if kind == "string" else named), rows, 1.0)
