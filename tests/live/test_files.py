@@ -177,6 +177,15 @@ LIES = {
     "rows of another type": lambda m, g: put(m, "table_rows", m["table_rows"].astype(np.int16)),
     "a row beyond the grid": lambda m, g: put(m, "table_rows", np.full_like(m["table_rows"], -128)),
     "row ids not utf-8": lambda m, g: put(m, "table_ids_utf8", np.full_like(m["table_ids_utf8"], 0xFF)),
+    "two rows of one id": lambda m, g: [
+        put(m, "table_rows", np.concatenate((m["table_rows"], m["table_rows"][:1]))),
+        put(
+            m,
+            "table_ids_utf8",
+            np.concatenate((m["table_ids_utf8"], m["table_ids_utf8"][: m["table_ids"][1]])),
+        ),
+        put(m, "table_ids", np.append(m["table_ids"], m["table_ids"][-1] + m["table_ids"][1])),
+    ],
     "two scales": lambda m, g: put(m, "scales", m["scales"] * np.r_[2.0, np.ones(len(m["scales"]) - 1)]),
     "scales": lambda m, g: put(m, "scales", m["scales"] * 3),
     "no contacts": lambda m, g: g.pop("contact"),

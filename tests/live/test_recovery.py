@@ -220,8 +220,7 @@ def begins_at(live):
 
 def reseal(place, change):
     """Write a snapshot whose checksums are right and whose content is not."""
-    names = "model.safetensors", "graph.safetensors"
-    settings, files, _ = folders.read_folder(place, names, place.parents[1])
+    settings, files, _ = folders.read_folder(place, ("model.safetensors", "graph.safetensors"))
     change(settings)
     shutil.rmtree(place)
     folders.write_folder(place, settings, files)

@@ -1,6 +1,7 @@
 """Walk models: rows are a part of the model, newcomers start as their neighbours, nothing is ever lost."""
 
 import copy
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dygcn.events import id_column
 from dygcn.features import Walks
 from dygcn.graph.ids import IdMap
 from dygcn.live.fitting_walks import with_rows
+from dygcn.storage import list_snapshots
 from dygcn.testing import twin_vectors
 from dygcn.testing.promises.crafted import names_of_one_key
 from dygcn.testing.promises.seeding import seeded, small_model
@@ -253,3 +255,48 @@ def test_rows_are_made_of_the_graph_at_the_end_of_the_events():
     live = fitted(recipe=Recipe(held_out=0.0))
     again = with_rows(live.model, live.state.graph)
     np.testing.assert_array_equal(again.table.rows, live.model.table.rows)
+
+
+@pytest.mark.parametrize("least", [0, 1 << 30])
+def test_a_snapshot_shares_a_large_model_file_and_is_whole_by_itself(tmp_path, monkeypatch, least):
+    monkeypatch.setattr("dygcn.models.folder.WORTH_A_LINK", least)
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.update(add=[(1, 900)])
+        live.snapshot()
+        (_, place), *_ = list_snapshots(live.folder)
+        files = [folder / "model.safetensors" for folder in (live.folder, place)]
+        assert files[0].samefile(files[1]) == (least == 0)
+        digest = live.digest()
+    copied = shutil.copytree(place, tmp_path / "elsewhere")
+    assert dygcn.load(copied).digest() == digest
+    for name in ("manifest.json", "model.safetensors", "graph.safetensors"):
+        (tmp_path / "x" / name).unlink()
+    with dygcn.open(tmp_path / "x") as live:
+        assert live.digest() == digest
+
+
+def test_a_model_file_that_was_damaged_is_not_shared(tmp_path, monkeypatch):
+    monkeypatch.setattr("dygcn.models.folder.WORTH_A_LINK", 0)
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        file = live.folder / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"!")
+        live.update(add=[(1, 900)])
+        live.snapshot()
+        digest = live.digest()
+    with dygcn.open(tmp_path / "x") as live:
+        assert live.digest() == digest
+
+
+def test_one_id_is_not_a_list_of_ids():
+    model = dygcn.fit([("a", "b"), ("b", "c"), ("ab", "c")], dim=4).model
+    with pytest.raises(FeatureError, match="'ab' is one id"):
+        model.without("ab")
+
+
+def test_copies_share_the_rows():
+    live = fitted()
+    live.update(add=[(1, 900)])
+    other = copy.deepcopy(live)
+    assert other.model.table is live.model.table
+    rows = other.state.exact.features.book(other.state.graph.ids).arrays[2]
+    assert np.shares_memory(rows, live.model.table.rows)

@@ -459,3 +459,22 @@ def test_a_base_that_depends_on_numbers_or_order_is_noticed(monkeypatch):
             meanwhile.setattr(f"dygcn.training.walks.{place}", wrong)
             with pytest.raises(AssertionError):
                 check_numbering()
+
+
+@pytest.mark.parametrize("leaves", [10, 2449, 3000, 8942])
+def test_a_star_has_rows_whatever_its_size(leaves):
+    """Of a complete bipartite graph, walks of one and two steps cancel: then one step is all there is."""
+    hub, spokes = np.zeros(leaves, np.int32), np.arange(1, leaves + 1, dtype=np.int32)
+    base = walk_base(hub, spokes, np.ones(leaves), leaves + 1, 8, 0)
+    assert base.has.all()
+
+
+@pytest.mark.parametrize("power", [-265, -140, -126, 100, 265])
+def test_rows_do_not_depend_on_the_unit_of_weights(power):
+    random = np.random.default_rng(0)
+    pairs = np.unique(np.sort(random.integers(0, 60, (200, 2)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int32)
+    weight = 10.0 ** random.uniform(-2, 2, len(pairs))
+    ends = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+    one, two = (walk_base(*ends, weight * 2.0**by, 60, 8, 0).rows for by in (0, power))
+    np.testing.assert_array_equal(one, two)

@@ -144,6 +144,10 @@ class Walks:
         self._names: Names | None = None
         self._book: Book
 
+    def __reduce__(self) -> tuple[type[Walks], tuple[RowTable]]:
+        # A copy makes its own book, and shares the rows.
+        return Walks, (self.table,)
+
     @property
     def length(self) -> float:
         """The length of a row on the grid: rows have length one."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from dygcn.errors import DamagedFolder
 from dygcn.features import Given, RowTable
+from dygcn.graph.ids import IdMap
 from dygcn.graph.image import GraphImage
 from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.models import (
@@ -32,12 +33,11 @@ from dygcn.models import (
     read_folder,
     write_folder,
 )
-from dygcn.models.folder import FileEntry, listed_files
+from dygcn.models.folder import FileEntry
 from dygcn.models.model import FEATURES, RULES, weight_names
 from dygcn.models.paper import check_shapes
 from dygcn.propagation import RuleOptions
 from dygcn.records import IdColumn
-from dygcn.storage.shelf import SNAPSHOTS
 
 if TYPE_CHECKING:
     import os
@@ -110,15 +110,14 @@ class Snapshot:
         Parameters
         ----------
         beside
-            A folder that may hold the model already: then its file is referred to, not written again.
+            A folder that may hold the model already: then its file gets a second name, if it is large.
         """
-        files = {GRAPH_FILE: _graph_tensors(self.image.arranged(), self.model.unit)}
-        known, kept = _model_files.get(self.model), {}
-        if known is not None and beside is not None and listed_files(beside).get(MODEL_FILE) == known:
-            kept = {MODEL_FILE: known}
-        else:
-            files = {MODEL_FILE: _model_tensors(self.model), **files}
-        written = write_folder(path, msgspec.to_builtins(self.settings), files, kept)
+        graph = _graph_tensors(self.image.arranged(), self.model.unit)
+        files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
+        entry, known = _model_files.get(self.model), {}
+        if entry is not None and beside is not None:
+            known = {MODEL_FILE: (Path(beside) / MODEL_FILE, entry)}
+        written = write_folder(path, msgspec.to_builtins(self.settings), files, known)
         _model_files[self.model] = written[MODEL_FILE]
 
 
@@ -155,24 +154,15 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
-    """Read a folder that was saved, or a snapshot in a durable one; return the state and its version."""
-    room = Path(path).absolute().parent
-    state, version, _ = load_snapshot(path, room.parent if room.name == SNAPSHOTS else None)
+    """Read a folder that `Snapshot.write` wrote; return the state and its version."""
+    state, version, _ = load_snapshot(path)
     state.settle()
     return state, version
 
 
-def load_snapshot(
-    path: str | os.PathLike[str], beside: str | os.PathLike[str] | None = None
-) -> tuple[State, int, LogPosition | None]:
-    """Read a folder; return the state, not settled yet, its version, and what it holds of a log.
-
-    Parameters
-    ----------
-    beside
-        The folder that holds the model, if this one only refers to it.
-    """
-    raw, files, entries = read_folder(path, (MODEL_FILE, GRAPH_FILE), beside)
+def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition | None]:
+    """Read a folder; return the state, not settled yet, its version, and what it holds of a log."""
+    raw, files, entries = read_folder(path, (MODEL_FILE, GRAPH_FILE))
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
@@ -355,6 +345,10 @@ def _read_table(settings: Settings, tensors: Tensors, scales: NDArray[Any]) -> R
         raise ValueError("rows that do not fit their ids or their scales")
     if rows.min(initial=0) < -127 or (scales != scales[0]).any():
         raise ValueError("rows beyond what the grid can carry")
+    names = IdMap(settings.ids)
+    names.intern(ids)
+    if len(names) != len(ids):
+        raise ValueError("an id that has two rows")
     return RowTable(ids, rows, float(scales[0]), settings.window)
 
 

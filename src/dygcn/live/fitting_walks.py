@@ -79,7 +79,7 @@ def held_out(blank: Model, parts: Sequence[EventBatch], recipe: Recipe, progress
     if not found.steps:
         return found
     graph = _play(blank.new_graph(), parts[: found.first + 1], None)
-    state, ahead = State.from_graph(with_rows(blank, graph), graph), Ahead(blank, parts)
+    state, ahead = State.from_graph(with_rows(blank, graph, progress), graph), Ahead(blank, parts)
     for step in found.steps:
         if step > found.first:
             state.apply(parts[step])

@@ -68,7 +68,7 @@ def newest_good(folder: Path, log: EventLog) -> Beginning:
         damage.append(f"the snapshot of entry {log.saved} is missing")
     for sequence, path in [*found, (0, folder)]:
         try:
-            state, version, position = load_snapshot(path, folder)
+            state, version, position = load_snapshot(path)
             if path == folder:
                 genesis = log.genesis.hex()
                 position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)

@@ -24,6 +24,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+WORTH_A_LINK = 1 << 20  # bytes; of smaller files every folder has a copy of its own
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -48,14 +49,15 @@ def write_folder(
     path: str | os.PathLike[str],
     settings: dict[str, Any],
     files: dict[str, Tensors],
-    kept: Mapping[str, FileEntry] | None = None,
+    known: Mapping[str, tuple[Path, FileEntry]] | None = None,
 ) -> dict[str, FileEntry]:
     """Write a folder beside its place and then rename it: nobody ever sees half of it.
 
     Parameters
     ----------
-    kept
-        Files that are in another folder already: this one refers to them by size and checksum.
+    known
+        Files of which there is a copy in another folder, with size and checksum. Where a copy is large and
+        whole, the folder gets a second name of it (a hard link) instead of the same bytes again.
 
     Returns
     -------
@@ -68,8 +70,11 @@ def write_folder(
     except OSError as error:
         raise FolderError(f"cannot write to {target.parent}: {error.strerror}") from None
     try:
-        entries = dict(kept or {})
+        entries = {}
         for name, tensors in files.items():
+            if known is not None and name in known and _link(*known[name], staged / name):
+                entries[name] = known[name][1]
+                continue
             save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
             entries[name] = _describe(staged / name)
         manifest = Manifest(FORMAT, settings, _versions(), entries)
@@ -158,15 +163,23 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def _link(copy: Path, entry: FileEntry, name: Path) -> bool:
+    """Give a file a second name, if it is large and, to the last byte, what it should be; say whether."""
+    if entry.bytes < WORTH_A_LINK:
+        return False
+    try:
+        if _describe(copy, entry.bytes) != entry:
+            return False
+        os.link(copy, name)
+    except (OSError, DamagedFolder):
+        return False
+    return True
+
+
 def read_folder(
-    path: str | os.PathLike[str], names: tuple[str, ...], beside: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str], names: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Tensors], dict[str, FileEntry]]:
     """Read a folder, checking every byte of it before use.
-
-    Parameters
-    ----------
-    beside
-        Another folder, which holds the files that this one only refers to.
 
     Returns
     -------
@@ -187,8 +200,6 @@ def read_folder(
     tensors = {}
     for name in names:
         entry, file = manifest.files[name], folder / name
-        if beside is not None and not os.path.lexists(file):
-            file = Path(beside) / name
         if _describe(file, entry.bytes) != entry:
             raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")
         try:
@@ -196,14 +207,6 @@ def read_folder(
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise DamagedFolder(f"{file} cannot be read: {error}") from None
     return manifest.settings, tensors, manifest.files
-
-
-def listed_files(path: str | os.PathLike[str]) -> dict[str, FileEntry]:
-    """Return size and checksum of every file that the manifest of a folder lists; none if there is none."""
-    try:
-        return _read_manifest(Path(path)).files
-    except FolderError:
-        return {}
 
 
 def _read_manifest(folder: Path) -> Manifest:

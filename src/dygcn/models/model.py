@@ -127,7 +127,7 @@ class Model:
 
         `remove_nodes` takes a node out of the graph and leaves the model as it is, so the row, which was made
         of the node's links, stays. A model without the row is another model: start it anew (`dygcn.start`),
-        and write into a new folder.
+        and write into a new folder. Ids without a row are left alone.
 
         Examples
         --------
@@ -136,6 +136,8 @@ class Model:
         >>> len(live.model.table), len(live.model.without(["bob"]).table)
         (3, 2)
         """
+        if isinstance(ids, str):
+            raise FeatureError(f"{ids!r} is one id; pass a list of ids")
         if self.table is None:
             raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
         gone = IdMap(self.kind)

@@ -131,12 +131,16 @@ def walk_base(
         order, place = _by_degree(first, second, nodes, keys)
         core = _core_size(first, second, place, len(order), rank, budget)
         arcs, degree = _arcs_of(first, second, weight, place, core)
+        asked = window
         if window is None:
             window, joined = _choose_window(arcs, nodes, rank, budget)
         else:
             joined = walk_kernels.count_walks(window, arcs.start, arcs.columns)[0]
         tell.done(1)
         logs = _log_walks(arcs, degree, window, joined, tell)
+        if len(logs.columns) == 0 and window > 1 and asked is None:
+            window, joined = 1, walk_kernels.count_walks(1, arcs.start, arcs.columns)[0]
+            logs = _log_walks(arcs, degree, window, joined, tell)
         del arcs, degree
         rows, has = np.zeros((nodes, rank), np.float32), np.zeros(nodes, np.bool_)
         if len(logs.columns):
@@ -238,7 +242,7 @@ def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: i
     walk_kernels.count_arcs(first, second, place, core, start)
     columns, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
     # Walks do not depend on the unit of weights: a power of two keeps them in the range of float32.
-    scale = 2.0 ** -np.frexp(weight.max(initial=1.0))[1]
+    scale = 2.0 ** -np.frexp(weight.max() if len(weight) else 1.0)[1]
     walk_kernels.fill_arcs(first, second, weight, scale, place, start, columns, values)
     arcs = Sparse(start, np.empty_like(columns), np.empty_like(values))
     if walk_kernels.turn(start, columns, values, arcs.columns, arcs.values) >= 0:
