@@ -40,7 +40,7 @@ def test_fit_and_info(home):
     assert info["digest"] == live.digest()
     people = run("info", home / "f").stdout
     assert "digest" in people
-    assert "directed  no" in people
+    assert "directed   no" in people
 
 
 def test_update_moves_and_saves(home, tmp_path):
