@@ -74,7 +74,7 @@ def _bar_panel(axis: Any, found: list[Finding]) -> None:
     found = sorted(found, key=lambda each: each.mean)
     places = np.arange(len(found))
     means = np.array([each.mean for each in found])
-    colours = [OURS if each.row.label.startswith(("exact", "hashed")) else OTHERS for each in found]
+    colours = [OURS if each.row.label.startswith(("exact", "hashed", "walks")) else OTHERS for each in found]
     axis.barh(places, means, xerr=[each.spread / 2 for each in found], color=colours, error_kw={"lw": 0.8})
     axis.set_yticks(places, [each.row.label for each in found], fontsize=8)
     papers = [
@@ -113,7 +113,7 @@ def _lines(experiment: Experiment, store: CellStore, quick: bool) -> Any:
                     lw=2 if row.label.startswith("exact") else 1.2,
                     **_style(row),
                 )
-        axis.set(title=title_of(name), xlabel="steps on its own output")
+        axis.set(title=title_of(name), xlabel="steps after fitting")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(SERIES[experiment.series[name]])
         axis.grid(alpha=0.3)
