@@ -24,7 +24,7 @@ from dygcn.report.tables import Table, Value, markdown_table
 ASKED = {
     *("table2", "figure-nc", "figure-longterm", "figure-order", "figure-dimension"),
     *("table-orders", "figure-hops", "figure-kernels", "twelve", "ablation", "harder"),
-    *("walks", "freshness", "freshness-steps", "row-bits"),
+    *("walks", "freshness", "freshness-steps", "row-bits", "cores"),
 }
 FIGURES = [
     f"{by}.auc.{task}.{kind}"

@@ -117,6 +117,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "walks": walk_groups.walks,
         "freshness": walk_groups.freshness,
         "row-bits": walk_groups.row_bits,
+        "cores": walk_groups.cores,
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }

@@ -1,4 +1,4 @@
-"""How many bits a row of a walk model needs: new links of training steps, with rows rounded more and more.
+"""What rows of a walk model can do without: bits, steps of walks, nodes; by new links of training steps.
 
 Computed with sparse matrices in float32, apart from the engine, which knows 8 bits alone.
 """
@@ -16,20 +16,32 @@ from dygcn.training import walk_base
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import Bool, Float32, Moment
+    from dygcn.records import Bool, Float32, Int64, Moment
 
 BITS = (None, 8, 6, 4)  # None: as they were made
 
 
 class RoundedRows(VectorMethod):
-    """The exact rule over rows of so many bits, all orders computed anew at every step."""
+    """The exact rule over rows of so many bits, all orders computed anew at every step.
 
-    def __init__(self, seed: int, dim: int, bits: int | None) -> None:
-        self._seed, self._dim, self._bits = seed, dim, bits
+    Parameters
+    ----------
+    bits
+        Of a number; None: as it was made.
+    window
+        Steps of walks; None: as many as fit.
+    share
+        Of the nodes, those of the highest degrees have a row, made of the edges between them.
+    """
+
+    def __init__(
+        self, seed: int, dim: int, bits: int | None = 8, window: int | None = None, share: float = 1.0
+    ) -> None:
+        self._seed, self._dim, self._bits, self._window, self._share = seed, dim, bits, window, share
 
     def begin(self, moments: Sequence[Moment], nodes: int) -> None:
         """Make the rows of the last of the moments."""
-        first, second = moments[-1].edges.astype(np.int32).T
+        first, second = core_edges(moments[-1].edges, nodes, self._share).astype(np.int32).T
         base = walk_base(
             np.ascontiguousarray(first),
             np.ascontiguousarray(second),
@@ -37,6 +49,7 @@ class RoundedRows(VectorMethod):
             nodes,
             self._dim,
             self._seed,
+            window=self._window,
         )
         self._rows, self._has, self._nodes = rounded(base.rows, self._bits), base.has, nodes
         self.follow(moments[-1])
@@ -57,6 +70,22 @@ class RoundedRows(VectorMethod):
     def vectors(self) -> Float32:
         """Return the vectors; zero where no row reaches a node."""
         return self._vectors
+
+
+def core_edges(edges: Int64, nodes: int, share: float) -> Int64:
+    """Return the edges between the nodes of the highest degrees, so large a share of all that have an edge.
+
+    Examples
+    --------
+    >>> core_edges(np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), 4, 0.75).tolist()
+    [[0, 1], [1, 2], [0, 2]]
+    """
+    degree = np.bincount(edges.ravel(), minlength=nodes)
+    kept = np.argsort(-degree, kind="stable")[: int(share * np.count_nonzero(degree))]
+    inside = np.zeros(nodes, np.bool_)
+    inside[kept] = True
+    found: Int64 = edges[inside[edges].all(axis=1)]
+    return found
 
 
 def rounded(rows: Float32, bits: int | None) -> Float32:

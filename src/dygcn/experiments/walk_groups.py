@@ -64,14 +64,33 @@ class Counted(Exact):
 
 
 def row_bits(task: Task) -> dict[str, Record]:
-    """Rows of fewer and fewer bits, made at three quarters of the fitted steps and judged on the others."""
+    """Rows of fewer and fewer bits."""
+    ways: dict[str, dict[str, Any]] = {
+        "as made" if bits is None else f"{bits} bits": {"bits": bits} for bits in BITS
+    }
+    return _in_training(task, ways)
+
+
+def cores(task: Task) -> dict[str, Record]:
+    """Rows of shorter walks, and rows for fewer nodes."""
+    ways: dict[str, dict[str, Any]] = {
+        "as many steps as fit": {},
+        "one step": {"window": 1},
+        "one step, half of the nodes": {"window": 1, "share": 0.5},
+        "one step, a fifth of the nodes": {"window": 1, "share": 0.2},
+    }
+    return _in_training(task, ways)
+
+
+def _in_training(task: Task, ways: dict[str, dict[str, Any]]) -> dict[str, Record]:
+    """Judge rows made at three quarters of the fitted steps on the other fitted steps."""
     moments = task.steps.moments[: task.steps.fitted + 1]
     fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
     found = {}
-    for bits in BITS:
-        method = RoundedRows(task.seed, DIM, bits)
+    for name, way in ways.items():
+        method = RoundedRows(task.seed, DIM, **way)
         figures, seconds = judge_method(method, moments, task.steps.nodes, fitted, ranking=False)
-        found["as made" if bits is None else f"{bits} bits"] = Record(rounded(figures), seconds)
+        found[name] = Record(rounded(figures), seconds)
     return found
 
 
