@@ -4,7 +4,7 @@
 >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "ann")], dim=16)
 >>> change = live.update(add=[("cat", "dan")])
 >>> sorted(change.ids)
-['ann', 'bob', 'cat', 'dan']
+['cat', 'dan']
 
 The names below are imported when first used, so that ``import dygcn`` alone stays light.
 """

@@ -36,7 +36,7 @@ def predict(degrees: Int64, model: Model) -> dict[str, int]:
     Examples
     --------
     >>> import dygcn
-    >>> model = dygcn.fit([(1, 2), (2, 3)], dim=8, width=64).model
+    >>> model = dygcn.fit([(1, 2), (2, 3)], dim=8, width=64, features="hashed").model
     >>> predict(np.full(1000, 6), model)
     {'ids': 37192, 'adjacency': 21000, 'arcs': 96000, 'hubs': 192, 'marks': 24000, 'sums': 344000}
     """

@@ -52,13 +52,14 @@ class Feed:
     --------
     >>> import dygcn, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     live = dygcn.open(f"{folder}/x", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
+    ...     friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann")]
+    ...     live = dygcn.open(f"{folder}/x", dygcn.fit(friends, dim=8))
     ...     place = live.feed.place
-    ...     change = live.update(add=[("cat", "dan")])
+    ...     change = live.update(add=[("cat", "dan")], remove=[("bob", "cat")])
     ...     page = live.feed.since(place, limit=2)
     ...     page.rows.ids.tolist(), page.more, live.feed.since(page.next, limit=2).rows.ids.tolist()
     ...     live.close()
-    (['bob', 'cat'], True, ['dan'])
+    (['ann', 'bob'], True, ['cat', 'dan'])
     """
 
     def __init__(self, live: LiveEmbedding, histories: Histories, floor: int) -> None:
