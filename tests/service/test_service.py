@@ -258,9 +258,10 @@ def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
     """Else the next start would send them everything."""
     service = start()
     service.start()
-    write(service, *((10_000, 20_000 + i) for i in range(300)))
-    service.live.tolerate(0.5)
-    write(service, (10_000, 30_000))
+    *known, last = service.live.ids().tolist()  # they have rows
+    write(service, *((10_000, 20_000 + i) for i in range(300)), *((10_000, node) for node in known))
+    service.live.tolerate(0.9)
+    write(service, (10_000, last))
     assert service.live.error_bound([20_000])[0] > 0
     seen = []
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.baselines.snapshot import adjacency
 from dygcn.evaluation import VectorMethod
 from dygcn.training import walk_base
 
@@ -56,6 +55,8 @@ class RoundedRows(VectorMethod):
 
     def follow(self, moment: Moment) -> None:
         """Compute h_1 and h_2, and the vectors."""
+        from dygcn.baselines.snapshot import adjacency  # noqa: PLC0415 - scipy, which a core install has not
+
         links = adjacency(moment.edges, self._nodes)
         h, has = self._rows * self._has[:, None], self._has.astype(np.float32)
         here = np.diff(links.indptr) > 0
