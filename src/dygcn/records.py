@@ -175,6 +175,7 @@ class Moment:
     dst: Int64  # (n,)
     op: Int64  # (n,) +1 or -1
     edges: Int64  # (m, 2) undirected edges after them, each once, the lower end first
+    t: Float64 | None = None  # (n,) when each event happened, in steps; None: no more is known than the step
 
 
 @dataclass(frozen=True, slots=True)

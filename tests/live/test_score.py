@@ -9,11 +9,23 @@ import pytest
 import dygcn
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.graph.contacts import Contacts
-from dygcn.models import LinkHead, node_traits
+from dygcn.models import KINDS, LinkHead, node_traits, read_units
+from dygcn.models.links import COUNT_HALF_LIFE, PAST, TRAITS, count_products
+from dygcn.records import IdColumn
 from dygcn.training import Recipe
 from tests.seeded import in_pieces, seed_bug
 
-HEADS = {"new": LinkHead(3.0, (0.4, -1.5, 0.7), 0.25), "all": LinkHead(20.0, (-0.3, 2.0, 0.1), -1.0)}
+PLAIN = 1 + count_products(2) + 2 * TRAITS
+
+
+def some_head(seed):
+    """A head that weighs everything."""
+    random = np.random.default_rng(seed)
+    draw = lambda n: tuple(random.normal(size=n).round(3).tolist())  # noqa: E731
+    return LinkHead(draw(PLAIN), draw(PLAIN + PAST), draw(2 + TRAITS))
+
+
+HEADS = {kind: some_head(number) for number, kind in enumerate(KINDS)}
 
 
 def events(seed, count=160, nodes=25, steps=8):
@@ -34,11 +46,39 @@ def model_for(**options):
     return dataclasses.replace(live.model, unit=2.0, links=HEADS)
 
 
-class Twin:
-    """Edges and last contacts, event by event."""
+def model_that_likes_activity():
+    """A model whose score is the age of the last contacts, with a minus."""
+    plain = [0.0] * PLAIN
+    plain[1 + count_products(2) + 2] = -1.0
+    head = LinkHead(tuple(plain), (*plain, 0.0, 0.0, 0.0), (0.0,) * (2 + TRAITS))
+    return dataclasses.replace(model_for(), links={"new": head})
 
-    def __init__(self):
-        self.edges, self.last, self.clock = {}, {}, -np.inf
+
+class Counter:
+    """The last contact and a decayed count of contacts, of anything."""
+
+    def __init__(self, half_life):
+        self.half_life, self.last, self.count = half_life, -np.inf, 0.0
+
+    def meet(self, t):
+        late = self.last - t
+        if late > 0:
+            self.count += 2.0 ** (-late / self.half_life)
+        else:
+            self.count = self.count * (2.0 ** (late / self.half_life) if late > -np.inf else 0.0) + 1
+            self.last = t
+
+    def at(self, clock, unit):
+        since = clock - self.last
+        return min(since / unit, 60.0), self.count * 2.0 ** (-since / self.half_life)
+
+
+class Twin:
+    """Edges and contacts of nodes and of pairs, event by event."""
+
+    def __init__(self, unit):
+        self.unit, self.half_life, self.clock = unit, COUNT_HALF_LIFE * unit, -np.inf
+        self.edges, self.nodes = {}, {}
 
     def apply(self, table):
         for a, b, op, t in zip(*(table[name].tolist() for name in ("src", "dst", "op", "t")), strict=True):
@@ -47,31 +87,52 @@ class Twin:
             if a == b or (op < 0 and edge not in self.edges):
                 continue
             for node in edge:
-                self.last[node] = max(t, self.last.get(node, -np.inf))
+                self.nodes.setdefault(node, Counter(self.half_life)).meet(t)
             if op > 0:
-                self.edges[edge] = 1
+                self.edges.setdefault(edge, Counter(self.half_life)).meet(t)
             else:
                 del self.edges[edge]
         here = {node for edge in self.edges for node in edge}
-        self.last = {node: t for node, t in self.last.items() if node in here}
+        self.nodes = {node: contacts for node, contacts in self.nodes.items() if node in here}
 
-    def traits(self, node, unit):
+    def traits(self, node):
         degree = sum(node in edge for edge in self.edges)
-        return np.array(
-            [np.log1p(degree), 1 / np.sqrt(1 + degree), -np.log1p((self.clock - self.last[node]) / unit)]
-        )
+        age, activity = self.nodes[node].at(self.clock, self.unit)
+        return np.array([np.log1p(degree), (1 + degree) ** -0.5, np.log1p(4 * age), np.log1p(activity)])
+
+    def past(self, a, b):
+        if frozenset((a, b)) not in self.edges:
+            return None
+        age, count = self.edges[frozenset((a, b))].at(self.clock, self.unit)
+        return np.array([np.log1p(4 * age), np.log1p(4 * count), 1.0])
 
     def score(self, live, a, b, head):
+        state = live.state
+        nodes = state.graph.find(IdColumn(np.array([a, b])))
+        units = read_units(state.model, state.exact, state.graph, nodes).astype(float)
         za, zb = (live.vector(node).astype(float) for node in (a, b))
         size = np.linalg.norm(za) * np.linalg.norm(zb)
-        cosine = za @ zb / size if size else 0.0
-        both = self.traits(a, live.model.unit) + self.traits(b, live.model.unit)
-        return head.cosine * cosine + both @ np.array(head.terms) + head.bias
+        columns = [za @ zb / size if size else 0.0]
+        for i in range(len(units)):
+            for j in range(i, len(units)):
+                both = units[i, 0] @ units[j, 1] + units[j, 0] @ units[i, 1]
+                columns.append(both / 2 if i == j else both)
+        columns = [
+            1.0,
+            *columns,
+            *(self.traits(a) + self.traits(b)),
+            *np.minimum(self.traits(a), self.traits(b)),
+        ]
+        past = self.past(a, b)
+        return (
+            head.strangers @ np.array(columns) if past is None else head.known @ np.array([*columns, *past])
+        )
 
 
 def disagreement(seed, batch=7, late=False):
     """Play events in batches, and return how far live and twin are apart."""
-    live, twin, table = dygcn.start(model_for()), Twin(), events(seed)
+    live, table = dygcn.start(model_for()), events(seed)
+    twin = Twin(live.model.unit)
     if late:  # some batches tell of things that were long ago
         table["t"] = np.random.default_rng(seed).permutation(table["t"])
     worst = 0.0
@@ -79,13 +140,15 @@ def disagreement(seed, batch=7, late=False):
         part = cut(table, slice(first, first + batch))
         live.update(part)
         twin.apply(part)
-        assert sorted(live) == sorted(twin.last)
+        assert sorted(live) == sorted(twin.nodes)
         here = live.ids()
         if len(here) > 1:
-            a, b = here[:-1], here[1:]
+            a, b = np.repeat(here[:8], 3), np.random.default_rng(first).choice(here, 3 * len(here[:8]))
+            a, b = a[a != b], b[a != b]
             for links, head in HEADS.items():
                 expected = [twin.score(live, x, y, head) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-                worst = max(worst, np.abs(live.scores(a, b, links) - expected).max())
+                worst = max(worst, np.abs(live.scores(a, b, links) - expected).max(initial=0.0))
+                assert live.scores(a, b, links).tolist() == live.scores(b, a, links).tolist()
     return worst
 
 
@@ -167,7 +230,7 @@ def test_saved_copied_and_recomputed_scores_are_the_same(tmp_path):
 
 
 def test_time_passes_without_events():
-    live = dygcn.start(model_for())
+    live = dygcn.start(model_that_likes_activity())
     live.update({"src": [1, 2], "dst": [2, 3], "t": [0.0, 1.0]})
     before = live.score(1, 3)
     live.update(now=9.0)
@@ -202,18 +265,24 @@ def test_directed_graphs_see_both_directions():
     graph = live.state.graph
     sink = graph.find(graph.ids.names(graph.nodes()))[live.ids().tolist().index(5)]
     traits = node_traits(graph, np.array([sink, -1], np.int32), 2.0)
-    np.testing.assert_allclose(traits, [[np.log1p(3), 0.5, 0.0], [0, 0, 0]])
+    np.testing.assert_allclose(traits[:, :3], [[np.log1p(3), 0.5, 0.0], [0.0, 1.0, np.log1p(240.0)]])
+    assert traits[1, 3] == 0.0 < traits[0, 3]
     assert live.score(5, 9) == live.score(9, 5)
 
 
-def test_dot_products_of_link_vectors_are_scores():
+def test_dot_products_of_link_vectors_are_what_a_dot_product_can_say():
     live = dygcn.start(model_for())
     live.update(events(4))
-    ids = live.ids()
-    for links in HEADS:
+    ids, vectors = live.ids(), live.vectors(live.ids()).astype(float)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    graph = live.state.graph
+    traits = node_traits(graph, graph.find(IdColumn(ids)), live.model.unit)
+    for links, head in HEADS.items():
         index, query = live.link_vectors(ids, links=links), live.link_vectors(ids, query=True, links=links)
         assert index.shape == (len(ids), live.model.dim + 2)
-        expected = np.array([live.scores([a] * len(ids), ids, links) for a in ids.tolist()])
+        bias, cosine, *terms = head.dot
+        own = traits @ np.array(terms)
+        expected = cosine * units @ units.T + own[:, None] + own[None, :] + bias
         np.testing.assert_allclose(query @ index.T, expected, atol=1e-4)
 
 
@@ -225,8 +294,8 @@ def test_a_fit_learns_what_it_should():
         busy = 10 * step % 290 + np.arange(12)
         rows += [(*random.choice(busy, 2, replace=False), step) for _ in range(40)]
     live = dygcn.fit(rows, columns=("src", "dst", "t"), dim=16, width=32, recipe=Recipe(rounds=60))
-    assert set(live.model.links) == {"new", "all"}
-    assert live.model.links["new"].terms[2] > 0.3
+    assert set(live.model.links) == set(KINDS)
+    assert live.model.links["new"].dot[2 + 2] < -0.3  # of the age
     assert live.model.unit == 1.0
 
 
@@ -244,7 +313,7 @@ def test_without_a_score_the_cosine_answers():
 
 def test_errors_say_what_to_do():
     live = dygcn.fit(events(1), dim=8, recipe=Recipe(rounds=5))
-    with pytest.raises(OptionError, match="links is 'old'; known: new, all"):
+    with pytest.raises(OptionError, match="links is 'old'; known: new, all, next"):
         live.score(1, 2, links="old")
     with pytest.raises(OptionError, match="2 ids on one side and 1 on the other"):
         live.scores([1, 2], [3])

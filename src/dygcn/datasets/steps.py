@@ -12,7 +12,7 @@ from dygcn.datasets.snapshots import Snapshots
 from dygcn.records import Moment
 
 if TYPE_CHECKING:
-    from dygcn.records import Int64
+    from dygcn.records import Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Steps:
     op: Int64
     step: Int64
     fitted: int  # the last step that is fitted on
+    t: Float64 | None = None  # when each event happened, in steps; None: no more is known than the step
 
     def part(self, first: int, last: int) -> Steps:
         """Return the events of steps first..last."""
         keep = (self.step >= first) & (self.step <= last)
-        return Steps(self.src[keep], self.dst[keep], self.op[keep], self.step[keep], self.fitted)
+        t = None if self.t is None else self.t[keep]
+        return Steps(self.src[keep], self.dst[keep], self.op[keep], self.step[keep], self.fitted, t)
 
     def table(self) -> dict[str, Any]:
         """Return the events as `dygcn.fit` takes them."""
@@ -63,7 +65,8 @@ class Steps:
         graph, moments = Snapshots(), []
         for step in range(self.last + 1):
             part = self.part(step, step)
-            moments.append(Moment(part.src, part.dst, part.op, graph.apply(part.src, part.dst, part.op)))
+            edges = graph.apply(part.src, part.dst, part.op)
+            moments.append(Moment(part.src, part.dst, part.op, edges, part.t))
         return moments
 
 
@@ -83,9 +86,14 @@ def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: 
 
 
 def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4) -> Steps:
-    """Number a stream: the first 40 % of the events, then so many parts with equally many events."""
+    """Number a stream: the first 40 % of the events, then so many parts with equally many events.
+
+    The time of an event is its place in the stream, where a part takes one unit and ends at its number.
+    """
     order = np.argsort(t, kind="stable")
     begun = int(len(order) * start)
     parts = np.linspace(begun, len(order), count + 1).round().astype(np.int64)
     step = np.searchsorted(parts, np.arange(len(order)), side="right")
-    return Steps(src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2)
+    passed = (np.arange(len(order)) + 1 - begun) * (count / max(len(order) - begun, 1))
+    t = np.minimum(passed, step)  # parts differ by an event: no time is later than the end of its part
+    return Steps(src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2, t)

@@ -13,8 +13,7 @@ from dygcn.baselines import BASELINES
 from dygcn.datasets import load
 from dygcn.errors import OptionError
 from dygcn.evaluation import judge_method
-from dygcn.experiments import walk_groups
-from dygcn.experiments.ablation import ablated
+from dygcn.experiments import score_groups, walk_groups
 from dygcn.experiments.cells import Record, rounded
 from dygcn.experiments.ours import (
     WIDTHS,
@@ -94,7 +93,8 @@ class Task:
         if options.get("width") == "chosen":
             fitted = self.steps.moments[: self.steps.fitted + 1]
             rest = {name: options[name] for name in ("dim", "memory", "features")}
-            options["width"] = choose(fitted, self.steps.nodes, rounds, "width", WIDTHS, **rest)
+            recipe = Recipe(rounds=rounds, held_out=0.0)
+            options["width"] = choose(fitted, self.steps.nodes, recipe, "width", WIDTHS, **rest)
         return options
 
     def _half_life(self, rounds: int, dim: int) -> float | None:
@@ -109,7 +109,6 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
     """Run a cell. Quick: the first eight steps, half of them fitted on, and little training."""
     groups: dict[str, Callable[[Task], dict[str, Record]]] = {
         "ours": _ours,
-        "ablation": _ablation,
         "retrained": _retrained,
         "hashed": _hashed,
         "trivial": _trivial,
@@ -118,6 +117,10 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "freshness": walk_groups.freshness,
         "row-bits": walk_groups.row_bits,
         "cores": walk_groups.cores,
+        "score": score_groups.score,
+        "parts": score_groups.parts,
+        "recall": score_groups.recall,
+        **{f"headed-{name}": score_groups.headed(name) for name in score_groups.RIVALS},
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }
@@ -194,15 +197,3 @@ def _retrained(task: Task) -> dict[str, Record]:
     options = task.options()
     recipe = dataclasses.replace(options.pop("recipe"), held_out=0.0)
     return {"retrained": task.judge(Retrained(task.seed, recipe=recipe, **options))}
-
-
-def _ablation(task: Task) -> dict[str, Record]:
-    """One row for each part of the score, with the chosen half-life; and everything without any memory."""
-    options = task.options()
-    parts = {name: options[name] for name in ("dim", "memory", "recipe")}  # it takes hashed features alone
-    methods: dict[str, Method] = dict(
-        ablated(task.steps.moments[: task.steps.fitted + 1], task.seed, **parts)
-    )
-    if options["memory"] is not None:
-        methods["no memory"] = Exact(SharedFit(task.seed, **{**options, "memory": None}))
-    return {name: task.judge(method) for name, method in methods.items()}

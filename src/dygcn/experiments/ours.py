@@ -26,34 +26,48 @@ if TYPE_CHECKING:
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
 WIDTHS = (256, 512, 1024)
-LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "all"}
+LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "next"}
 
 
 def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:
-    """Return the events of moments as `dygcn.fit` and `update` take them; t is the number of the moment."""
+    """Return the events of moments as `dygcn.fit` and `update` take them, with times in steps.
+
+    Where no more is known of a time than the step, it is the number of the moment.
+    """
     parts = {name: [getattr(moment, name) for moment in moments] for name in ("src", "dst", "op")}
-    table = {name: np.concatenate(columns) for name, columns in parts.items()}
-    table["t"] = np.repeat(np.arange(first, first + len(moments)), [len(m.src) for m in moments])
-    return table
+    times = [
+        np.full(len(moment.src), float(number)) if moment.t is None else moment.t
+        for number, moment in enumerate(moments, first)
+    ]
+    return {**{name: np.concatenate(columns) for name, columns in parts.items()}, "t": np.concatenate(times)}
+
+
+def fit_on(moments: Sequence[Moment], seed: int, **options: Any) -> LiveEmbedding:
+    """Fit on moments, each of them a step."""
+    return fit(event_table(moments), seed=seed, steps=list(range(len(moments))), **options)
 
 
 def choose(
-    moments: Sequence[Moment], nodes: int, rounds: int, name: str, values: Sequence[Any], **options: Any
+    moments: Sequence[Moment],
+    nodes: int,
+    recipe: Recipe,
+    name: str,
+    values: Sequence[Any],
+    figure: str = "cosine.auc.all.uniform",
+    **options: Any,
 ) -> Any:
-    """Return the value of an option of `fit` that does best on the last quarter of the moments.
+    """Return the value of an option of `fit` whose figure is best on the last quarter of the moments.
 
-    Fitted on the moments before; by the cosine, on all edges. Nothing but the moments that may be fitted on
-    is looked at.
+    Fitted on the moments before. Nothing but the moments that may be fitted on is looked at.
     """
     if len(moments) < 4:
         return values[0]
     fitted = min(int(np.ceil(0.75 * (len(moments) - 1))), len(moments) - 3)
-    recipe = Recipe(rounds=rounds, held_out=0.0)
     found = []
     for value in values:
         method = Exact(SharedFit(0, recipe=recipe, **{**options, name: value}))
         figures, _ = judge_method(method, moments, nodes, fitted, ranking=False)
-        found.append(float(np.mean(figures["cosine.auc.all.uniform"])))
+        found.append(float(np.nanmean(figures[figure])))
     return values[int(np.argmax(found))]
 
 
@@ -61,7 +75,8 @@ def choose_memory(moments: Sequence[Moment], nodes: int, rounds: int, **options:
     """Return the half-life that does best in training; a graph that never loses an edge needs none."""
     if all((moment.op > 0).all() for moment in moments):
         return None
-    half_life: float | None = choose(moments, nodes, rounds, "memory", HALF_LIVES, **options)
+    recipe = Recipe(rounds=rounds, held_out=0.0)
+    half_life: float | None = choose(moments, nodes, recipe, "memory", HALF_LIVES, **options)
     return half_life
 
 
@@ -75,7 +90,7 @@ class SharedFit:
     def __call__(self, moments: Sequence[Moment]) -> LiveEmbedding:
         """Return a copy of the embedding fitted on the moments of the first call."""
         if self._live is None:
-            self._live = fit(event_table(moments), seed=self._seed, **self._options)
+            self._live = fit_on(moments, self._seed, **self._options)
         return copy.deepcopy(self._live)
 
 
@@ -149,5 +164,5 @@ class Retrained(Exact):
     def follow(self, moment: Moment) -> None:
         """Fit again."""
         self._past.append(moment)
-        self.live = fit(event_table(self._past), seed=self._seed, **self._options)
+        self.live = fit_on(self._past, self._seed, **self._options)
         self._table = by_number(*self._read(), self._nodes)

@@ -24,8 +24,9 @@ from dygcn.live.guard import Guard, guarded
 from dygcn.live.health import wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.live.scoring import head_of, pair_scores
-from dygcn.models import LinkHead, Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
+from dygcn.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
 from dygcn.models.checks import read_tolerance
+from dygcn.models.links import COSINE
 from dygcn.records import EventBatch, Float32, Float64, IdColumn, Nodes
 from dygcn.training import fresh_vectors
 
@@ -346,7 +347,7 @@ class LiveEmbedding:
         cosine. Contacts grow old, so refresh the index now and then.
         """
         nodes = self._find(ids)
-        head = head_of(self.model, links) or LinkHead(1.0, (0.0, 0.0, 0.0), 0.0)
+        head = head_of(self.model, links) or COSINE
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
         return link_vectors(self.vectors_of(nodes), popularity, head, query)
 

@@ -34,6 +34,7 @@ from dygcn.models import (
     write_folder,
 )
 from dygcn.models.folder import FileEntry
+from dygcn.models.links import PAST, TRAITS, count_products
 from dygcn.models.model import FEATURES, RULES, weight_names
 from dygcn.models.paper import check_shapes
 from dygcn.propagation import RuleOptions
@@ -307,12 +308,17 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
 
 
 def _links_fit(settings: Settings) -> bool:
-    """Say whether heads are of known kinds, tame, and in a model that can have some."""
+    """Say whether heads are of known kinds and right lengths, tame, and in a model that can have some."""
     links = settings.links
-    numbers = [number for head in links.values() for number in (head.cosine, *head.terms, head.bias)]
+    numbers = [number for head in links.values() for number in (*head.strangers, *head.known, *head.dot)]
     learned = settings.rule == "exact" and settings.features != "embedding"
+    plain = 1 + count_products(settings.orders) + 2 * TRAITS
+    lengths = {(len(head.strangers), len(head.known), len(head.dot)) for head in links.values()}
     return (
-        set(links) <= set(KINDS) and all(abs(number) < 1e9 for number in numbers) and (learned or not links)
+        set(links) <= set(KINDS)
+        and lengths <= {(plain, plain + PAST, 2 + TRAITS)}
+        and all(abs(number) < 1e9 for number in numbers)
+        and (learned or not links)
     )
 
 

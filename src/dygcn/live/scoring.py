@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.models import KINDS, LinkHead, Model, State, node_traits, pair_cosines
+from dygcn.models import (
+    KINDS,
+    LinkHead,
+    Model,
+    State,
+    node_traits,
+    pair_columns,
+    pair_cosines,
+    pair_pasts,
+    read_units,
+)
 from dygcn.models.checks import one_of
 
 if TYPE_CHECKING:
@@ -25,16 +35,23 @@ def pair_scores(state: State, cache: VectorCache, first: Nodes, second: Nodes, l
     head, here = head_of(state.model, links), np.unique(np.concatenate((first, second)))
     here = here[here >= 0]
     vectors, _ = cache.refresh(here)
-    cosine = pair_cosines(vectors, _places(here, first), _places(here, second))
     if head is None:
-        return cosine
-    traits = (node_traits(state.graph, nodes, state.model.unit) for nodes in (first, second))
-    return head.score(cosine, *traits)
+        return pair_cosines(vectors, _places(here, first, -1), _places(here, second, -1))
+    absent, graph, unit = len(here), state.graph, state.model.unit
+    units = read_units(state.model, state.exact, graph, here)
+    columns = pair_columns(
+        np.pad(vectors, ((0, 1), (0, 0))),
+        np.pad(units, ((0, 0), (0, 1), (0, 0))),
+        node_traits(graph, np.append(here, np.int32(-1)), unit),
+        _places(here, first, absent),
+        _places(here, second, absent),
+    )
+    return head.score(columns, pair_pasts(graph, first, second, unit))
 
 
-def _places(nodes: Nodes, wanted: Nodes) -> Int64:
-    """Return where wanted nodes stand among sorted ones, -1 where they do not."""
+def _places(nodes: Nodes, wanted: Nodes, absent: int) -> Int64:
+    """Return where wanted nodes stand among sorted ones."""
     if len(nodes) == 0:
-        return np.full(len(wanted), -1, np.int64)
+        return np.full(len(wanted), absent, np.int64)
     at = np.searchsorted(nodes, wanted).clip(max=len(nodes) - 1)
-    return np.where(nodes[at] == wanted, at, -1).astype(np.int64)
+    return np.where(nodes[at] == wanted, at, absent).astype(np.int64)

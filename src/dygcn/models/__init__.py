@@ -1,10 +1,10 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
 from dygcn.models.folder import read_folder, write_folder
-from dygcn.models.links import KINDS, LinkHead, link_vectors, node_traits
+from dygcn.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.models.model import Baseline, Model
 from dygcn.models.paper import Base, BaseRecipe, Paper, Watch
-from dygcn.models.readout import cosines, drift, norms, pair_cosines, read_inputs, read_vectors
+from dygcn.models.readout import cosines, drift, norms, pair_cosines, read_inputs, read_units, read_vectors
 from dygcn.models.state import Outcome, State, StateImage
 
 __all__ = [
@@ -24,9 +24,12 @@ __all__ = [
     "link_vectors",
     "node_traits",
     "norms",
+    "pair_columns",
     "pair_cosines",
+    "pair_pasts",
     "read_folder",
     "read_inputs",
+    "read_units",
     "read_vectors",
     "write_folder",
 ]

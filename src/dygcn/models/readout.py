@@ -156,6 +156,11 @@ def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order
     return _unit_rows(rows, steps, model.floor) if unit else _plain_rows(rows, steps)
 
 
+def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Float32:
+    """Return u_0..u_K of nodes, (K + 1, n, width): unit(h_k), zero where there is none."""
+    return np.stack([read_inputs(model, rule, graph, nodes, k, unit=True) for k in range(model.orders + 1)])
+
+
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
     """Return the vectors of nodes, (n, dim): read out of messages, or what the paper's rules keep."""
     return Readout(model, rule, graph).vectors(nodes)
@@ -271,6 +276,13 @@ def _dot(a: Float32, b: Float32) -> float:
     return total
 
 
+@inlined
+def _cosine(a: Float32, b: Float32) -> float:
+    """Return the cosine of two rows, 0 where either is zero."""
+    size = np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b))
+    return min(1.0, max(-1.0, _dot(a, b) / size)) if size > 0 else 0.0
+
+
 @kernel
 def norms(rows: Float32) -> Float64:
     """Return the length of each row."""
@@ -296,10 +308,34 @@ def pair_cosines(rows: Float32, first: Int64, second: Int64) -> Float64:
     """Return the cosine of each pair of rows, 0 where either is zero or below 0: not there."""
     out = np.zeros(len(first), np.float64)
     for i in range(len(first)):
-        if first[i] < 0 or second[i] < 0:
-            continue
-        a, b = rows[first[i]], rows[second[i]]
-        size = np.sqrt(_dot(a, a)) * np.sqrt(_dot(b, b))
-        if size > 0:
-            out[i] = min(1.0, max(-1.0, _dot(a, b) / size))
+        if first[i] >= 0 and second[i] >= 0:
+            out[i] = _cosine(rows[first[i]], rows[second[i]])
+    return out
+
+
+@kernel
+def pair_products(vectors: Float32, units: Float32, first: Int64, second: Int64) -> Float64:
+    """Return the cosine of the vectors of each pair, then u_i . u_j + u_j . u_i of its units, i <= j.
+
+    Parameters
+    ----------
+    vectors
+        (n, dim) z.
+    units
+        (K + 1, n, width) u_0..u_K; (0, n, 0): the cosine is the only product.
+    first, second
+        (m,) rows of these.
+    """
+    orders = len(units)
+    out = np.zeros((len(first), 1 + orders * (orders + 1) // 2), np.float64)
+    for p in range(len(first)):
+        a, b = first[p], second[p]
+        out[p, 0] = _cosine(vectors[a], vectors[b])
+        column = 1
+        for i in range(orders):
+            out[p, column] = _dot(units[i, a], units[i, b])
+            column += 1
+            for j in range(i + 1, orders):
+                out[p, column] = _dot(units[i, a], units[j, b]) + _dot(units[j, a], units[i, b])
+                column += 1
     return out

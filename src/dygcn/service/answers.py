@@ -93,7 +93,7 @@ class WantedScores(msgspec.Struct, forbid_unknown_fields=True):
     """Pairs whose scores are wanted: the higher, the likelier they are linked next."""
 
     pairs: list[tuple[Id, Id]]
-    links: Literal["new", "all"] = "new"
+    links: Literal["new", "all", "next"] = "new"
 
 
 class Scores(msgspec.Struct):

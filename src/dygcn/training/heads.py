@@ -1,116 +1,37 @@
-"""Learning the score of a link: a few numbers, on training steps that the matrices have not seen.
+"""Learning the score of a link: a few dozen numbers, on training steps that the vectors have not seen.
 
-Matrices fitted on the same steps would know their links by heart, and the cosine would be trusted too much.
+Vectors fitted on the same steps would know their links by heart, and their products would be trusted too much.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.evaluation.links import auc, pair_cosines, unit_rows
-from dygcn.models import KINDS, LinkHead, Model, State, node_traits
+from dygcn.evaluation.links import auc
+from dygcn.evaluation.ranking import mean_ranks
+from dygcn.models import LinkHead, Model, State, pair_columns, read_units, read_vectors
+from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
+from dygcn.training.link_samples import RIVALS, LinkSample, Pairs, sample_links
+from dygcn.training.logits import logistic, softmax
 from dygcn.training.matrices import Recipe, fit_matrices
-from dygcn.training.samples import LARGEST_SAMPLE, read_sample_inputs
+from dygcn.training.samples import LARGEST_SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from dygcn.records import Bool, EventBatch, Float32, Float64, Int64
-    from dygcn.training.samples import Inputs, NextEdges, Progress, StepSample
+    from dygcn.records import Bool, EventBatch, Float32, Float64, Nodes
+    from dygcn.training.samples import NextEdges, Progress, StepSample
 
 PAIRS = 30_000  # of each kind, over all steps, and as many strangers
+LISTS = 2_000  # events that are ranked, over all steps
 ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
-PENALTY = 1.0  # of a standardised coefficient, in units of one pair
-_TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class LinkSample:
-    """Pairs of one held-out step: linked at the next one or not."""
-
-    inputs: Inputs  # (n, (K + 1) * width), or vectors; a last row of zeros for nodes not yet there
-    traits: Float64  # (n, 3)
-    pairs: dict[str, tuple[Int64, Int64]]  # kind -> linked (m, 2) and others (m, 2), rows of the above
-
-
-def sample_links(state: State, edges: NextEdges, count: int, random: np.random.Generator) -> LinkSample:
-    """Draw so many pairs of every kind from the graph now and the edges of the next one."""
-    first, second, active = (
-        state.graph.find(column).astype(np.int64) for column in (edges.first, edges.second, edges.active)
-    )
-    linked = np.stack((first, second), axis=1)
-    high = int(state.graph.ids.high)
-    drawn = {
-        "all": _draw(linked, active, [linked], count, high, random),
-        "new": _draw_new(state, linked, count, high, random),
-    }
-    nodes = np.unique(np.concatenate([pairs.ravel() for both in drawn.values() for pairs in both]))
-    nodes = nodes[nodes >= 0].astype(np.int32)
-    place = np.full(high + 1, len(nodes), np.int64)  # -1, the last place, is a node not yet there
-    place[nodes] = np.arange(len(nodes))
-    inputs, _ = read_sample_inputs(state, nodes)
-    blank = np.zeros((1, inputs.shape[1]), inputs.dtype)
-    traits = node_traits(state.graph, nodes, state.model.unit)
-    return LinkSample(
-        np.concatenate((inputs, blank)),
-        np.concatenate((traits, np.zeros((1, traits.shape[1])))),
-        {kind: (place[pairs], place[others]) for kind, (pairs, others) in drawn.items()},
-    )
-
-
-def _draw_new(
-    state: State, linked: Int64, count: int, high: int, random: np.random.Generator
-) -> tuple[Int64, Int64]:
-    """Draw links that are not there yet between nodes that are, and pairs that stay apart."""
-    a, b, weight = state.graph.edges()
-    now = np.stack((a, b), axis=1)[weight > 0].astype(np.int64)
-    warm = np.zeros(high + 1, np.bool_)
-    warm[now.ravel()] = True
-    fresh = linked[(linked >= 0).all(axis=1)]
-    fresh = fresh[warm[fresh].all(axis=1) & ~_among(_keys(fresh, high), np.sort(_keys(now, high)))]
-    return _draw(fresh, np.flatnonzero(warm), [now, linked], count, high, random)
-
-
-def _draw(
-    linked: Int64, pool: Int64, apart_from: list[Int64], count: int, high: int, random: np.random.Generator
-) -> tuple[Int64, Int64]:
-    if len(linked) == 0:
-        return linked, linked
-    known = np.sort(np.concatenate([_keys(pairs, high) for pairs in apart_from]))
-    some = random.choice(len(linked), min(count, len(linked)), replace=False)
-    chosen = linked[some]
-    kept = chosen[np.arange(len(chosen)), random.integers(0, 2, len(chosen))]
-    others = np.stack((kept, random.choice(pool, len(kept))), axis=1)
-    for _ in range(_TRIES):
-        again = _touching(others, known, high)
-        if not again.any():
-            break
-        others[again, 1] = random.choice(pool, int(again.sum()))
-    return chosen, others[~_touching(others, known, high)]
-
-
-def _touching(pairs: Int64, known: Int64, high: int) -> Bool:
-    """Say which pairs are linked or twice the same node; two nodes that are not yet there are neither."""
-    there = (pairs >= 0).all(axis=1)
-    touching: Bool = there & (_among(_keys(pairs, high), known) | (pairs[:, 0] == pairs[:, 1]))
-    return touching
-
-
-def _among(keys: Int64, known: Int64) -> Bool:
-    """Say which keys are among sorted ones; numpy's own `isin` takes seconds for a million."""
-    if len(known) == 0:
-        return np.zeros(len(keys), np.bool_)
-    found: Bool = known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys
-    return found
-
-
-def _keys(pairs: Int64, high: int) -> Int64:
-    keys: Int64 = (pairs.min(axis=1) + 1) * (high + 1) + pairs.max(axis=1) + 1
-    return keys
+FIRST = 30.0  # log-odds that an edge which is there counts more: before all others among all links
+PARTS = ("vectors", "traits", "past")  # groups of columns, see `dygcn.models.links`
+_OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
 
 class HeldOut:
@@ -127,9 +48,9 @@ class HeldOut:
         self.usable = steps - 1 if model.baseline is None else 0
         self.first = self.usable - int(recipe.held_out * self.usable)
         set_aside = max(self.usable - self.first, 1)
-        row = 2 * (model.orders + 1) * model.width
+        row = 4 * (model.orders + 1) * model.width
         affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
-        self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
+        self._counts = max(min(PAIRS, affordable) // set_aside, FEWEST), max(LISTS // set_aside, 1)
         self._random = np.random.default_rng([model.seed, 4])
         self.samples: list[LinkSample] = []
 
@@ -141,12 +62,21 @@ class HeldOut:
     def visit(self, state: State, step: int, edges: NextEdges) -> None:
         """Take pairs from a step that is set aside."""
         if step in self.steps:
-            self.samples.append(sample_links(state, edges, self._count, self._random))
+            self.samples.append(
+                sample_links(
+                    state.graph,
+                    state.model.unit,
+                    edges,
+                    self._counts,
+                    self._random,
+                    partial(_read, state),
+                )
+            )
 
     def matrices(self, samples: Sequence[StepSample], start: Float32, progress: Progress | None) -> Float32:
         """Fit matrices without the steps that were set aside."""
-        seen = [sample for sample in samples if sample.step < self.first]
-        return fit_matrices(seen, start, self._recipe, self._seed, progress)
+        before = [sample for sample in samples if sample.step < self.first]
+        return fit_matrices(before, start, self._recipe, self._seed, progress)
 
     def fit_heads(
         self, samples: Sequence[StepSample], start: Float32, progress: Progress | None
@@ -155,6 +85,13 @@ class HeldOut:
         if not self.samples:
             return {}
         return fit_heads(self.samples, self.matrices(samples, start, progress))
+
+
+def _read(state: State, nodes: Nodes) -> tuple[Float32 | None, Float32]:
+    """Return the vectors of nodes, where no matrix is to be learned, and their units."""
+    where = state.model, state.exact, state.graph
+    vectors = None if state.model.table is None else read_vectors(*where, nodes)
+    return vectors, read_units(*where, nodes)
 
 
 def time_unit(steps: Sequence[EventBatch]) -> float | None:
@@ -172,84 +109,174 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
     return float(np.median(lengths)) if len(lengths) else None
 
 
+class Columns:
+    """The columns of many pairs: all samples behind each other."""
+
+    def __init__(
+        self, samples: Sequence[tuple[LinkSample, Float32]], kind: str, parts: Collection[str]
+    ) -> None:
+        chosen = [(sample, z, _of_kind(sample, kind)) for sample, z in samples]
+        self.plain = np.concatenate(
+            [pair_columns(z, s.units, s.traits, pairs.first, pairs.second) for s, z, pairs in chosen]
+        )
+        self.pasts = np.concatenate([pairs.pasts for _, _, pairs in chosen])
+        self.truth: Bool = np.concatenate([pairs.truth for _, _, pairs in chosen])
+        self.products = self.plain.shape[1] - 2 * TRAITS
+        for part, columns in {
+            "vectors": self.plain[:, : self.products],
+            "traits": self.plain[:, self.products :],
+            "past": self.pasts,
+        }.items():
+            if part not in parts:
+                columns[:] = 0.0
+
+    @property
+    def sums(self) -> Float64:
+        """The sums of traits."""
+        return self.plain[:, self.products : self.products + TRAITS]
+
+    def part(self, rows: Bool) -> Columns:
+        """Return some of the rows."""
+        some = object.__new__(Columns)
+        some.plain, some.pasts, some.truth = self.plain[rows], self.pasts[rows], self.truth[rows]
+        some.products = self.products
+        return some
+
+    @property
+    def enough(self) -> bool:
+        """Whether there is enough to learn from."""
+        return bool(min(self.truth.sum(), (~self.truth).sum()) >= FEWEST)
+
+
+def _of_kind(sample: LinkSample, kind: str) -> Pairs:
+    return sample.lists if kind == "next" else sample.pairs[kind]
+
+
 def fit_heads(
-    samples: Sequence[LinkSample], matrices: Float32 | None, columns: tuple[int, ...] = (0, 1, 2, 3)
+    samples: Sequence[LinkSample], matrices: Float32 | None, parts: Collection[str] = PARTS
 ) -> dict[str, LinkHead]:
     """Fit one head for each kind of link; a kind with too few pairs has none.
 
     Parameters
     ----------
     matrices
-        Fitted without the steps of the samples, all orders below each other; None: inputs are vectors.
-    columns
-        What the score may look at: 0 the cosine, 1 and 2 the degree, 3 the last contact. The rest gets 0.
+        Fitted without the steps of the samples, all orders below each other; None: samples have vectors.
+    parts
+        What the score may look at; the rest gets 0.
     """
     if not samples:
         return {}
-    used = np.isin(np.arange(4), columns)
-    units = [_units(sample, matrices) for sample in samples]
+    read = [(sample, _vectors(sample, matrices)) for sample in samples]
     found = {}
-    for kind in KINDS:
-        linked = [_design(s, u, s.pairs[kind][0]) for s, u in zip(samples, units, strict=True)]
-        others = [_design(s, u, s.pairs[kind][1]) for s, u in zip(samples, units, strict=True)]
-        design = np.concatenate((*linked, *others)) * used
-        truth = np.arange(len(design)) < sum(map(len, linked))
-        if truth.sum() >= FEWEST and (~truth).sum() >= FEWEST:
-            c, w1, w2, w3, bias = logistic(design, truth.astype(np.float64)).tolist()
-            found[kind] = LinkHead(c, (w1, w2, w3), bias)
+    new, everything = (Columns(read, kind, parts) for kind in ("new", "all"))
+    if new.enough:
+        found["new"] = _fit_pairs(new)
+    apart = everything.part(everything.pasts[:, EDGE] == 0)
+    if everything.enough:
+        head = _fit_pairs(apart) if apart.enough else found.get("new", _fit_pairs(everything))
+        found["all"] = _edges_first(head)
+    lists = Columns(read, "next", parts)
+    if found and len(lists.truth) >= FEWEST * (1 + RIVALS):
+        found["next"] = _fit_lists(lists, new if new.enough else everything)
     return found
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
     """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN of too few."""
-    units = [_units(sample, matrices) for sample in samples]
-    for kind in KINDS:
-        linked, others = (
-            [pair_cosines(u, s.pairs[kind][side]) for s, u in zip(samples, units, strict=True)]
-            for side in (0, 1)
-        )
-        if min(sum(map(len, side)) for side in (linked, others)) >= FEWEST:
-            return auc(np.concatenate(linked), np.concatenate(others))
+    if not samples:
+        return float("nan")
+    read = [(sample, _vectors(sample, matrices)) for sample in samples]
+    for kind in ("new", "all"):
+        pairs = Columns(read, kind, PARTS)
+        if pairs.enough:
+            cosine = pairs.plain[:, 0]
+            return auc(cosine[pairs.truth], cosine[~pairs.truth])
     return float("nan")
 
 
-def _units(sample: LinkSample, matrices: Float32 | None) -> Float64:
-    inputs = sample.inputs.astype(np.float32)
-    return unit_rows(inputs if matrices is None else inputs @ matrices)
+def _vectors(sample: LinkSample, matrices: Float32 | None) -> Float32:
+    if sample.vectors is not None:
+        return sample.vectors
+    assert matrices is not None
+    vectors: Float32 = np.concatenate(list(sample.units), axis=1) @ matrices
+    return vectors
 
 
-def _design(sample: LinkSample, units: Float64, pairs: Int64) -> Float64:
-    cosine = pair_cosines(units, pairs)
-    return np.concatenate((cosine[:, None], sample.traits[pairs[:, 0]] + sample.traits[pairs[:, 1]]), axis=1)
+def _fit_pairs(pairs: Columns) -> LinkHead:
+    """Fit a logistic regression on all columns, and one on those that a dot product can say."""
+    truth = pairs.truth.astype(np.float64)
+    width = pairs.plain.shape[1]
+    found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
+    bias, plain, (known, age, count) = found[0], found[1 : 1 + width], found[1 + width :]
+    return LinkHead((bias, *plain), (bias + known, *plain, age, count, 0.0), _fit_dot(pairs, truth))
 
 
-def logistic(columns: Float64, truth: Float64) -> Float64:
-    """Return coefficients and bias of a ridge logistic regression, by Newton's method.
+def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
+    columns = np.concatenate((pairs.plain[:, :1], pairs.sums), axis=1)
+    return tuple(logistic(columns, truth).tolist())
 
-    Columns are standardised first; one without any spread gets 0.
 
-    Examples
-    --------
-    >>> x = np.linspace(-2, 2, 400)[:, None]
-    >>> odds = 1.5 * x[:, 0] - 0.5
-    >>> truth = (np.random.default_rng(0).random(400) < 1 / (1 + np.exp(-odds))).astype(float)
-    >>> bool(np.abs(logistic(x, truth) - [1.5, -0.5]).max() < 0.25)
-    True
+def _edges_first(head: LinkHead) -> LinkHead:
+    """Return a head that puts edges which are there before all other pairs."""
+    return LinkHead(head.strangers, (*head.known[:-1], head.known[-1] + FIRST), head.dot)
+
+
+def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
+    """Fit the ranking: a softmax over lists, of a score of new links that knows no past, and of the past.
+
+    That score (N), the cosine, ages and activities count otherwise for pairs that are known than for others.
     """
-    centre, scale = columns.mean(axis=0), columns.std(axis=0)
-    flat = scale < 1e-9
-    scale = np.where(flat, 1.0, scale)
-    standard = np.where(flat, 0.0, (columns - centre) / scale)
-    inputs = np.concatenate((standard, np.ones((len(columns), 1))), axis=1)
-    penalty = np.diag(np.append(np.full(len(scale), PENALTY), 1e-9))
-    found = np.zeros(inputs.shape[1])
-    for _ in range(30):
-        chance = (1 + np.tanh(inputs @ found / 2)) / 2
-        slope = inputs.T @ (chance - truth) + penalty @ found
-        bend = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + penalty
-        step = np.linalg.solve(bend, slope)
-        found -= step
-        if np.abs(step).max() < 1e-6:
-            break
-    coefficients = np.where(flat, 0.0, found[:-1] / scale)
-    return np.append(coefficients, found[-1] - float(coefficients @ centre))
+    bias, *plain = logistic(pairs.plain, pairs.truth.astype(np.float64)).tolist()
+    apart = np.asarray(plain)
+    known = lists.pasts[:, KNOWN]
+    sums = lists.sums
+    free = np.stack((lists.plain @ apart + bias, lists.plain[:, 0], sums[:, 2], sums[:, 3]), axis=1)
+    past = lists.pasts[:, [KNOWN, AGE, COUNT, EDGE]]
+    columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], past), axis=1)
+    masked = lists.truth.reshape(-1, 1 + RIVALS)
+    weights = softmax(columns.reshape(*masked.shape, -1), masked)
+    offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
+    rows = [_folded(apart, bias, weights[at : at + 4], lists.products) for at in (0, 4)]
+    seen, age, count, edge = weights[8:].tolist()
+    strangers, (first, *rest) = rows
+    truth = np.zeros(masked.shape, np.bool_)
+    truth[:, 0] = True
+    ranked = lists.part(~lists.truth)
+    ranked.truth = truth.ravel()[~lists.truth]
+    dot = _fit_dot(ranked, ranked.truth.astype(np.float64))
+    return LinkHead(tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot)
+
+
+def _folded(apart: Float64, bias: float, weights: Float64, products: int) -> list[float]:
+    """Return bias and coefficients of w_0 N + w_1 cosine + w_2 ages + w_3 activities."""
+    row = np.append(weights[0] * bias, weights[0] * apart)
+    row[1] += weights[1]
+    row[1 + products + 2] += weights[2]
+    row[1 + products + 3] += weights[3]
+    return row.tolist()
+
+
+def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
+    """Return what is to be added to known pairs, so that the score ranks well whatever the rivals are.
+
+    Lists of random rivals want known pairs higher than lists of former neighbours do, and answers that were
+    never seen want them lower. Three mean reciprocal ranks are compared with those of rows that learn nothing
+    (last contact, then activity; for answers never seen, activity alone); the least of the ratios is maximised.
+    """
+    known = lists.pasts[:, KNOWN].reshape(masked.shape)
+    activity = lists.sums[:, 3].reshape(masked.shape)
+    recency = known * (1e3 - 1e2 * lists.pasts[:, AGE].reshape(masked.shape)) + activity
+    random = np.arange(len(masked)) % 2 == 0
+    never = random & (known[:, 0] == 0)
+    goals = [(random, recency), (~random, recency), (never, activity)]
+    plain = [_mrr(trivial, masked, rows) for rows, trivial in goals if rows.any()]
+    found = []
+    for offset in _OFFSETS * scores[~masked].std():
+        ours = [_mrr(scores + offset * known, masked, rows) for rows, _ in goals if rows.any()]
+        found.append((min(a / b for a, b in zip(ours, plain, strict=True)), -abs(offset), offset))
+    return float(max(found)[2])
+
+
+def _mrr(scores: Float64, masked: Bool, rows: Bool) -> float:
+    ranks = mean_ranks(scores[rows, 0], scores[rows, 1:], masked[rows, 1:])
+    return float((1 / ranks).mean())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.models import Model, State, drift, read_inputs, read_vectors
+from dygcn.models import Model, State, drift, read_inputs
 
 if TYPE_CHECKING:
     from dygcn.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
@@ -41,6 +41,7 @@ class NextEdges:
     first: IdColumn  # (e,) the two ends of every edge
     second: IdColumn
     active: IdColumn  # every node that has one
+    events: EventBatch  # what made it of the graph before
 
 
 def collect_samples(
@@ -89,18 +90,20 @@ class Ahead:
         self._graph = model.new_graph()
         self._steps: Iterator[EventBatch] = iter(steps)
         self._at = -1
+        self._events: EventBatch
 
     def move_to(self, step: int) -> NextEdges:
         """Apply events up to and with a step; return its edges."""
         while self._at < step:
-            delta = self._graph.apply(next(self._steps))
+            self._events = next(self._steps)
+            delta = self._graph.apply(self._events)
             self._graph.release(delta.left)
             self._at += 1
         a, b, weight = self._graph.edges()
         real = weight > 0
         a, b = a[real], b[real]
         names = self._graph.ids.names
-        return NextEdges(names(a), names(b), names(np.unique(np.concatenate((a, b)))))
+        return NextEdges(names(a), names(b), names(np.unique(np.concatenate((a, b)))), self._events)
 
 
 def _sample(state: State, edges: NextEdges, rows: int, random: np.random.Generator) -> StepSample | None:
@@ -133,13 +136,8 @@ def _choose_nodes(
 
 
 def read_sample_inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
-    """Return what the matrices act on, all orders side by side, and what is added to the vectors.
-
-    A walk model has no matrices: its vectors are returned.
-    """
+    """Return what the matrices act on, all orders side by side, and what is added to the vectors."""
     model, rule, graph = state.model, state.exact, state.graph
-    if model.table is not None:
-        return read_vectors(model, rule, graph, nodes), None
     orders = range(model.orders + 1)
     if model.baseline is None:
         units = [read_inputs(model, rule, graph, nodes, k, unit=True).astype(np.float16) for k in orders]
