@@ -22,6 +22,7 @@ from dygcn.propagation import ExactRule, RollingRule, Rule, SpectralRule
 if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, IdColumn, Int64
 
+COUNT_HALF_LIFE = 3.0  # of contacts, in training steps
 RULES = ("exact", "rolling", "spectral")
 FEATURES = ("walks", "hashed", "given", "embedding", "none")
 
@@ -157,7 +158,7 @@ class Model:
             limit=limit,
             half_life=self.half_life,
             stay=self.paper is not None,
-            timed=self.unit is not None,
+            count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
         )
 
     def new_rule(self) -> Rule:
