@@ -192,6 +192,17 @@ LIES = {
     "contacts of another length": lambda m, g: put(g, "contact", g["contact"][:-1]),
     "contacts from the future": lambda m, g: put(g, "contact", g["contact"] + 1e9),
     "nan contacts": lambda m, g: put(g, "contact", g["contact"] * np.nan),
+    "no activity": lambda m, g: g.pop("activity"),
+    "activity of another length": lambda m, g: put(g, "activity", g["activity"][:-1]),
+    "activity of another type": lambda m, g: put(g, "activity", g["activity"].astype(np.float64)),
+    "activity below zero": lambda m, g: put(g, "activity", g["activity"] - 1e6),
+    "endless activity": lambda m, g: put(g, "activity", g["activity"] + np.float32(np.inf)),
+    "no contacts of pairs": lambda m, g: g.pop("pair_t"),
+    "contacts of other pairs": lambda m, g: [put(g, k, g[k][:-1]) for k in ("pair_t", "pair_count")],
+    "contacts of pairs from the future": lambda m, g: put(g, "pair_t", g["pair_t"] + 1e9),
+    "nan contacts of pairs": lambda m, g: put(g, "pair_t", g["pair_t"] * np.nan),
+    "nan counts of pairs": lambda m, g: put(g, "pair_count", g["pair_count"] * np.nan),
+    "counts of pairs below zero": lambda m, g: put(g, "pair_count", g["pair_count"] - 1e6),
     "nan scales": lambda m, g: put(m, "scales", m["scales"] * np.nan),
 }
 

@@ -17,9 +17,10 @@ def books(live):
     for arcs in (graph.pull, graph.push):
         blocks = arcs.start, arcs.count, arcs._room, arcs.others, arcs.weights, arcs._hub, arcs._extra
         table = arcs._table.keys, arcs._table.slots, arcs._table.used
-        yield arcs.book, (*blocks, arcs._heads, arcs._tail, *table)
+        yield arcs.book, (*blocks, arcs._heads, arcs._tail, *table, arcs.times, arcs.counts)
     marks = graph._own, graph._active, graph._seen
-    yield graph._node_book, (graph.strength, graph._change, *marks, graph.contacts.times)
+    contacts = graph.contacts.times, graph.contacts.counts
+    yield graph._node_book, (graph.strength, graph._change, *marks, *contacts)
     for sums in rule.sums:
         yield sums.book, (sums.degree, sums.slot, sums.narrow, sums.wide)
     yield spreading.marks, (spreading.place, spreading.seen)

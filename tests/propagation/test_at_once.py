@@ -103,7 +103,9 @@ def agree(play):
         assert digest_of(together) == digest_of(apart)
         assert digest_of(together) == digest_of(State.from_image(together.model, together.image()[0]))
         if play["timed"]:
-            np.testing.assert_array_equal(together.graph.contacts.times, apart.graph.contacts.times)
+            for name in ("contact", "activity", "pair_t", "pair_count"):
+                one, other = (getattr(state.image()[0].graph, name) for state in (together, apart))
+                np.testing.assert_array_equal(one, other)
 
 
 class Spy:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dygcn.records import Int64
 
 ARC = 4 + 8  # other end, weight
+CONTACT = 8 + 4  # last contact and count, of a node or beside an arc, in a model that looks at times
 HUB_ARC = 8 + 4  # key, slot
 NODE = {
     "ids": 8 + 8 + 8 + 4 + 1,  # the id, its key, its hash, free places, a mark; beside the table
@@ -43,12 +44,13 @@ def predict(degrees: Int64, model: Model) -> dict[str, int]:
     nodes = len(degrees)
     blocks = np.maximum(2 ** np.ceil(np.log2(np.maximum(degrees, 1))), SMALLEST_BLOCK)
     hubs = int(degrees[degrees > FEW].sum())
+    contact = 0 if model.unit is None else CONTACT
     return {
         "ids": NODE["ids"] * nodes + 4 * _table(2 * nodes),
         "adjacency": NODE["adjacency"] * nodes,
-        "arcs": ARC * int(blocks[degrees > 0].sum()),
+        "arcs": (ARC + contact) * int(blocks[degrees > 0].sum()),
         "hubs": HUB_ARC * _table(3 * hubs // 2),
-        "marks": NODE["marks"] * nodes,
+        "marks": (NODE["marks"] + contact) * nodes,
         "sums": _sums(degrees, model),
     }
 

@@ -6,6 +6,10 @@ no insert, delete or look-up on it costs more than on a leaf.
 
 A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
 was removed and is remembered (see `memory`).
+
+Beside each weight there may be the last contact of the pair and its count (see `contacts`): they move with
+the arc and are forgotten with it, so they need no table. Of an undirected pair, only those beside the arc of
+the lower node are looked at.
 """
 
 from __future__ import annotations
@@ -20,21 +24,30 @@ from dygcn.graph.ids import grown, replace_together
 from dygcn.graph.pairs import PairTable
 
 if TYPE_CHECKING:
-    from dygcn.records import Int32, Int64, Nodes
+    from dygcn.records import Float32, Float64, Int32, Int64, Nodes
 
 
 _OF_NODES = ("start", "count", "_room", "_hub", "_extra")  # arrays with one value for each node
 
 
 class Adjacency:
-    """The arcs of every node. See the module for how they lie in memory."""
+    """The arcs of every node. See the module for how they lie in memory.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    contacts
+        Contacts of pairs are kept.
+    """
+
+    def __init__(self, contacts: bool = False) -> None:
         self.start = np.empty(0, np.int64)
         self.count = np.empty(0, np.int32)
         self._room = np.empty(0, np.int32)
         self.others = np.empty(0, np.int32)
         self.weights = np.empty(0, np.int64)
+        self.times = np.empty(0)
+        self.counts = np.empty(0, np.float32)
+        self._pools = ("others", "weights", "times", "counts") if contacts else ("others", "weights")
         self._hub = np.empty(0, np.int8)
         self._extra = np.empty(0, np.int32)
         self._heads = np.full(32, -1, np.int64)
@@ -52,7 +65,7 @@ class Adjacency:
         blocks = [now[name] for name in (*_OF_NODES, "others", "weights", "_heads", "_tail")]
         start, count, room, hub, extra, others, weights, heads, tail = blocks
         pools = start, count, room, others, weights, hub, extra, heads, tail
-        arrays = *pools, table.keys, table.slots, table.used
+        arrays = *pools, table.keys, table.slots, table.used, now["times"], now["counts"]
         lists = start, count, others, weights
         replace_together(self, **fresh, arrays=arrays, book=Book(*arrays), lists=lists)
 
@@ -63,16 +76,19 @@ class Adjacency:
     def make_room_for_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
-        pools = {name: grown(getattr(self, name), need) for name in ("others", "weights")}
+        pools = {name: grown(getattr(self, name), need) for name in self._pools}
         self._replace(**pools, _table=self._table.with_room(entries))
 
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
         used = loops.pool_of_all(self.count)
-        others, weights = np.empty(used + used // 16, np.int32), np.empty(used + used // 16, np.int64)
+        names = "others", "weights", "times", "counts"
+        old = {name: getattr(self, name) for name in names}
+        sizes = {name: used + used // 16 if name in self._pools else 0 for name in names}
+        new = {name: np.empty(sizes[name], old[name].dtype) for name in names}
         start, room = self.start.copy(), self._room.copy()
-        loops.move_all(start, self.count, room, self.others, self.weights, others, weights)
-        blocks = {"start": start, "_room": room, "others": others, "weights": weights}
+        loops.move_all(start, self.count, room, *old.values(), *new.values())
+        blocks = {"start": start, "_room": room, **new}
         free = {"_heads": np.full_like(self._heads, -1), "_tail": np.array([used])}
         self._replace(**blocks, **free, _table=self._table.shrunk())
 
@@ -83,9 +99,20 @@ class Adjacency:
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""
         found = np.empty(len(nodes), np.int64)
-        loops.look_up(len(nodes), nodes, other, self.arrays, found)
+        loops.look_up(len(nodes), nodes, other, self.arrays, found, self.times[:0], self.counts[:0])
         return found
+
+    def look_up_contacts(self, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
+        """Return the stored weight of each arc, its last contact and its count; they must be kept."""
+        n = len(nodes)
+        found, last, count = np.empty(n, np.int64), np.empty(n), np.empty(n, np.float32)
+        loops.look_up(n, nodes, other, self.arrays, found, last, count)
+        return found, last, count
 
     def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
         return loops.list_arcs(nodes, *self.lists)
+
+    def contacts(self, nodes: Nodes) -> tuple[Float64, Float32]:
+        """Return last contacts and counts of all arcs of the given nodes, in the order of `arcs`."""
+        return loops.list_contacts(nodes, self.start, self.count, self.times, self.counts)

@@ -51,6 +51,7 @@ def _count_again(graph: Graph) -> None:
     if graph.contacts is not None:
         times = graph.contacts.times[:high]
         times[~here] = -np.inf
+        graph.contacts.counts[:high][~here] = 0
         graph.contacts.clock = max(graph.contacts.clock, times.max(initial=-np.inf))
     graph._node_count = int(here.sum())
     graph.edge_count = int((graph.edges()[2] > 0).sum())

@@ -1,8 +1,13 @@
-"""When each node was last in touch: the greatest t of an edge added to it, or taken from it.
+"""When nodes and pairs were last in touch, and how often: a count that halves as time passes.
 
-Greatest, not latest, so batches do not matter while events come in the order of `t`. (A node that leaves
-between two batches is forgotten; what came late is then all there is.) Only the score of a link looks at it;
-messages and vectors do not.
+A contact is an event that adds an edge (again) or takes one away. What a node or a pair keeps is the greatest
+t of its contacts, and their count as of then: a contact at t was worth one at t, and is worth half a
+half-life later. Events are played one by one, so batches do not matter. (But with memory a node whose last
+ghost is forgotten between two batches is forgotten, and inside one it is not.) Only the score of a link looks
+at any of it; messages and vectors do not.
+
+`last` and `count` are always the two numbers of nodes or of pairs. Minus infinity is the time of a contact of
+which no time is known, and of none.
 """
 
 from __future__ import annotations
@@ -11,29 +16,115 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.graph.ids import grown
+from dygcn._jit import inlined, kernel
+from dygcn.graph.ids import grown, replace_together
 
 if TYPE_CHECKING:
-    from dygcn.records import Float64, Nodes
+    from dygcn.records import EventBatch, Float32, Float64, Int8, Int32, Int64, Integer, Nodes
 
 NEVER = -np.inf
+NONE, WENT, STAYED, CAME = (
+    0,
+    1,
+    2,
+    3,
+)  # what an event was: no contact; one after which the pair is there, or not
+
+
+@inlined
+def touch(last: Float64, count: Float32, at: Integer, t: float, half_life: float) -> None:
+    """Take a contact; a late one adds what is left of it."""
+    passed = t - last[at]
+    if np.isnan(passed):  # neither has a time
+        passed = 0.0
+    if passed >= 0:
+        count[at] = count[at] * np.exp2(-passed / half_life) + 1.0
+        last[at] = t
+    else:
+        count[at] = count[at] + np.exp2(passed / half_life)
+
+
+@kernel
+def touch_ends(a: Int64, b: Int64, t: Float64, half_life: float, last: Float64, count: Float32) -> None:
+    """Take contacts of pairs, for both ends of each."""
+    for i in range(len(a)):
+        touch(last, count, a[i], t[i], half_life)
+        touch(last, count, b[i], t[i], half_life)
+
+
+@kernel
+def touch_nodes(
+    found: int,
+    a: Nodes,
+    b: Nodes,
+    old: Int64,
+    new: Int64,
+    src: Nodes,
+    dst: Nodes,
+    t: Float64,
+    mark: Int8,
+    half_life: float,
+    pulls: Int32,
+    pushes: Int32,
+    fixed: Int8,
+    change: Int64,
+    last: Float64,
+    count: Float32,
+) -> None:
+    """Take the contacts of a batch that is written, for both ends of each event; no edge leaves a ghost.
+
+    Who loses its last arc on the way is forgotten, as if the batch had been cut there. `change` is zero
+    before and after: arcs that a node still has to gain.
+
+    Parameters
+    ----------
+    pushes
+        Of a directed graph; empty otherwise.
+    fixed
+        Nodes that are there without an arc, too; empty if all are.
+    """
+    for p in range(found):
+        gained = (1 if new[p] != 0 else 0) - (1 if old[p] != 0 else 0)
+        change[a[p]] += gained
+        change[b[p]] += gained
+    for i in range(len(t)):
+        if mark[i] == NONE:
+            continue
+        gained = mark[i] - STAYED
+        for end in range(2):
+            node = src[i] if end == 0 else dst[i]
+            touch(last, count, node, t[i], half_life)
+            change[node] -= gained
+            if gained < 0 and len(fixed) > 0 and fixed[node] == 0:
+                arcs = pulls[node] - change[node] + (pushes[node] if len(pushes) > 0 else 0)
+                if arcs == 0:
+                    last[node] = NEVER
+                    count[node] = 0
 
 
 class Contacts:
-    """Times of nodes' last contacts, and the greatest time of all: the clock.
+    """Last contacts and counts of nodes, and the greatest time of all: the clock.
+
+    Parameters
+    ----------
+    half_life
+        Of what a contact is worth, of a node or of a pair.
 
     Examples
     --------
-    >>> contacts = Contacts()
+    >>> contacts = Contacts(half_life=2.0)
     >>> contacts.make_room(2)
-    >>> contacts.note(np.array([0, 1, 0]), np.array([3.0, 5.0, 2.0]), clock=5.0)
-    >>> contacts.since(np.array([0, 1])).tolist()
-    [2.0, 0.0]
+    >>> contacts.put(np.array([0, 1]), np.array([3.0, 5.0]), np.array([4.0, 1.0]))
+    >>> contacts.clock = 5.0
+    >>> contacts.since(np.array([0, 1])).tolist(), contacts.activity(np.array([0, 1])).tolist()
+    ([2.0, 0.0], [2.0, 1.0])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, half_life: float) -> None:
+        self.half_life = float(half_life)
         self.clock = NEVER
         self.times: Float64 = np.empty(0)
+        self.counts: Float32 = np.empty(0, np.float32)
 
     def make_room(self, nodes: int) -> None:
         """Have a place for nodes 0..nodes - 1."""
@@ -41,12 +132,25 @@ class Contacts:
         if nodes > have:
             times = grown(self.times, nodes)
             times[have:] = NEVER
-            self.times = times
+            replace_together(self, times=times, counts=grown(self.counts, nodes))
 
-    def note(self, nodes: Nodes, t: Float64, clock: float) -> None:
-        """Take contacts; the clock is never turned back."""
-        np.maximum.at(self.times, nodes, t)
-        self.clock = max(self.clock, clock)
+    def put(self, nodes: Nodes, last: Float64, count: Float32) -> None:
+        """Write what nodes have."""
+        self.times[nodes] = last
+        self.counts[nodes] = count
+
+    def after(self, src: Nodes, dst: Nodes, t: Float64, mark: Int8) -> tuple[Nodes, Float64, Float32]:
+        """Return the nodes that events touch, and what they have after it; nothing is written."""
+        rows = np.flatnonzero(mark)
+        nodes, places = np.unique(np.concatenate((src[rows], dst[rows])), return_inverse=True)
+        last, count = self.times[nodes], self.counts[nodes]
+        touch_ends(places[: len(rows)], places[len(rows) :], t[rows], self.half_life, last, count)
+        return nodes, last, count
+
+    def clock_after(self, batch: EventBatch, now: float | None) -> float:
+        """Return the time at which a batch leaves the clock."""
+        latest = float(batch.t.max()) if batch.t is not None and len(batch) else NEVER
+        return max(latest, self.clock, self.clock if now is None else float(now))
 
     def last(self, nodes: Nodes) -> Float64:
         """Return the time of each node's last contact, minus infinity where there was none."""
@@ -54,6 +158,19 @@ class Contacts:
 
     def since(self, nodes: Nodes) -> Float64:
         """Return how long ago each node's last contact was, infinity where there was none."""
+        return self.time_since(self.times[nodes])
+
+    def activity(self, nodes: Nodes) -> Float64:
+        """Return what the contacts of each node are worth now."""
+        return self.worth(self.times[nodes], self.counts[nodes])
+
+    def time_since(self, last: Float64) -> Float64:
+        """Return how long ago contacts were, infinity where no time is known."""
         if np.isinf(self.clock):
-            return np.full(len(nodes), np.inf)
-        return self.clock - self.times[nodes]
+            return np.full(len(last), np.inf)
+        return self.clock - last
+
+    def worth(self, last: Float64, count: Float32) -> Float64:
+        """Return what counts as of some time are worth now."""
+        passed = np.zeros(len(last)) if np.isinf(self.clock) else np.maximum(self.clock - last, 0.0)
+        return count.astype(np.float64) * np.exp2(-passed / self.half_life)

@@ -12,22 +12,25 @@ import numpy as np
 
 from dygcn._jit import kernel, prefetch
 from dygcn.graph.arcs import FAR
+from dygcn.graph.contacts import CAME, NEVER, NONE, STAYED, WENT, touch
 from dygcn.graph.memory import ghost_weight
 from dygcn.graph.pairs import pair_home, pair_key
-from dygcn.records import Float64, Int32, Int64
+from dygcn.records import Float32, Float64, Int8, Int32, Int64
 
 if TYPE_CHECKING:
-    from dygcn.records import Int8, Nodes
+    from dygcn.records import Nodes
 
 AGE = 0  # beside +1 and -1: the events were silent about the pair, but time has passed
 UNKNOWN, LOOP = -1, -2  # events that speak of no pair
-Pairs: TypeAlias = tuple[Int32, Int32, Int64, Int64, Float64, Int32, Int32, Int32]
+Pairs: TypeAlias = tuple[Int32, Int32, Int64, Int64, Float64, Int32, Int32, Int32, Float32, Int8]
+"""Of every pair: ends, stored weight before and after, last contact; of every event: its pair; of every pair:
+its seat in a table; the table; of every pair: its count; of every event: what it was (see `contacts`)."""
 
 
 @kernel
 def number_pairs(src: Nodes, dst: Nodes, directed: bool, secret: Int64, pairs: Pairs) -> int:
     """Number the pairs that events speak of; return how many there are."""
-    a, b, _, _, _, pair_of, seat, table = pairs
+    a, b, _, _, _, pair_of, seat, table, _, _ = pairs
     mask = len(table) - 1
     found = 0
     for i in range(len(src)):
@@ -61,15 +64,24 @@ def play(
     op: Int8,
     weight: Int64,
     t: Float64,
+    before: float,
     clock: float,
     half_life: float,
+    count_half_life: float,
     ghosts: Int64,
     ghost_t: Float64,
     pairs: Pairs,
 ) -> tuple[int, int, int]:
     """Play the events of each pair in order of arrival; the last one wins.
 
-    A half-life of 0 means that nothing is remembered; no times mean that nobody looks at them.
+    Parameters
+    ----------
+    before, clock
+        The memory's clock before the batch, and after it.
+    half_life
+        Of the weight of ghosts; 0: nothing is remembered.
+    count_half_life
+        Of contacts; 0: they are not kept, and `pairs` has none.
 
     Returns
     -------
@@ -77,31 +89,43 @@ def play(
         How many events were adds of an edge that had that weight, removes of an edge that was not there,
         and self loops.
     """
-    _, _, old, new, contact, pair_of, _, _ = pairs
+    _, _, old, new, last, pair_of, _, _, count, mark = pairs
     unchanged, missing, loops = 0, 0, 0
     for p in range(found):
         new[p] = max(old[p], 0)
-        contact[p] = -np.inf
     for i in range(len(op)):
         p = pair_of[i]
+        mark[i] = NONE
         if p == UNKNOWN:
             missing += 1
         elif p == LOOP:
             loops += 1
         elif op[i] > 0:
             unchanged += new[p] == weight[i]
+            if count_half_life > 0:
+                mark[i] = STAYED if new[p] > 0 else CAME
+                ghost = half_life > 0 and new[p] == 0 and ghosts[p] > 0
+                if ghost and ghost_weight(ghosts[p], ghost_t[p], before, half_life) == 0:  # forgotten by now
+                    last[p] = NEVER
+                    count[p] = 0
+                touch(last, count, p, t[i], count_half_life)
             new[p] = weight[i]
-            if len(t) > 0:
-                contact[p] = max(contact[p], t[i])
         elif op[i] < 0 and new[p] == 0:
             missing += 1
         elif op[i] < 0:
-            if len(t) > 0:
-                contact[p] = max(contact[p], t[i])
+            if count_half_life > 0:
+                mark[i] = WENT
+                if half_life > 0:
+                    touch(last, count, p, t[i], count_half_life)
+                else:
+                    last[p] = NEVER
+                    count[p] = 0
             if half_life > 0:
                 ghosts[p] = new[p]
                 ghost_t[p] = t[i]
             new[p] = 0
+        if half_life > 0 and op[i] != AGE:
+            before = max(before, t[i])
     if half_life > 0:
         for p in range(found):
             if new[p] > 0:
@@ -156,6 +180,7 @@ def census(
     own: Int8,
     active: Int8,
     last: Float64,
+    count: Float32,
     stay: bool,
     came: Nodes,
     went: Nodes,
@@ -164,7 +189,7 @@ def census(
 ) -> None:
     """Say which of the nodes came, went, or never were in the graph, and count them in `sizes`.
 
-    `active` is brought up to date, `last` (if times of contacts are kept) forgets who is not there. A node
+    `active` is brought up to date, `last` and `count` (if contacts are kept) forget who is not there. A node
     that is named twice is looked at twice, and found the second time as the first time left it.
     """
     for i in range(n):
@@ -184,3 +209,4 @@ def census(
         active[node] = 1 if now else 0
         if not now and len(last) > 0:
             last[node] = -np.inf
+            count[node] = 0

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import DamagedFolder
+from dygcn.graph.delta import LOOP
 from dygcn.graph.memory import weights_left
+from dygcn.graph.pair_contacts import edge_contacts
+from dygcn.graph.staging import StagedPairs
 
 if TYPE_CHECKING:
     from dygcn.graph.store import Graph
-    from dygcn.records import Bool, Float64, IdColumn, Int32, Int64, Nodes
+    from dygcn.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,9 @@ class GraphImage:
     ghost_t: Float64  # (g,) time of removal
     clock: float | None
     contact: Float64  # (n,) time of the last contact, minus infinity without one; (0,) if times are not kept
+    activity: Float32  # (n,) count of contacts as of the last; (0,)
+    pair_t: Float64  # (e,) the same of pairs; (0,)
+    pair_count: Float32  # (e,); (0,)
 
     def arranged(self) -> GraphImage:
         """Return the same with the edges in order."""
@@ -41,6 +47,8 @@ class GraphImage:
             weight=self.weight[order],
             ghost_weight=self.ghost_weight[ghosts],
             ghost_t=self.ghost_t[ghosts],
+            pair_t=self.pair_t[order] if len(self.pair_t) else self.pair_t,
+            pair_count=self.pair_count[order] if len(self.pair_count) else self.pair_count,
         )
 
 
@@ -64,6 +72,7 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
     else:
         ghosts = weight < 0
         full, t = graph.memory.recall(a[ghosts], b[ghosts])
+    contacts, none = graph.contacts, (np.empty(0), np.empty(0, np.float32))
     image = GraphImage(
         graph.ids.names(nodes),
         graph.owns(nodes),
@@ -73,7 +82,8 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
         full,
         t,
         graph.clock,
-        np.empty(0) if graph.contacts is None else graph.contacts.last(nodes),
+        *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
+        *edge_contacts(graph),
     )
     return image, nodes
 
@@ -90,19 +100,26 @@ def build_graph(image: GraphImage, graph: Graph) -> Nodes:
     nodes = graph.intern(image.ids)
     if len(np.unique(nodes)) != len(nodes):
         raise DamagedFolder("the saved graph has an id twice")
-    graph.fill(
-        nodes[image.own],
-        nodes[image.a],
-        nodes[image.b],
-        image.weight,
-        image.ghost_weight,
-        image.ghost_t,
-        image.clock,
-        (nodes[: len(image.contact)], image.contact),
-    )
+    _fill(graph, image, nodes)
     if len(graph) != len(nodes):
         raise DamagedFolder("the saved graph has a node with neither an edge nor features")
     return nodes
+
+
+def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
+    """Write everything to an empty graph, by its nodes."""
+    weight, own, count = image.weight, nodes[image.own], len(image.a)
+    ghosts, times, faded = np.zeros(count, np.int64), np.zeros(count), image.weight < 0
+    ghosts[faded], times[faded] = image.ghost_weight, image.ghost_t
+    for weights in (weight[~faded], ghosts):
+        graph._note_bits(weights)
+    now = -np.inf if image.clock is None else image.clock
+    loops = np.full(len(own), LOOP, np.int32)
+    pairs = *graph.canonical(nodes[image.a], nodes[image.b]), weight, image.pair_t, image.pair_count
+    touched = nodes, image.contact, image.activity
+    staged = StagedPairs(*pairs, own, loops, ghosts, times, now, now, own=1, touched=touched)
+    graph._write(staged, np.zeros(count, np.int64))
+    graph.settled()
 
 
 def _check(image: GraphImage, graph: Graph) -> None:
@@ -142,12 +159,17 @@ def _is_overweight(image: GraphImage, graph: Graph) -> bool:
 
 
 def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Say whether there is a time for every node where times are kept, none of them after the clock."""
-    if graph.contacts is None:
-        return len(image.contact) == 0
-    if len(image.contact) != len(image.ids) or np.isnan(image.contact).any():
-        return False
-    return bool((image.contact <= (-np.inf if image.clock is None else image.clock)).all())
+    """Say whether every node and pair has a time and a count where these are kept, none after the clock."""
+    clock = -np.inf if image.clock is None else image.clock
+    for last, count, size in (
+        (image.contact, image.activity, len(image.ids)),
+        (image.pair_t, image.pair_count, len(image.a)),
+    ):
+        if not len(last) == len(count) == (0 if graph.contacts is None else size):
+            return False
+        if not ((last <= clock) & (count >= 0) & (count < np.inf)).all():  # nor NaN
+            return False
+    return True
 
 
 def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:

@@ -32,7 +32,8 @@ class PairRoom:
         weights = np.empty(size, np.int64), np.empty(size, np.int64)
         numbers = np.empty(size, np.int32), np.empty(size, np.int32)
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
-        arrays = *ends, *weights, np.empty(size), *numbers, table
+        contacts = np.empty(size, np.float32), np.empty(size, np.int8)
+        arrays = *ends, *weights, np.empty(size), *numbers, table, *contacts
         written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
         book = Book(*arrays, *written, self.needed, self.sizes, self.secret)
         replace_together(self, _size=size, arrays=arrays, written=written, book=book)

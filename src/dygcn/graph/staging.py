@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.records import Float64, Int8, Int32, Int64, Nodes
+from dygcn.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 
 @dataclass(slots=True)
@@ -29,7 +29,8 @@ class StagedPairs:
     a: Nodes  # (n,)
     b: Nodes  # (n,)
     new: Int64  # (n,) stored weights, below zero for ghosts
-    contact: Float64  # (n,) times of contacts, or empty
+    last: Float64  # (n,) last contacts, or empty where they are not kept, or stay what they are
+    count: Float32  # (n,) or empty
     named: Nodes  # nodes that may come or go
     pair_of: Int32  # LOOP where a named node belongs to no pair
     ghosts: Int64  # (n,) full weights of the ghosts, 0 where there is none
@@ -37,3 +38,4 @@ class StagedPairs:
     clock: float
     contact_clock: float = -np.inf
     own: int | None = None  # 1 or 0: the named nodes get or lose the mark of having features of their own
+    touched: tuple[Nodes, Float64, Float32] | None = None  # nodes, their last contacts and counts

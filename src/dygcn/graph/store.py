@@ -18,12 +18,13 @@ from dygcn.graph.contacts import Contacts
 from dygcn.graph.delta import AGE, LOOP, number_pairs, overweight, play
 from dygcn.graph.ids import IdMap, grown, replace_together
 from dygcn.graph.memory import DEEPEST, Memory
+from dygcn.graph.pair_contacts import pair_contacts
 from dygcn.graph.pair_room import PairRoom
 from dygcn.graph.staging import NodeEvents, StagedPairs
-from dygcn.records import Bool, EventBatch, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
+from dygcn.records import Bool, EventBatch, Float32, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
 
 GREATEST_SHIFT = 30
-_NO_TIMES = np.empty(0)
+_NO_TIMES, _NO_COUNTS, _NO_MARKS = np.empty(0), np.empty(0, np.float32), np.empty(0, np.int8)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
@@ -44,8 +45,8 @@ class Graph:
         Of the weight that a removed edge leaves; None: it leaves nothing.
     stay
         A node that loses its last edge stays in the graph, until it is removed itself.
-    timed
-        Times of nodes' last contacts are kept.
+    count_half_life
+        Of contacts: last contacts and counts of nodes and of pairs are kept; None: they are not.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class Graph:
         limit: int = 1 << 38,
         half_life: float | None = None,
         stay: bool = False,
-        timed: bool = False,
+        count_half_life: float | None = None,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
@@ -76,8 +77,9 @@ class Graph:
         self.limit = limit
         self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
-        self.contacts = Contacts() if timed else None
-        self.pull = Adjacency()  # node -> whom it aggregates
+        self.contacts = None if count_half_life is None else Contacts(count_half_life)
+        self._count_half_life = 0.0 if count_half_life is None else float(count_half_life)
+        self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.edge_count = 0
         self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
@@ -98,12 +100,13 @@ class Graph:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays of nodes in the place of others, together with the book that says where they lie."""
         now = vars(self) | fresh
-        arrays = *(now[name] for name in _OF_NODES), self._last_contacts
+        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays
         replace_together(self, **fresh, _node_arrays=arrays, _node_book=Book(*arrays))
 
     @property
-    def _last_contacts(self) -> Float64:
-        return _NO_TIMES if self.contacts is None else self.contacts.times
+    def _contact_arrays(self) -> tuple[Float64, Float32]:
+        contacts = self.contacts
+        return (_NO_TIMES, _NO_COUNTS) if contacts is None else (contacts.times, contacts.counts)
 
     def __len__(self) -> int:
         return self._node_count
@@ -157,6 +160,18 @@ class Graph:
         once = a < b
         return a[once], b[once], weight[once]
 
+    def pair_contacts(self, a: Nodes, b: Nodes) -> tuple[Int8, Float64, Float64]:
+        """Return what pairs of nodes are now, whichever is named first.
+
+        Returns
+        -------
+        tuple
+            1 for an edge (of a directed graph: in either direction), -1 for a ghost, 0 for neither, also
+            where a node is below 0, or both are the same; the time since the pair's last contact, infinity
+            if there is none or it is not known; what its contacts (in both directions) are worth now.
+        """
+        return pair_contacts(self, a, b)
+
     def apply(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
         """Apply a batch of events and return its net effect.
 
@@ -189,13 +204,8 @@ class Graph:
         if self.memory is None and self.contacts is None:
             return NodeEvents(src, dst, batch.op, weight, _NO_TIMES, clock)
         times = self._dates(batch, now)
-        return NodeEvents(src, dst, batch.op, weight, times, clock, self._clock_of_contacts(batch, now))
-
-    def _clock_of_contacts(self, batch: EventBatch, now: float | None) -> float:
-        if self.contacts is None:
-            return 0.0
-        latest = float(batch.t.max()) if batch.t is not None and len(batch) else -np.inf
-        return max(latest, self.contacts.clock, self.contacts.clock if now is None else float(now))
+        contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
+        return NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
 
     def _dates(self, batch: EventBatch, now: float | None) -> Float64:
         """Return when events happened; those without a time happen now, or when the last one did."""
@@ -234,7 +244,7 @@ class Graph:
         room.make_room(len(ready.op))
         where = room.book.pages, self.pull.book.pages, self.push.book.pages, self._node_book.pages
         events = ready.src, ready.dst, ready.op, ready.weight, ready.t
-        return *events, self.directed, self.stay, self.limit, *where
+        return *events, self.directed, self.stay, self.limit, self._count_half_life, *where
 
     def finish(
         self, ready: NodeEvents, status: int, arcs: Nodes, weights: Int64, nodes: Nodes
@@ -282,25 +292,38 @@ class Graph:
             weight = np.concatenate((weight, silent.astype(np.int64)))
             times = np.concatenate((times, silent))
         room.make_room(len(src))
-        a, b, old, new, contact, pair_of, _, _ = room.arrays
+        a, b, old, new, last, pair_of, _, _, count, mark = room.arrays
         found = number_pairs(src, dst, self.directed, room.secret, room.arrays)
-        a, b, old, new, contact = a[:found], b[:found], old[:found], new[:found], contact[:found]
-        adjacency.look_up(found, a, b, self.pull.arrays, old)
+        kept = 0 if self.contacts is None else found
+        a, b, old, new, last, count = (
+            a[:found],
+            b[:found],
+            old[:found],
+            new[:found],
+            last[:kept],
+            count[:kept],
+        )
+        adjacency.look_up(found, a, b, self.pull.arrays, old, last, count)
         ghosts, ghost_t = memory.recall(a, b)
-        told = play(found, op, weight, times, ready.clock, memory.half_life, ghosts, ghost_t, room.arrays)
+        lives = memory.half_life, self._count_half_life
+        events = op, weight, times, memory.clock, ready.clock
+        told = play(found, *events, *lives, ghosts, ghost_t, room.arrays)
         if overweight(found, a, b, old, new, self.directed, self.strength, self._change, self.limit):
             # Ageing pairs were taken from the queue: put them back.
             memory.remember(a, b, *memory.recall(a, b))
             self._refuse(ready, np.concatenate((a, b)))
+        touched = None if self.contacts is None else self.contacts.after(src, dst, times, mark[: len(src)])
         clocks = ready.clock, ready.contact_clock
-        staged = StagedPairs(a, b, new, contact, src, pair_of, ghosts, ghost_t, *clocks)
-        return self._write(staged, old, told)
+        pairs = a, b, new, last, count, src, pair_of, ghosts, ghost_t
+        return self._write(StagedPairs(*pairs, *clocks, touched=touched), old, told)
 
     def _write(self, staged: StagedPairs, old: Int64, told: tuple[int, int, int] = (0, 0, 0)) -> GraphDelta:
         """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
         self._staged = staged
         if staged.own is not None:
             self._own[staged.named] = staged.own
+        if self.contacts is not None and staged.touched is not None:
+            self.contacts.put(*staged.touched)
         delta = self._commit(staged, old, told)
         if self.memory is not None:
             self.memory.clock = max(self.memory.clock, staged.clock)
@@ -320,9 +343,14 @@ class Graph:
                 staged.b,
                 old,
                 staged.new,
-                staged.contact,
+                staged.last,
+                staged.count,
                 staged.named,
+                staged.named,
+                _NO_TIMES,
+                _NO_MARKS,
                 staged.pair_of,
+                self._count_half_life,
                 self.directed,
                 self.stay,
                 self.pull.arrays,
@@ -369,9 +397,9 @@ class Graph:
 
     def _write_to(self, a: Nodes, b: Nodes, old: Int64, nodes: Nodes, own: int | None) -> GraphDelta:
         """Take away pairs and their ghosts, and see which of the nodes came and went by it."""
-        zeros, never = np.zeros(len(a), np.int64), np.empty(0)
+        zeros, none = np.zeros(len(a), np.int64), (_NO_TIMES, _NO_COUNTS)
         loops = np.full(len(nodes), LOOP, np.int32)
-        staged = StagedPairs(a, b, zeros, never, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
+        staged = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
         return self._write(staged, old)
 
     def compact(self) -> None:
@@ -455,7 +483,7 @@ class Graph:
 
     def _make_room(self) -> None:
         high = self.ids.high
-        if high <= len(self._active) and self._node_arrays[-1] is self._last_contacts:
+        if high <= len(self._active) and self._node_arrays[-1] is self._contact_arrays[-1]:
             return
         self.pull.make_room(high)
         self.push.make_room(high)
@@ -470,29 +498,3 @@ class Graph:
     def owns(self, nodes: Nodes) -> Bool:
         """Say which nodes have features of their own."""
         return self._own[nodes] > 0
-
-    def fill(
-        self,
-        own: Nodes,
-        a: Nodes,
-        b: Nodes,
-        weight: Int64,
-        ghost_weight: Int64,
-        ghost_t: Float64,
-        clock: float | None,
-        contact: tuple[Nodes, Float64],
-    ) -> None:
-        """Fill an empty graph with pairs as `edges` returns them, their ghosts and last contacts."""
-        ghosts, times = np.zeros(len(a), np.int64), np.zeros(len(a))
-        faded = weight < 0
-        ghosts[faded], times[faded] = ghost_weight, ghost_t
-        a, b = self.canonical(a, b)
-        for weights in (weight[~faded], ghosts):
-            self._note_bits(weights)
-        now = -np.inf if clock is None else clock
-        loops, never = np.full(len(own), LOOP, np.int32), np.empty(0)
-        staged = StagedPairs(a, b, weight, never, own, loops, ghosts, times, now, own=1)
-        self._write(staged, np.zeros(len(a), np.int64))
-        self.settled()
-        if self.contacts is not None:
-            self.contacts.note(*contact, now)

@@ -13,16 +13,18 @@ import numpy as np
 from dygcn._jit import kernel, page, prefetch
 from dygcn.graph import arcs as adjacency
 from dygcn.graph.arcs import FAR, Arcs
+from dygcn.graph.contacts import touch_nodes
 from dygcn.graph.delta import LOOP, Pairs, census, number_pairs, overweight, play
-from dygcn.records import Float64, Int8, Int32, Int64
+from dygcn.records import Float32, Float64, Int8, Int32, Int64
 
 if TYPE_CHECKING:
     from dygcn.records import Nodes
 
 DONE, SMALL_POOL, OVERWEIGHT = 0, 1, 2
 CAME, WENT, IDLE, TOUCHED, MOVED, EDGES, UNCHANGED, MISSING, LOOPS = range(9)  # places in `sizes`
-NodeArrays: TypeAlias = tuple[Int64, Int64, Int8, Int8, Int8, Float64]
-"""Of every node: strength, room for counting, owns features, active, seen, last contact."""
+SIZES_PAGE = 14  # of `PairRoom.book`
+NodeArrays: TypeAlias = tuple[Int64, Int64, Int8, Int8, Int8, Float64, Float32]
+"""Of every node: strength, room for counting, owns features, active, seen, last contact and count."""
 Written: TypeAlias = tuple[Int32, Int32, Int64]
 """Room for the pairs that are written: both ends and the weight."""
 
@@ -148,9 +150,14 @@ def commit(
     b: Nodes,
     old: Int64,
     new: Int64,
-    contact: Float64,
+    pair_last: Float64,
+    pair_count: Float32,
     named: Nodes,
+    other: Nodes,
+    t: Float64,
+    mark: Int8,
     pair_of: Int32,
+    half_life: float,
     directed: bool,
     stay: bool,
     pull: Arcs,
@@ -162,13 +169,22 @@ def commit(
 ) -> tuple[int, Nodes, Int64, Nodes]:
     """Write what pairs of nodes are now; return the arcs that moved and the nodes that it concerns.
 
+    Parameters
+    ----------
+    pair_last, pair_count
+        Contacts of the pairs; empty: they are not kept, or stay what they are.
+    named, other, t, mark
+        Events; without times, their contacts are not for the nodes.
+    half_life
+        Of contacts.
+
     Returns
     -------
     tuple
         `DONE` or `SMALL_POOL`; receivers and senders; old and new weights; the touched nodes, those that
         came, those that went, those that never were there, a row for each. `sizes` says how many of them.
     """
-    strength, _, own, active, seen, last = nodes
+    strength, change, own, active, seen, last, count = nodes
     sizes[:UNCHANGED] = 0
     for p in range(found):
         sizes[MOVED] += abs(old[p]) != abs(new[p])
@@ -177,13 +193,16 @@ def commit(
     lists = np.empty((4, 2 * found + len(named)), np.int32)
     if not _write_pairs(found, a, b, old, new, directed, pull, push, written, needed, sizes):
         return SMALL_POOL, arcs, weights, lists
-    if len(last) > 0 and len(contact) > 0:
-        for p in range(found):
-            last[a[p]] = max(last[a[p]], contact[p])
-            last[b[p]] = max(last[b[p]], contact[p])
+    if len(pair_last) > 0:
+        adjacency.set_contacts(found, a, b, new, pair_last, pair_count, pull)
+    if len(last) > 0 and len(t) > 0:
+        pulls, pushes, fixed = pull[1], push[1] if directed else push[1][:0], own[:0] if stay else own
+        ends = named, other, t, mark, half_life
+        touch_nodes(found, a, b, old, new, *ends, pulls, pushes, fixed, change, last, count)
     _list_arcs(found, a, b, old, new, directed, strength, sizes[MOVED], arcs, weights)
     touched, known = _list_nodes(found, a, b, named, pair_of, seen, lists[0])
-    census(known, lists[0], pull[1], push[1], own, active, last, stay, lists[1], lists[2], lists[3], sizes)
+    arcs_of = pull[1], push[1]
+    census(known, lists[0], *arcs_of, own, active, last, count, stay, lists[1], lists[2], lists[3], sizes)
     sizes[TOUCHED] = touched
     return DONE, arcs, weights, lists
 
@@ -200,16 +219,20 @@ def _open_pairs(pages: Int64) -> tuple[Pairs, Written, Int64, Int64, Int64]:
         page(pages, 5, np.int32),
         page(pages, 6, np.int32),
         page(pages, 7, np.int32),
+        page(pages, 8, np.float32),
+        page(pages, 9, np.int8),
     )
-    written = page(pages, 8, np.int32), page(pages, 9, np.int32), page(pages, 10, np.int64)
-    return pairs, written, page(pages, 11, np.int64), page(pages, 12, np.int64), page(pages, 13, np.int64)
+    written = page(pages, 10, np.int32), page(pages, 11, np.int32), page(pages, 12, np.int64)
+    rest = page(pages, 13, np.int64), page(pages, SIZES_PAGE, np.int64), page(pages, 15, np.int64)
+    return pairs, written, *rest
 
 
 @kernel
 def _open_nodes(pages: Int64) -> NodeArrays:
     """Return the arrays of `Graph`'s book of nodes."""
     marks = page(pages, 2, np.int8), page(pages, 3, np.int8), page(pages, 4, np.int8)
-    return page(pages, 0, np.int64), page(pages, 1, np.int64), *marks, page(pages, 5, np.float64)
+    contacts = page(pages, 5, np.float64), page(pages, 6, np.float32)
+    return page(pages, 0, np.int64), page(pages, 1, np.int64), *marks, *contacts
 
 
 @kernel
@@ -222,6 +245,7 @@ def apply_events(
     directed: bool,
     stay: bool,
     limit: int,
+    half_life: float,
     room: Int64,
     pull_book: Int64,
     push_book: Int64,
@@ -229,21 +253,44 @@ def apply_events(
 ) -> tuple[int, Nodes, Int64, Nodes]:
     """Play events and write their net effect, in a graph that remembers nothing; see `commit`.
 
-    Or return `OVERWEIGHT` and the ends of all pairs, having written nothing.
+    Or return `OVERWEIGHT` and the ends of all pairs, having written nothing. The half-life is that of
+    contacts, 0 where they are not kept.
     """
     pairs, written, needed, sizes, secret = _open_pairs(room)
     pull, push, nodes = adjacency.open_arcs(pull_book), adjacency.open_arcs(push_book), _open_nodes(node_book)
-    a, b, old, new, contact, pair_of, _, _ = pairs
+    a, b, old, new, last, pair_of, _, _, count, mark = pairs
     found = number_pairs(src, dst, directed, secret, pairs)
-    adjacency.look_up(found, a, b, pull, old)
-    none, never = old[:0], contact[:0]
-    sizes[UNCHANGED], sizes[MISSING], sizes[LOOPS] = play(found, op, weight, t, 0.0, 0.0, none, never, pairs)
+    none, never = old[:0], last[:0]
+    if half_life == 0:
+        last, count, t = never, count[:0], t[:0]
+    adjacency.look_up(found, a, b, pull, old, last, count)
+    told = play(found, op, weight, t, 0.0, 0.0, 0.0, half_life, none, never, pairs)
+    sizes[UNCHANGED], sizes[MISSING], sizes[LOOPS] = told
     if overweight(found, a, b, old, new, directed, nodes[0], nodes[1], limit):
         ends = np.empty((4, 2 * found), np.int32)
         ends[0, :found] = a[:found]
         ends[0, found:] = b[:found]
         return OVERWEIGHT, np.empty(0, np.int32), np.empty(0, np.int64), ends
-    told = contact if len(t) > 0 else never
     return commit(
-        found, a, b, old, new, told, src, pair_of, directed, stay, pull, push, nodes, written, needed, sizes
+        found,
+        a,
+        b,
+        old,
+        new,
+        last,
+        count,
+        src,
+        dst,
+        t,
+        mark,
+        pair_of,
+        half_life,
+        directed,
+        stay,
+        pull,
+        push,
+        nodes,
+        written,
+        needed,
+        sizes,
     )

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
 _BASE = "base."
+_CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
 
 
@@ -204,7 +205,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
         "weight": graph.weight,
         "ghost_weight": graph.ghost_weight,
         "ghost_t": graph.ghost_t,
-        **({} if unit is None else {"contact": graph.contact}),
+        **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
         **image.tensors,
     }
 
@@ -377,7 +378,10 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
         _take(tensors, "ghost_weight", np.int64),
         _take(tensors, "ghost_t", np.float64),
         settings.clock,
-        np.empty(0) if settings.unit is None else _take(tensors, "contact", np.float64),
+        *(
+            np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
+            for name, dtype in _CONTACTS.items()
+        ),
     )
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")

@@ -15,7 +15,7 @@ from dygcn.events import id_column, take
 from dygcn.features import Features, Given, Hashed, RowTable, Walks
 from dygcn.graph import Graph
 from dygcn.graph.ids import IdMap
-from dygcn.models.links import LinkHead
+from dygcn.models.links import COUNT_HALF_LIFE, LinkHead
 from dygcn.models.paper import Paper
 from dygcn.propagation import ExactRule, RollingRule, Rule, SpectralRule
 
@@ -157,7 +157,7 @@ class Model:
             limit=limit,
             half_life=self.half_life,
             stay=self.paper is not None,
-            timed=self.unit is not None,
+            count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
         )
 
     def new_rule(self) -> Rule:

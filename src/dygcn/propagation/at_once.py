@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn._jit import kernel, page, page_of_rows
 from dygcn.features.walks import find_units
-from dygcn.graph.writing import CAME, DONE, WENT, apply_events
+from dygcn.graph.writing import CAME, DONE, SIZES_PAGE, WENT, apply_events
 from dygcn.propagation.gathering import distinct_rows, note_orders
 from dygcn.propagation.kernels import order_at_once
 
@@ -116,6 +116,7 @@ def update_at_once(
     directed: bool,
     stay: bool,
     limit: int,
+    half_life: float,
     room: Int64,
     pull_book: Int64,
     push_book: Int64,
@@ -145,12 +146,12 @@ def update_at_once(
     """
     width = len(first_before)
     status, arcs, weights, nodes = apply_events(
-        src, dst, op, weight, t, directed, stay, limit, room, pull_book, push_book, node_book
+        src, dst, op, weight, t, directed, stay, limit, half_life, room, pull_book, push_book, node_book
     )
     none, nothing = np.empty(0, np.int32), np.empty(0, np.int8)
     if status != DONE:
         return status, arcs, weights, nodes, ALL_DONE, 0, 0, 0, none, nothing
-    sizes = page(room, 12, np.int64)
+    sizes = page(room, SIZES_PAGE, np.int64)
     came, went = nodes[1, : sizes[CAME]], nodes[2, : sizes[WENT]]
     if len(came) > page(reach_book, 0, np.int32).size:
         return status, arcs, weights, nodes, NOT_BEGUN, 0, 0, 0, none, nothing

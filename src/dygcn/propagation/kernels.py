@@ -280,7 +280,7 @@ def order_at_once(
         `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
         how many of their rows must be moved first.
     """
-    start, count, _, others, weights, _, _, _, _, _, _, _ = open_arcs(lists_book)
+    start, count, _, others, weights, _, _, _, _, _, _, _, _, _ = open_arcs(lists_book)
     pushes = len(arc_receiver) + count_pushes(senders, count)
     work = _open_work(work_book)
     if pushes >= len(work[0]):
