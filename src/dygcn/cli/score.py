@@ -14,7 +14,11 @@ from dygcn.models import KINDS
 @click.argument("a", metavar="ID")
 @click.argument("b", metavar="ID")
 @click.option(
-    "--links", default="new", show_default=True, type=click.Choice(KINDS), help="New links, or all."
+    "--links",
+    default="new",
+    show_default=True,
+    type=click.Choice(KINDS),
+    help="Links not there yet; all links; or ranks of what comes next.",
 )
 @json_option
 def command(folder: str, a: str, b: str, links: str, as_json: bool) -> None:

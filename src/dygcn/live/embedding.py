@@ -316,16 +316,17 @@ class LiveEmbedding:
     def scores(self, a: object, b: object, links: str = "new") -> Float64:
         """Return how likely pairs of nodes are linked next, (n,): the higher, the likelier.
 
-        Log-odds against a random pair, learned in `fit`: the cosine of the two vectors, what each node's
-        edges weigh, and how long ago its last contact was. A model that learned no such score (too few
-        steps, an embedding of your own, one of the paper's rules) answers with the cosine, from -1 to 1.
+        Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
+        nodes and of the pair. A model that learned no such score (too few steps, an embedding of your own,
+        one of the paper's rules) answers with the cosine, from -1 to 1.
 
         Parameters
         ----------
         a, b
             Ids, as many of one as of the other.
         links
-            ``"new"``: links that are not there yet; ``"all"``: every link of the next graph.
+            ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
+            of the next graph, first those that are there; ``"next"``: for ranking who comes next.
 
         Examples
         --------
@@ -341,10 +342,11 @@ class LiveEmbedding:
 
     @guarded
     def link_vectors(self, ids: object, *, query: bool = False, links: str = "new") -> Float32:
-        """Return (n, dim + 2) vectors whose dot products are scores, for a vector database.
+        """Return (n, dim + 2) vectors whose dot products are scores, as far as they can be.
 
-        Put those of all nodes into the index, and ask it with ``query=True`` of one: inner product, not
-        cosine. Contacts grow old, so refresh the index now and then.
+        For a vector database: put those of all nodes into the index, and ask it with ``query=True`` of one
+        (inner product, not cosine) for a hundred candidates; then let `scores` rank these. Contacts grow
+        old, so refresh the index now and then.
         """
         nodes = self._find(ids)
         head = head_of(self.model, links) or COSINE

@@ -31,6 +31,7 @@ ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kind
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 FIRST = 30.0  # log-odds that an edge which is there counts more: before all others among all links
 PARTS = ("vectors", "traits", "past")  # groups of columns, see `dygcn.models.links`
+MARGIN = 1.03  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
 _OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
 
@@ -260,8 +261,9 @@ def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
     """Return what is to be added to known pairs, so that the score ranks well whatever the rivals are.
 
     Lists of random rivals want known pairs higher than lists of former neighbours do, and answers that were
-    never seen want them lower. Three mean reciprocal ranks are compared with those of rows that learn nothing
-    (last contact, then activity; for answers never seen, activity alone); the least of the ratios is maximised.
+    never seen want them lower. Mean reciprocal ranks of the three are compared with those of rows that learn
+    nothing (last contact, then activity; for answers never seen, activity alone). On random rivals and on former
+    neighbours the score has to be ahead by a margin, or as far as it can; then the product of all ratios counts.
     """
     known = lists.pasts[:, KNOWN].reshape(masked.shape)
     activity = lists.sums[:, 3].reshape(masked.shape)
@@ -269,14 +271,16 @@ def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
     random = np.arange(len(masked)) % 2 == 0
     never = random & (known[:, 0] == 0)
     goals = [(random, recency), (~random, recency), (never, activity)]
-    plain = [_mrr(trivial, masked, rows) for rows, trivial in goals if rows.any()]
+    plain = [_mrr(trivial, masked, rows) for rows, trivial in goals]
     found = []
     for offset in _OFFSETS * scores[~masked].std():
-        ours = [_mrr(scores + offset * known, masked, rows) for rows, _ in goals if rows.any()]
-        found.append((min(a / b for a, b in zip(ours, plain, strict=True)), -abs(offset), offset))
+        ours = [_mrr(scores + offset * known, masked, rows) for rows, _ in goals]
+        ahead = np.array(ours) / plain
+        found.append((min(*ahead[:2], MARGIN), float(np.log(ahead).sum()), offset))
     return float(max(found)[2])
 
 
 def _mrr(scores: Float64, masked: Bool, rows: Bool) -> float:
+    """Return the mean reciprocal rank of the first entry of each list; 1 of no lists."""
     ranks = mean_ranks(scores[rows, 0], scores[rows, 1:], masked[rows, 1:])
-    return float((1 / ranks).mean())
+    return float((1 / ranks).mean()) if len(ranks) else 1.0
