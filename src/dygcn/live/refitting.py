@@ -65,7 +65,7 @@ class Refit:
     >>> _ = live.update(add=[("dan", "eve"), ("eve", "fay"), ("fay", "dan")])
     >>> found = live.refit()
     >>> found
-    Refit(gains=False, 2 held-out links are too few to compare, mean cosine 0.41)
+    Refit(gains=False, 2 held-out links are too few to compare, mean cosine 0...)
     >>> live.unreached, found.embedding.unreached
     (3, 0)
     """
@@ -150,7 +150,8 @@ def _take(live: LiveEmbedding) -> _Taken:
 def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Model:
     ids, rows, window = walk_rows(model, graph, progress)
     assert model.table is not None
-    turn_rows(rows, alignment(ids, rows, model.table))
+    with one_blas_thread():
+        turn_rows(rows, alignment(ids, rows, model.table))
     return with_table(model, RowTable.of(ids, rows, window))
 
 
@@ -169,13 +170,12 @@ def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
     known.intern(old.ids)
     place = known.find(ids)
     product = np.zeros((rows.shape[1], rows.shape[1]))
-    with one_blas_thread():
-        common = np.flatnonzero(place >= 0)
-        for begin in range(0, len(common), _ROWS):
-            both = common[begin : begin + _ROWS]
-            product += rows[both].T.astype(np.float64) @ old.rows[place[both]].astype(np.float64)
-        left, _, right = np.linalg.svd(product)
-        turned: Float64 = left @ right
+    common = np.flatnonzero(place >= 0)
+    for begin in range(0, len(common), _ROWS):
+        both = common[begin : begin + _ROWS]
+        product += rows[both].T.astype(np.float64) @ old.rows[place[both]].astype(np.float64)
+    left, _, right = np.linalg.svd(product)
+    turned: Float64 = left @ right
     return turned
 
 
