@@ -10,7 +10,7 @@ import dygcn
 from dygcn import errors
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.rst"
-CLASSES = ("LiveEmbedding", "DurableEmbedding", "Change")
+CLASSES = ("LiveEmbedding", "DurableEmbedding", "Change", "Refit")
 
 
 def on_page(text):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn import errors
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.features import Embedding
-    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, fit, load, open, restore, start
+    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, Refit, fit, load, open, restore, start
     from dygcn.models import Model
     from dygcn.propagation import set_threads
     from dygcn.training import RollingRecipe
@@ -33,6 +33,7 @@ __all__ = [
     "FolderError",
     "LiveEmbedding",
     "Model",
+    "Refit",
     "RollingRecipe",
     "StaleChange",
     "UnknownNode",
@@ -54,6 +55,7 @@ _HOMES = {
     "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.models",
+    "Refit": "dygcn.live",
     "RollingRecipe": "dygcn.training",
     "StaleChange": "dygcn.errors",
     "UnknownNode": "dygcn.errors",

@@ -219,3 +219,26 @@ def test_reproduce_shows_what_is_there(tmp_path, data):
     assert found["unfinished"] == 0
     assert found["lines"]["table-orders"][0] == ["dataset", "what", "1st", "2nd", "3rd", "4th"]
     assert (tmp_path / "out" / "table-orders.html").exists()
+
+
+def test_refit_writes_a_new_folder_and_leaves_the_old_one(home, tmp_path):
+    live = dygcn.load(home / "f")
+    live.update(add=[("zed", "zoe"), ("zoe", "zack")])
+    live.save(tmp_path / "g")
+    told = run_json("refit", tmp_path / "g", "--out", tmp_path / "new")
+    new = dygcn.load(tmp_path / "new")
+    assert dygcn.load(tmp_path / "g").digest() == live.digest()
+    assert new.digest() == live.refit().embedding.digest()
+    assert (told["gains"], told["auc_before"], told["nodes"], told["unreached"]) == (False, None, len(new), 0)
+    assert "gains" in run("refit", tmp_path / "g", "--out", tmp_path / "new").stdout
+    assert "choose another" in run("refit", tmp_path / "g", "--out", tmp_path / "g", code=2).stderr
+
+
+def test_refit_reads_a_durable_folder_and_writes_nothing_to_it(home, tmp_path):
+    with dygcn.open(tmp_path / "d", dygcn.load(home / "f")) as live:
+        live.update(add=[("zed", "zoe")])
+        expected, history = live.refit().embedding.digest(), live.history
+    run("refit", tmp_path / "d", "--out", tmp_path / "new")
+    assert dygcn.load(tmp_path / "new").digest() == expected
+    with dygcn.open(tmp_path / "d") as live:
+        assert live.history == history

@@ -9,6 +9,7 @@ COMMANDS = {
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
     "info": "Check the folder DIR and print what it holds.",
     "nearest": "Print the k nodes nearest to ID, by cosine.",
+    "refit": "Make the rows of the walk model in DIR anew, save to NEW, and say whether links gain by it.",
     "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
     "restore": "Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.",
     "run": "Run what CONFIG.toml describes: sources in, vectors out, HTTP beside, until it is stopped.",

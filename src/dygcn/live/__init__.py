@@ -5,5 +5,6 @@ from dygcn.live.durable import DurableEmbedding
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
 from dygcn.live.opening import load, open, restore, start
+from dygcn.live.refitting import Refit
 
-__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "fit", "load", "open", "restore", "start"]
+__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "Refit", "fit", "load", "open", "restore", "start"]

@@ -23,6 +23,7 @@ from dygcn.live.fresh_base import check_base, take_base, take_embedding
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.health import wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
+from dygcn.live.refitting import Refit, refit
 from dygcn.live.scoring import head_of, pair_scores
 from dygcn.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
 from dygcn.models.checks import read_tolerance
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from dygcn.training.samples import Progress
 
 
 class LiveEmbedding:
@@ -446,6 +449,10 @@ class LiveEmbedding:
             )
         image = self.guard.run_torn(self._whole_image)
         return LiveEmbedding(State.from_image(self.model, image), self._version)
+
+    def refit(self, progress: Progress | None = None) -> Refit:
+        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
+        return refit(self, LiveEmbedding, progress)
 
     def _whole_image(self) -> StateImage:
         if self._state.torn:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dygcn.graph import Graph
     from dygcn.live.choices import Choices
-    from dygcn.records import EventBatch, Float64, Int32
+    from dygcn.records import EventBatch, Float32, Float64, IdColumn, Int32
     from dygcn.training import Recipe
     from dygcn.training.samples import Progress
 
@@ -65,11 +65,21 @@ def with_rows(model: Model, graph: Graph, progress: Progress | None = None) -> M
     Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may
     round otherwise on another.
     """
+    ids, rows, window = walk_rows(model, graph, progress)
+    return with_table(model, RowTable.of(ids, rows, window))
+
+
+def walk_rows(model: Model, graph: Graph, progress: Progress | None) -> tuple[IdColumn, Float32, int]:
+    """Return who has a row, the rows, not rounded yet, and the steps of the walks."""
     image, _ = take_image(graph)
     first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
     base = walk_base(first, second, weight, len(image.ids), model.dim, model.seed, progress=progress)
     known = np.flatnonzero(base.has)
-    table = RowTable.of(take(image.ids, known), base.rows[known], base.window)
+    return take(image.ids, known), base.rows[known], base.window
+
+
+def with_table(model: Model, table: RowTable) -> Model:
+    """Return the model with other rows."""
     return dataclasses.replace(model, table=table, scales=np.full(model.dim, table.scale))
 
 

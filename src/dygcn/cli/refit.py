@@ -1,0 +1,63 @@
+"""`dygcn refit`: rows made anew, in a new folder, and whether they are better."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
+from dygcn.live import load, open
+from dygcn.models.folder import check_target
+from dygcn.storage import LOG_FILE
+
+if TYPE_CHECKING:
+    from dygcn.cli.printing import Notify
+    from dygcn.live import Refit
+
+
+@click.command("refit")
+@folder_argument
+@click.option("--out", required=True, metavar="NEW", type=click.Path(), help="Folder to write.")
+@json_option
+def command(folder: str, out: str, as_json: bool) -> None:
+    """Make the rows of the walk model in DIR anew, save to NEW, and say whether links gain by it.
+
+    DIR stays as it is. Vectors are turned onto the old ones; what reads them decides which to use.
+    """
+    begun = time.perf_counter()
+    if Path(out).resolve() == Path(folder).resolve():
+        raise click.UsageError("--out is the folder itself, which stays as it is; choose another one")
+    check_target(out)  # before the work, not after it
+    with progress_bar() as notify:
+        notify(0, 1, "loading")
+        found = _refit(Path(folder), notify)
+        notify(0, 1, "saving")
+        found.embedding.save(out)
+    compared = {name: getattr(found, name) for name in ("auc_before", "auc_after")}
+    show(
+        {
+            "folder": out,
+            "gains": found.gains,
+            **{name: None if value != value else value for name, value in compared.items()},
+            "held_out": found.held_out,
+            "cosine": found.cosine,
+            "cosine_p10": found.cosine_p10,
+            "nodes": len(found.embedding),
+            "unreached": found.embedding.unreached,
+            "seconds": time.perf_counter() - begun,
+        },
+        as_json,
+    )
+
+
+def _refit(folder: Path, notify: Notify) -> Refit:
+    if not (folder / LOG_FILE).exists():
+        return load(folder).refit(notify)
+    live = open(folder)
+    try:
+        return live.refit(notify)
+    finally:
+        live.let_go()  # nothing is written: nothing was changed
