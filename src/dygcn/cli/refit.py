@@ -36,7 +36,7 @@ def command(folder: str, out: str, as_json: bool) -> None:
         found = _refit(Path(folder), notify)
         notify(0, 1, "saving")
         found.embedding.save(out)
-    compared = {name: getattr(found, name) for name in ("auc_before", "auc_after")}
+    compared = {name: getattr(found, name) for name in ("auc_before", "auc_after", "auc_error")}
     show(
         {
             "folder": out,

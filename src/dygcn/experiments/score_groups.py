@@ -17,7 +17,6 @@ from dygcn.experiments.recall import recall_figures
 from dygcn.live.choices import Choices
 from dygcn.live.fitting_walks import held_out, walk_model
 from dygcn.training import Recipe, fit_heads
-from dygcn.training.heads import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,6 @@ RIVALS = ("dynwalks", "fastrp", "cleora")
 WITHOUT = {  # rows of the table of parts -> what the score may look at
     "without vectors": ("traits", "past"),
     "without the past of pairs": ("vectors", "traits"),
-    "without degrees and times of nodes": ("vectors", "past"),
     "vectors alone": ("vectors",),
 }
 
@@ -85,7 +83,7 @@ def parts(task: Task) -> dict[str, Record]:
     fitting = SharedFit(task.seed, dim=DIM, memory=half_life)
     samples = _samples(moments, task.seed, half_life)
     found = {}
-    for name, looked_at in {"whole": PARTS, **WITHOUT}.items():
+    for name, looked_at in WITHOUT.items():
         heads = fit_heads(samples, None, looked_at)
         found[name] = task.judge(Exact(partial(_with_heads, fitting, heads)))
     return found

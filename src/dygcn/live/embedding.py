@@ -330,13 +330,6 @@ class LiveEmbedding:
         links
             ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
             of the next graph, first those that are there; ``"next"``: for ranking who comes next.
-
-        Examples
-        --------
-        >>> import dygcn
-        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
-        >>> live.scores(["ann", "bob"], ["cat", "bob"]).round(3).tolist()[1]
-        1.0
         """
         first, second = self._find(a), self._find(b)
         if len(first) != len(second):

@@ -35,6 +35,10 @@ SHARE = 0.05
 """Of the linked pairs that are held out."""
 FEWEST, MOST = 64, 5_000
 """Held-out links: with fewer nothing is compared."""
+ONCE = 1.05
+"""Contacts of a pair that count as one: what is left of earlier ones is less than the rest."""
+SURE = 2.0
+"""Standard errors by which the AUC has to be greater."""
 LOOKED_AT = 100_000
 """Nodes whose old and new vectors are compared, at most."""
 _ROWS = 1 << 14  # that are multiplied at once
@@ -55,6 +59,8 @@ class Refit:
     auc_before, auc_after
         How well the cosine tells held-out links from strangers, with old rows and with rows that were made
         without those links; NaN where there are too few.
+    auc_error
+        Standard error of the difference of the two, over links and strangers.
     held_out
         How many links were held out: a twentieth, the newest as far as times tell, 64 to 5,000.
 
@@ -75,16 +81,18 @@ class Refit:
     cosine_p10: float
     auc_before: float
     auc_after: float
+    auc_error: float
     held_out: int
 
     @property
     def gains(self) -> bool:
-        """Whether new rows tell held-out links better from strangers; False where links are too few."""
-        return self.auc_after > self.auc_before
+        """Whether new rows surely tell held-out links better from strangers; False of too few links."""
+        return self.auc_after - self.auc_before > SURE * self.auc_error
 
     def __repr__(self) -> str:
         compared = (
-            f"auc {self.auc_before:.3f} -> {self.auc_after:.3f} on {self.held_out:,} held-out links"
+            f"auc {self.auc_before:.3f} -> {self.auc_after:.3f} (±{self.auc_error:.3f}) "
+            f"on {self.held_out:,} held-out links"
             if self.held_out >= FEWEST
             else f"{self.held_out} held-out links are too few to compare"
         )
@@ -181,17 +189,43 @@ def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
 
 def _compare(
     model: Model, image: GraphImage, held: Int64, progress: Progress | None
-) -> tuple[float, float, int]:
-    """Return the AUC with old and with new rows, without links that are held out, and how many these are."""
+) -> tuple[float, float, float, int]:
+    """Return the AUC with old and with new rows, without links that are held out, its error, and how many."""
     if len(held) < FEWEST:
-        return float("nan"), float("nan"), len(held)
+        return float("nan"), float("nan"), float("nan"), len(held)
     others = _strangers(image, held, np.random.default_rng([model.seed, 10]))
     graph = model.new_graph()
     nodes = build_graph(_without(image, held), graph)
     pairs = nodes[held], nodes[others]
-    before = _cosine_auc(State.from_graph(model, graph), *pairs)
-    after = _cosine_auc(State.from_graph(_with_new_rows(model, graph, progress), graph), *pairs)
-    return before, after, len(held)
+    before = _cosines(State.from_graph(model, graph), *pairs)
+    after = _cosines(State.from_graph(_with_new_rows(model, graph, progress), graph), *pairs)
+    return auc(*before), auc(*after), error_of_gain(before, after), len(held)
+
+
+def error_of_gain(before: tuple[Float64, Float64], after: tuple[Float64, Float64]) -> float:
+    """Return the standard error of the difference of two AUCs of the same links and the same strangers.
+
+    After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): an AUC is a mean over links of the share of
+    strangers below, and a mean over strangers of the share of links above; the two parts vary on their own.
+
+    Examples
+    --------
+    >>> linked, others = np.linspace(0.2, 1, 50), np.linspace(0, 0.8, 50)
+    >>> error_of_gain((linked, others), (linked, others))
+    0.0
+    """
+    found = 0.0
+    for side in (0, 1):
+        apart = _placements(after[side], after[1 - side]) - _placements(before[side], before[1 - side])
+        found += float(apart.var(ddof=1)) / len(apart)
+    return float(np.sqrt(found))
+
+
+def _placements(scores: Float64, others: Float64) -> Float64:
+    """Return the share of the others that is below each score, ties half."""
+    ranked = np.sort(others)
+    below, not_above = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
+    return (below + not_above) / (2 * len(others))
 
 
 def _held_out(model: Model, graph: Graph, nodes: Nodes) -> Int64:
@@ -205,14 +239,15 @@ def _held_out(model: Model, graph: Graph, nodes: Nodes) -> Int64:
 def newest_edges(graph: Graph, count: int, random: np.random.Generator) -> Nodes:
     """Return so many linked pairs, (m, 2), newest first, or fewer: each node keeps another link.
 
-    An edge is no newer than the last contact of either end. That is all that is known of its time, so the
-    pairs are those that may be the newest; among equals, and without times, chance decides.
+    First pairs that were in contact once, then pairs whose contacts were repeated, which may be old: each by
+    their last contact. Among equals, and without times, chance decides.
     """
     pairs = linked_pairs(graph)
-    since = np.zeros(len(pairs))
+    _, since, worth = graph.pair_contacts(pairs[:, 0], pairs[:, 1])
+    repeated = np.zeros(len(pairs), np.bool_)
     if graph.contacts is not None:
-        since = np.maximum(graph.contacts.since(pairs[:, 0]), graph.contacts.since(pairs[:, 1]))
-    newest = np.lexsort((random.random(len(pairs)), since))
+        repeated = worth > ONCE * np.exp2(-since / graph.contacts.half_life)
+    newest = np.lexsort((random.random(len(pairs)), since, repeated))
     return _spare(pairs[newest], count, graph.ids.high)
 
 
@@ -253,11 +288,12 @@ def _without(image: GraphImage, held: Int64) -> GraphImage:
     """Return the image without these edges, as if they had never been: they leave no ghost."""
     gone = PairSet(held, len(image.ids)).has(image.a.astype(np.int64), image.b.astype(np.int64))
     keep = ~gone | (image.weight < 0)
-    return dataclasses.replace(image, a=image.a[keep], b=image.b[keep], weight=image.weight[keep])
+    names = ("a", "b", "weight", *(("pair_t", "pair_count") if len(image.pair_t) else ()))
+    return dataclasses.replace(image, **{name: getattr(image, name)[keep] for name in names})
 
 
-def _cosine_auc(state: State, linked: Nodes, others: Nodes) -> float:
+def _cosines(state: State, linked: Nodes, others: Nodes) -> tuple[Float64, Float64]:
     nodes, place = np.unique(np.concatenate((linked, others)), return_inverse=True)
     units = unit_rows(read_vectors(state.model, state.rule, state.graph, nodes))
     cosines = pair_cosines(units, place.reshape(-1, 2))
-    return auc(cosines[: len(linked)], cosines[len(linked) :])
+    return cosines[: len(linked)], cosines[len(linked) :]

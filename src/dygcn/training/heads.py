@@ -207,8 +207,8 @@ def _fit_pairs(pairs: Columns) -> LinkHead:
     """Fit a logistic regression on all columns, and one on those that a dot product can say."""
     truth = pairs.truth.astype(np.float64)
     width = pairs.plain.shape[1]
-    found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
-    bias, plain, (known, age, count) = found[0], found[1 : 1 + width], found[1 + width :]
+    bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
+    plain, (known, age, count) = found[:width], found[width:]
     return LinkHead((bias, *plain), (bias + known, *plain, age, count, 0.0), _fit_dot(pairs, truth))
 
 
