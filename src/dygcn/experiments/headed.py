@@ -1,7 +1,8 @@
 """Other embeddings with our score: the cosine of their vectors in the place of ours, everything else equal.
 
-The score is learned as ours is: on the last quarter of the fitted steps, with vectors of an embedding that was
-fitted before them; then the embedding is fitted on all. Degrees, times and pasts of pairs come from our graph.
+The score is learned as ours is: on the last quarter of the fitted steps, with vectors of an embedding that
+was fitted before them; then the embedding is fitted on all. Degrees, times and the past of pairs come from
+our graph.
 """
 
 from __future__ import annotations

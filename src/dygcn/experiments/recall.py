@@ -18,12 +18,12 @@ CANDIDATES = 100  # that are scored again
 def recall_figures(live: LiveEmbedding, links: str, seed: int = 0) -> dict[str, list[float | None]]:
     """Return recall at 10 against scoring everyone: by dot products, and with the first 100 scored again.
 
-    Everyone is every node that the query is not linked with; of those that the score of what comes next ranks,
-    its neighbours are, too. A third figure adds the query's neighbours to the candidates.
+    For new links, everyone is every node that the query is not linked with; for the other kinds its
+    neighbours count, too. A third figure adds the query's neighbours to the candidates.
     """
     ids, random = live.ids(), np.random.default_rng(seed)
     index = live.link_vectors(ids, links=links)
-    found: dict[str, list[float | None]] = {
+    found: dict[str, list[float]] = {
         "recall.dot": [],
         "recall.reranked": [],
         "recall.with-neighbours": [],

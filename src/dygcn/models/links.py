@@ -4,11 +4,11 @@ A score is linear in three groups of columns, all of them symmetric:
 
 - *products*: the cosine of z_u and z_v; then u_i . u_j + u_j . u_i for all orders i <= j, where u_k is
   unit(h_k) (an embedding without orders has the cosine alone);
-- *traits* of the two ends, as sums and as minima: log(1 + d), 1 / sqrt(1 + d), log age, log activity, where d
-  is what the node's edges weigh (ghosts included; of a directed graph, how many there are), age the time since
-  its last contact, activity its decayed count of contacts;
-- *the pair's past*: whether there is an edge or a ghost of one, log age, log decayed count, and whether there is
-  an edge.
+- *traits* of the two ends, as sums and as minima: log(1 + d), 1 / sqrt(1 + d), log age, log activity, where
+  d is what the node's edges weigh (ghosts included; of a directed graph, how many there are), age the time
+  since its last contact, activity its decayed count of contacts;
+- *the pair's past*: whether there is an edge or a ghost of one, log age, log decayed count, and whether there
+  is an edge.
 
 Times count in training steps. A model that was fitted without times has zeros in all columns about times.
 """

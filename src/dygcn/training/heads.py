@@ -1,6 +1,6 @@
 """Learning the score of a link: a few dozen numbers, on training steps that the vectors have not seen.
 
-Vectors fitted on the same steps would know their links by heart, and their products would be trusted too much.
+Vectors fitted on the same steps would know their links by heart, and would be trusted too much.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kind
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 FIRST = 30.0  # log-odds that an edge which is there counts more: before all others among all links
 PARTS = ("vectors", "traits", "past")  # groups of columns, see `dygcn.models.links`
-MARGIN = 1.03  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
+MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
 _OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
 
@@ -262,8 +262,9 @@ def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
 
     Lists of random rivals want known pairs higher than lists of former neighbours do, and answers that were
     never seen want them lower. Mean reciprocal ranks of the three are compared with those of rows that learn
-    nothing (last contact, then activity; for answers never seen, activity alone). On random rivals and on former
-    neighbours the score has to be ahead by a margin, or as far as it can; then the product of all ratios counts.
+    nothing (last contact, then activity; for answers never seen, activity alone). On random rivals and on
+    former neighbours the score has to be ahead by a margin, or as far as it can be; then the product of all
+    ratios counts.
     """
     known = lists.pasts[:, KNOWN].reshape(masked.shape)
     activity = lists.sums[:, 3].reshape(masked.shape)

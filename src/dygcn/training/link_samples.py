@@ -138,7 +138,7 @@ def _draw(
 def _draw_lists(
     graph: Graph, now: Int64, edges: NextEdges, count: int, random: np.random.Generator
 ) -> tuple[Int64, Bool]:
-    """Draw events of the next step: for each a list of random rivals, and one with former neighbours in it."""
+    """Draw events of the next step: for each a list of random rivals, and one with former neighbours."""
     high = graph.ids.high
     source, target = graph.find(edges.events.src), graph.find(edges.events.dst)
     added = (edges.events.op > 0) & (source != target) & (source >= 0) & (target >= 0)
@@ -169,10 +169,10 @@ def _with_former(
     rivals = rivals.copy()
     for place, query in enumerate(pairs[:, 0].tolist()):
         here = np.array([query], np.int32)
-        former = graph.pull.arcs(here)[1]
+        former = graph.pull.arcs(here)[1].astype(np.int64)
         if graph.directed:
             former = np.union1d(former, graph.push.arcs(here)[1])
-        former = former[active[former]].astype(np.int64)
+        former = former[active[former]]
         former = former[~met.has(np.full(len(former), query), former)]
         former = random.permutation(former)[:FORMER]
         rivals[place, : len(former)] = former
