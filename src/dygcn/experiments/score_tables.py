@@ -80,8 +80,8 @@ def added_words(store: CellStore, page: str = "") -> str:
 
 
 def _span(values: list[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:+.3f}" if len(values) == 1 else f"{low:+.3f} to {high:+.3f}"
+    low, high = (f"{value:+.3f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)
