@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dygcn.experiments.plan import Experiment, Row
 
 _ACROSS = 4  # panels of lines in a row
-OUR_ROWS = ("exact", "hashed", "walks", "score", "whole")
+OUR_ROWS = ("exact", "hashed", "walks", "score", "cosine alone", "whole")
 RING_COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:purple")
 
 

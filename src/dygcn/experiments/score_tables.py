@@ -128,27 +128,25 @@ def trivial_table(store: CellStore) -> Table:
 
 def trivial_words(store: CellStore, page: str = "") -> str:
     """Say where rows that learn nothing are ahead of the score."""
-    wins, seen = trivial_wins(store)
+    measures, (wins, seen) = read_experiment("links").measures, trivial_wins(store)
     head = "**Where trivial methods win.**"
     if seen == 0:
         return f"{head} Not run."
     link = f"([table]({page}#where-trivial-methods-win))"
     if not wins:
         return f"{head} {NOWHERE} {link}."
-    questions = list(dict.fromkeys(win.measure for win in wins))
-    said = [f"{MEASURES[each]}: {_listed(win for win in wins if win.measure == each)}" for each in questions]
-    rest = [MEASURES[each] for each in read_experiment("links").measures if each not in questions]
-    nowhere = f" Nowhere under: {'; '.join(rest)}." if rest else ""
-    ahead = f"Of {seen} sets, in the mean, a row that learns nothing is ahead of the score on these"
-    return f"{head} {ahead} {link}. {'. '.join(said)}.{nowhere}"
+    said = [_listed(measure, wins) for measure in dict.fromkeys(win.measure for win in wins)]
+    rest = [MEASURES[each] for each in measures if each not in {win.measure for win in wins}]
+    nowhere = f" Nowhere: {'; '.join(rest)}." if rest else ""
+    ahead = f"Of {seen} sets, the best row that learns nothing has a greater mean than the score on these"
+    return f"{head} {ahead} {link}. {'; '.join(said)}.{nowhere}"
 
 
-def _listed(wins: Iterable[Win]) -> str:
-    said = (
-        f"{win.dataset} ({win.label}, by {win.theirs - win.ours:.3f}{'' if win.surely else ', not surely'})"
-        for win in wins
-    )
-    return ", ".join(said)
+def _listed(measure: str, wins: Iterable[Win]) -> str:
+    here = [win for win in wins if win.measure == measure]
+    most = max(win.theirs - win.ours for win in here)
+    names, surely = ", ".join(win.dataset for win in here), sum(win.surely for win in here)
+    return f"{MEASURES[measure]}: {names} (by up to {most:.3f}; surely on {surely})"
 
 
 def headline_table(store: CellStore) -> Table:

@@ -9,6 +9,8 @@ import numpy as np
 from dygcn.experiments.verdicts import Verdict, counted, means_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dygcn.experiments.cells import CellStore
     from dygcn.experiments.verdicts import Means
 
@@ -39,14 +41,26 @@ def walk_verdicts(store: CellStore) -> list[Verdict]:
 def fresh_words(store: CellStore) -> str:
     """Say what the exact rule is worth, beside freezing vectors and beside making them anew."""
     fresh, seconds = (means_of(store, "freshness", measure) for measure in ("new-warm", "seconds"))
-    frozen, anew = _above_frozen(fresh), _fresh(fresh, seconds, _ROWS)
-    both = _fresh(fresh, seconds, _BOTH)
-    if frozen.holds is None or anew.holds is None or both.holds is None:
-        return "**Fresh vectors.** Not all was run."
-    said = "**Fresh vectors.** The exact rule over the rows of the end of fitting, AUC of new links by the"
-    said += f" cosine. Above frozen rows and frozen vectors on {frozen.found}. "
-    said += f"Not more than {NEAR:g} below rows that are factorised anew at every step on {anew.found}. "
-    return said + f"Not more than {NEAR:g} below rows made anew and propagated, too, on {both.found}."
+    rows = _link_sets(fresh, {_OLD, _BOTH, _ROWS, *_FROZEN})
+    if not rows:
+        return "**Fresh vectors.** Not run."
+    frozen = {name: means[_OLD] - max(means[label] for label in _FROZEN) for name, means in rows.items()}
+    anew, both = ({k: v[_OLD] - v[label] for k, v in rows.items()} for label in (_ROWS, _BOTH))
+    above = [name for name, apart in frozen.items() if apart > 0]
+    near = ([name for name, apart in each.items() if apart >= -NEAR] for each in (anew, both))
+    share = np.median([seconds[name][_OLD] / seconds[name][_BOTH] for name in rows])
+    return (
+        "**Fresh vectors.** New links, AUC by the cosine: the exact rule over the rows of the end of fitting"
+        f" is above frozen vectors on {_on(rows, above)}, by {np.median(list(frozen.values())):.3f} in the"
+        f" median. It is not more than {NEAR:g} below rows that are factorised anew at every step on"
+        f" {_on(rows, next(near))}, and below such rows propagated on {_on(rows, next(near))}, at"
+        f" {share:.1%} of their seconds in the median."
+    )
+
+
+def _on(rows: Means, names: Sequence[str]) -> str:
+    rest = [name for name in rows if name not in names]
+    return f"{len(names)} of {len(rows)}" + (f" (not on {', '.join(rest)})" if rest else "")
 
 
 def _link_sets(rows: Means, labels: set[str]) -> Means:
