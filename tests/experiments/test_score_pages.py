@@ -180,6 +180,14 @@ def test_the_page_has_its_parts_in_order(store):
     ]
 
 
+def test_a_page_without_cells_says_so(store):
+    page = results_page([make_section(read_experiment("links"), store)], store, {})
+    assert "To telling new links: not run." in page
+    assert "## Where trivial methods win\n\nNot run." in page
+    assert "**Fresh vectors.** Not run." in with_headline(f"{MARKS[0]}\n{MARKS[1]}\n", store)
+    assert "| yes |" not in page
+
+
 def test_fresh_vectors_stand_beside_frozen_ones_and_rows_anew(store):
     figures = {"exact rule over old rows": 0.8, "rows anew and the exact rule": 0.805, "rows anew": 0.79}
     fill(store, "freshness", lambda dataset, label, seed: figures.get(label, 0.6))
