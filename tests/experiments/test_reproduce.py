@@ -14,55 +14,20 @@ from dygcn.experiments.cells import Cell, CellStore, Record
 from dygcn.experiments.findings import find, unbeaten
 from dygcn.experiments.groups import METHODS, TRIVIAL, run_cell
 from dygcn.experiments.pages import write_html
-from dygcn.experiments.plan import cell_of, experiment_names, read_experiment
+from dygcn.experiments.plan import Experiment, Row, experiment_names, read_experiment
 from dygcn.experiments.reproduce import reproduce, write_markdown
 from dygcn.experiments.results_page import MARKS, with_headline
 from dygcn.experiments.sections import Section, make_section
-from dygcn.experiments.verdicts import on_the_papers_sets, on_twelve_sets
+from dygcn.experiments.verdicts import hashed_verdicts, on_the_papers_sets
 from dygcn.report.tables import Table, Value, markdown_table
+from tests.experiments.made_up import figures_of, fill, made_up, quiet
 
 ASKED = {
     *("table2", "figure-nc", "figure-longterm", "figure-order", "figure-dimension"),
-    *("table-orders", "figure-hops", "figure-kernels", "twelve", "ablation", "harder"),
+    *("table-orders", "figure-hops", "figure-kernels", "twelve", "harder"),
     *("walks", "freshness", "freshness-steps", "row-bits", "cores"),
+    *("links", "parts", "recall"),
 }
-FIGURES = [
-    f"{by}.auc.{task}.{kind}"
-    for by in ("cosine", "score")
-    for task in ("all", "new-warm")
-    for kind in ("uniform", "degree")
-]
-FIGURES += [
-    "cosine.f1.median",
-    "score.f1.median",
-    "seconds",
-    "accuracy",
-    "rewritten",
-    "untouched",
-    "reconstruction",
-]
-
-
-def quiet(done, total, what):
-    pass
-
-
-def made_up(mean, steps=6):
-    return Record({name: [mean] * steps for name in FIGURES})
-
-
-def fill(store, name, mean_of):
-    """Put made-up cells of an experiment into a folder."""
-    experiment = read_experiment(name)
-    for dataset in experiment.datasets:
-        for row in experiment.rows_of(dataset):
-            for seed in range(row.seeds):
-                cell = cell_of(row, dataset, seed)
-                done = store.read(cell)
-                records = {} if done is None else dict(done.records)
-                records[row.record] = made_up(mean_of(dataset, row.label, seed))
-                (store.folder / cell.file).unlink(missing_ok=True)
-                store.run(cell, lambda cell, notify, records=records: records, quiet)
 
 
 def test_every_table_and_figure_of_the_paper_has_its_file():
@@ -86,7 +51,7 @@ def test_the_papers_numbers_are_those_of_table_2():
 
 
 def test_an_unknown_experiment_says_which_there_are():
-    with pytest.raises(OptionError, match="'table3' is no experiment; there are: table2, "):
+    with pytest.raises(OptionError, match="'table3' is no experiment; there are: freshness, "):
         read_experiment("table3")
 
 
@@ -147,33 +112,62 @@ def test_far_from_the_paper_wants_a_sentence(tmp_path):
     assert any(reason.startswith("DynWalks, AS (as-733): 0.500, paper 0.854.") for reason in section.reasons)
 
 
-def test_verdicts_can_say_no(tmp_path):
-    store = CellStore(tmp_path)
-    fill(store, "twelve", lambda dataset, label, seed: 0.9 if label.startswith("exact") else 0.8)
-    assert [verdict.holds for verdict in on_twelve_sets(store)] == [True, True, True, True]
-    fill(store, "twelve", lambda dataset, label, seed: 0.906 if label == "DynWalks" else 0.9)
-    verdicts = on_twelve_sets(store)
-    assert [verdict.holds for verdict in verdicts] == [False, False, False, False]
-    assert verdicts[0].found.startswith("0 of 12; not on as-733 (0.900; DynWalks 0.906)")
+def test_the_page_has_freshness_first_then_links_then_the_paper():
+    order = ["freshness", "freshness-steps", "links", "parts", "recall", "walks", "harder"]
+    assert experiment_names()[: len(order)] == order
+    assert experiment_names().index("table2") > experiment_names().index("harder")
+
+
+def test_rows_leave_data_sets_out():
+    rows = [Row("a", "g", "a", without=["x"]), Row("b", "g", "b", only=["x"]), Row("c", "g", "c")]
+    experiment = Experiment("t", "table", "s", ["x", "y"], rows)
+    assert [row.label for row in experiment.rows_of("x")] == ["b", "c"]
+    assert [row.label for row in experiment.rows_of("y")] == ["a", "c"]
+
+
+def test_rows_name_data_sets_of_their_table():
+    for name in ASKED:
+        experiment = read_experiment(name)
+        for row in experiment.rows:
+            assert {*(row.only or []), *row.without} <= set(experiment.datasets), (name, row.label)
+
+
+def test_no_row_is_of_the_old_score():
+    """Five numbers of it once: rows of these groups have no other figures by a score."""
+    for name in ASKED:
+        for row in read_experiment(name).rows:
+            assert row.group != "ablation"
+            if row.by == "score":
+                assert row.group not in ("ours", "walks"), (name, row.label)
+                assert row.record != "hashed-do-nothing", (name, row.label)
 
 
 def test_verdicts_wait_for_every_rival(tmp_path):
     """Seeded: a table without its baselines must not be won."""
     store = CellStore(tmp_path)
-    fill(store, "twelve", lambda dataset, label, seed: 0.9 if label.startswith("exact") else 0.8)
     fill(store, "table2", lambda dataset, label, seed: 0.95 if label.startswith("exact") else 0.8)
     assert all(verdict.holds for verdict in on_the_papers_sets(store))
     for file in tmp_path.glob("*/dynwalks*.json"):
         file.unlink()
-    assert [verdict.holds for verdict in (*on_the_papers_sets(store), *on_twelve_sets(store))] == [None] * 10
+    assert [verdict.holds for verdict in on_the_papers_sets(store)] == [None] * 3
 
 
 def test_a_tie_is_not_a_win(tmp_path):
     store = CellStore(tmp_path)
     fill(store, "table2", lambda dataset, label, seed: 0.95)
     verdicts = on_the_papers_sets(store)
-    assert [verdict.holds for verdict in verdicts] == [False] * 6
+    assert [verdict.holds for verdict in verdicts] == [False] * 3
     assert "retrained at every step: 0.9500" in verdicts[0].found
+
+
+def test_claims_on_all_edges_stand_beside_a_list_of_pairs(tmp_path):
+    store = CellStore(tmp_path)
+    fill(store, "table2", lambda dataset, label, seed: 0.95 if label.startswith("exact") else 0.8)
+    bank = {"edgebank-recency": made_up(0.994)}
+    store.run(Cell("as-733", "trivial", 0), lambda cell, notify: bank, quiet)
+    claims = hashed_verdicts(store)
+    assert "EdgeBank with recency, no embedding: 0.9940" in claims[0].found
+    assert not any("all methods" in each.asked for each in claims)
 
 
 def test_tables_in_markdown():
@@ -188,14 +182,14 @@ def test_the_page_escapes_what_it_shows(tmp_path):
     assert "<script>" not in (tmp_path / "page.html").read_text()
 
 
-def test_the_readme_keeps_everything_but_the_table(tmp_path):
+def test_the_readme_keeps_everything_but_the_results(tmp_path):
     store = CellStore(tmp_path)
-    fill(store, "twelve", lambda dataset, label, seed: 0.9)
+    fill(store, "links", lambda dataset, label, seed: 0.9)
     before = f"# Title\n\n{MARKS[0]}\nold\n{MARKS[1]}\n\nAfter.\n"
     after = with_headline(before, store)
     assert after.startswith("# Title")
     assert after.endswith("\n\nAfter.\n")
-    assert "old" not in after
+    assert "old\n" not in after
     assert "AS (as-733)" in after
     with pytest.raises(DygcnError, match="no place for the table"):
         with_headline("# Title", store)
@@ -256,7 +250,7 @@ def test_numbers_of_a_step_without_links_are_left_out(tmp_path):
     fill(store, "twelve", lambda dataset, label, seed: 0.9)
     cell = Cell("as-733", "dynwalks", 0)
     (tmp_path / cell.file).unlink()
-    record = Record({name: [0.5, None, 0.7] for name in FIGURES})
+    record = Record({name: [0.5, None, 0.7] for name in figures_of("cosine")})
     store.run(cell, lambda cell, notify: {"dynwalks": record}, quiet)
     found = {(f.dataset, f.row.label, f.measure): f.mean for f in find(read_experiment("twelve"), store)}
     assert found["as-733", "DynWalks", "new-warm"] == pytest.approx(np.mean([0.5, 0.7]))
@@ -288,7 +282,7 @@ def test_bold_is_whatever_may_be_the_best(tmp_path):
     assert not shown["popularity"].best
 
 
-@pytest.mark.parametrize("group", ["hashed", "retrained", "ablation"])
+@pytest.mark.parametrize("group", ["hashed", "retrained"])
 def test_groups_of_ours_say_which_features_they_have(group, monkeypatch):
     """Their cells are of hashed features, whatever the default of `fit` becomes."""
     asked, right = [], ours.fit

@@ -61,6 +61,9 @@ MEASURES = {
     "rewritten": "vectors rewritten an event",
     "rows": "rows a step",
     "unreached": "share of nodes that no row reaches",
+    "recall.dot": "recall at 10, dot products",
+    "recall.reranked": "recall at 10, the first 100 scored again",
+    "recall.with-neighbours": "recall at 10, the first 100 and all neighbours scored again",
 }
 
 SERIES = {  # what lines show

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dygcn.experiments.plan import Experiment, Row
 
 _ACROSS = 4  # panels of lines in a row
+OUR_ROWS = ("exact", "hashed", "walks", "score", "cosine alone", "whole")
 RING_COLOURS = ("tab:red", "tab:blue", "tab:green", "tab:purple")
 
 
@@ -74,7 +75,7 @@ def _bar_panel(axis: Any, found: list[Finding]) -> None:
     found = sorted(found, key=lambda each: each.mean)
     places = np.arange(len(found))
     means = np.array([each.mean for each in found])
-    colours = [OURS if each.row.label.startswith(("exact", "hashed", "walks")) else OTHERS for each in found]
+    colours = [OURS if each.row.label.startswith(OUR_ROWS) else OTHERS for each in found]
     axis.barh(places, means, xerr=[each.spread / 2 for each in found], color=colours, error_kw={"lw": 0.8})
     axis.set_yticks(places, [each.row.label for each in found], fontsize=8)
     papers = [

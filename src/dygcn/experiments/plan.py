@@ -29,6 +29,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     style: str = ""  # of a line, as matplotlib has them
     x: float | None = None  # in a sweep
     only: list[str] | None = None  # data sets; None: all
+    without: list[str] = []  # data sets that it leaves out
     paper: dict[str, dict[str, float]] = {}  # data set -> measure -> the paper's number
     why: dict[str, str] = {}  # data set -> why ours differs
 
@@ -52,7 +53,11 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def rows_of(self, dataset: str) -> list[Row]:
         """Return the rows that a data set has."""
-        return [row for row in self.rows if row.only is None or dataset in row.only]
+        return [
+            row
+            for row in self.rows
+            if (row.only is None or dataset in row.only) and dataset not in row.without
+        ]
 
     def cells(self, quick: bool = False) -> list[Cell]:
         """Return every cell that is needed, each once. Quick: the first two data sets, one seed."""
@@ -81,7 +86,7 @@ def experiment_names() -> list[str]:
     Examples
     --------
     >>> experiment_names()[:2]
-    ['table2', 'twelve']
+    ['freshness', 'freshness-steps']
     """
     files = [file for file in _folder().iterdir() if file.name.endswith(".toml")]
     places = {

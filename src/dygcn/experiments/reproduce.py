@@ -17,6 +17,7 @@ from dygcn.experiments.pages import write_csv, write_html
 from dygcn.experiments.pictures import draw
 from dygcn.experiments.plan import Experiment, read_experiment
 from dygcn.experiments.results_page import results_page
+from dygcn.experiments.score_verdicts import score_verdicts
 from dygcn.experiments.sections import make_section
 from dygcn.experiments.verdicts import hashed_verdicts, verdict_table
 from dygcn.experiments.walk_verdicts import walk_verdicts
@@ -85,7 +86,7 @@ def reproduce(
     page = out / (f"{names[0]}.html" if len(names) == 1 else "index.html")
     title = experiments[0].title if len(names) == 1 else "DyGCN, rerun"
     claims = (
-        verdict_table([*walk_verdicts(store), *hashed_verdicts(store)])
+        verdict_table([*walk_verdicts(store), *score_verdicts(store), *hashed_verdicts(store)])
         if len(names) > 1 and not quick
         else None
     )

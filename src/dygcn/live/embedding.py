@@ -317,7 +317,7 @@ class LiveEmbedding:
 
     @guarded
     def scores(self, a: object, b: object, links: str = "new") -> Float64:
-        """Return how likely pairs of nodes are linked next, (n,): the higher, the likelier.
+        """Return how likely pairs of nodes are linked next, (n,); a higher score is likelier.
 
         Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
         nodes and of the pair. A model that learned no such score (too few steps, an embedding of your own,

@@ -90,7 +90,7 @@ class WantedNeighbours(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WantedScores(msgspec.Struct, forbid_unknown_fields=True):
-    """Pairs whose scores are wanted: the higher, the likelier they are linked next."""
+    """Pairs whose scores are wanted; of two pairs the one with the higher score is likelier linked next."""
 
     pairs: list[tuple[Id, Id]]
     links: Literal["new", "all", "next"] = "new"
