@@ -11,7 +11,7 @@ from dygcn.live.fitting_walks import held_out, walk_model
 from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.training import Recipe
 from dygcn.training import heads as learning
-from dygcn.training.heads import FIRST, PARTS, Columns, fit_heads
+from dygcn.training.heads import FIRST, PARTS, fit_heads, read_columns
 from dygcn.training.link_samples import RIVALS, sample_links
 from dygcn.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.training.samples import NextEdges
@@ -72,7 +72,7 @@ def test_pairs_are_what_they_are_called(seed, directed):
             tuple(sorted((int(names[a]), int(names[b]))))
             for a, b in zip(pairs.first, pairs.second, strict=True)
         ]
-        for pair, truth, past in zip(ends, pairs.truth, pairs.pasts, strict=True):
+        for pair, truth, past in zip(ends, pairs.marked, pairs.pasts, strict=True):
             assert not truth or pair in after or -1 in pair
             assert truth or pair not in after
             assert (past[EDGE] > 0) == (pair in now)
@@ -91,7 +91,7 @@ def test_lists_hold_an_event_and_its_rivals(directed):
     }
     lists, shape = sample.lists, (-1, 1 + RIVALS)
     query, other = names[lists.first].reshape(shape), names[lists.second].reshape(shape)
-    masked, known = lists.truth.reshape(shape), lists.pasts[:, KNOWN].reshape(shape)
+    masked, known = lists.marked.reshape(shape), lists.pasts[:, KNOWN].reshape(shape)
     assert (query == query[:, :1]).all()
     assert not masked[:, 0].any()
     for row in range(len(query)):
@@ -197,6 +197,8 @@ def test_what_may_not_be_looked_at_gets_nothing(live):
             gone = {"vectors": products, "traits": traits, "past": past}
             assert not np.any(gone[part])
             assert head.strangers[0] or np.any(gone["traits" if part == "vectors" else "vectors"])
+            if part == "past":
+                assert head.known == (*head.strangers, 0.0, 0.0, 0.0)
 
 
 def held_out_samples(rows):
@@ -218,7 +220,7 @@ def test_without_times_no_column_speaks_of_them():
 
 def test_samples_have_pasts(live):
     samples = held_out_samples(planted(6)[0])
-    columns = Columns([(sample, sample.vectors) for sample in samples], "next", PARTS)
+    columns = read_columns(samples, None, "next")
     known = columns.pasts[:, KNOWN] > 0
     assert known.any()
     assert (columns.pasts[known, COUNT] > 0).all()

@@ -5,6 +5,7 @@ Vectors fitted on the same steps would know their links by heart, and would be t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ import numpy as np
 
 from dygcn.evaluation.links import auc
 from dygcn.evaluation.ranking import mean_ranks
-from dygcn.models import LinkHead, Model, State, pair_columns, read_units, read_vectors
-from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
-from dygcn.training.link_samples import RIVALS, LinkSample, Pairs, sample_links
+from dygcn.models import KINDS, LinkHead, Model, State, pair_columns, read_units, read_vectors
+from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, PAST, TRAITS
+from dygcn.training.link_samples import RIVALS, LinkSample, sample_links
 from dygcn.training.logits import logistic, softmax
 from dygcn.training.matrices import Recipe, fit_matrices
 from dygcn.training.samples import LARGEST_SAMPLE
@@ -110,47 +111,50 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
     return float(np.median(lengths)) if len(lengths) else None
 
 
+@dataclass(frozen=True)
 class Columns:
-    """The columns of many pairs: all samples behind each other."""
+    """What the score looks at, of many pairs: those of all samples behind each other."""
 
-    def __init__(
-        self, samples: Sequence[tuple[LinkSample, Float32]], kind: str, parts: Collection[str]
-    ) -> None:
-        chosen = [(sample, z, _of_kind(sample, kind)) for sample, z in samples]
-        self.plain = np.concatenate(
-            [pair_columns(z, s.units, s.traits, pairs.first, pairs.second) for s, z, pairs in chosen]
-        )
-        self.pasts = np.concatenate([pairs.pasts for _, _, pairs in chosen])
-        self.truth: Bool = np.concatenate([pairs.truth for _, _, pairs in chosen])
-        self.products = self.plain.shape[1] - 2 * TRAITS
-        for part, columns in {
-            "vectors": self.plain[:, : self.products],
-            "traits": self.plain[:, self.products :],
-            "past": self.pasts,
-        }.items():
-            if part not in parts:
-                columns[:] = 0.0
+    plain: Float64  # (m, products + 8), see `pair_columns`
+    pasts: Float64  # (m, 4), see `pair_pasts`
+    marked: Bool  # (m,) see `Pairs`
+
+    @property
+    def products(self) -> int:
+        """How many products of vectors there are."""
+        return int(self.plain.shape[1]) - 2 * TRAITS
 
     @property
     def sums(self) -> Float64:
         """The sums of traits."""
         return self.plain[:, self.products : self.products + TRAITS]
 
-    def part(self, rows: Bool) -> Columns:
-        """Return some of the rows."""
-        some = object.__new__(Columns)
-        some.plain, some.pasts, some.truth = self.plain[rows], self.pasts[rows], self.truth[rows]
-        some.products = self.products
-        return some
-
     @property
     def enough(self) -> bool:
-        """Whether there is enough to learn from."""
-        return bool(min(self.truth.sum(), (~self.truth).sum()) >= FEWEST)
+        """Whether there are enough linked pairs and others to learn from."""
+        return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
+
+    def part(self, rows: Bool) -> Columns:
+        """Return some of the rows."""
+        return Columns(self.plain[rows], self.pasts[rows], self.marked[rows])
+
+    def only(self, parts: Collection[str]) -> Columns:
+        """Return zeros in all columns but those of some parts."""
+        seen = {part: float(part in parts) for part in PARTS}
+        factors = np.repeat([seen["vectors"], seen["traits"]], [self.products, 2 * TRAITS])
+        return Columns(self.plain * factors, self.pasts * seen["past"], self.marked)
 
 
-def _of_kind(sample: LinkSample, kind: str) -> Pairs:
-    return sample.lists if kind == "next" else sample.pairs[kind]
+def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> Columns:
+    """Return the columns of one kind of links, or of the lists (``"next"``)."""
+    plain, pasts, marked = [], [], []
+    for sample in samples:
+        pairs = sample.lists if kind == "next" else sample.pairs[kind]
+        ends = pairs.first, pairs.second
+        plain.append(pair_columns(_vectors(sample, matrices), sample.units, sample.traits, *ends))
+        pasts.append(pairs.pasts)
+        marked.append(pairs.marked)
+    return Columns(np.concatenate(plain), np.concatenate(pasts), np.concatenate(marked))
 
 
 def fit_heads(
@@ -167,31 +171,30 @@ def fit_heads(
     """
     if not samples:
         return {}
-    read = [(sample, _vectors(sample, matrices)) for sample in samples]
+    new, everything, lists = (read_columns(samples, matrices, kind).only(parts) for kind in KINDS)
     found = {}
-    new, everything = (Columns(read, kind, parts) for kind in ("new", "all"))
     if new.enough:
         found["new"] = _fit_pairs(new)
     apart = everything.part(everything.pasts[:, EDGE] == 0)
     if everything.enough:
         head = _fit_pairs(apart) if apart.enough else found.get("new", _fit_pairs(everything))
         found["all"] = _edges_first(head)
-    lists = Columns(read, "next", parts)
-    if found and len(lists.truth) >= FEWEST * (1 + RIVALS):
+    if found and len(lists.marked) >= FEWEST * (1 + RIVALS):
         found["next"] = _fit_lists(lists, new if new.enough else everything)
-    return found
+        if not lists.pasts[:, KNOWN].any():
+            found["next"] = _blind(found["next"])
+    return found if "past" in parts else {kind: _blind(head) for kind, head in found.items()}
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
     """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN of too few."""
     if not samples:
         return float("nan")
-    read = [(sample, _vectors(sample, matrices)) for sample in samples]
     for kind in ("new", "all"):
-        pairs = Columns(read, kind, PARTS)
+        pairs = read_columns(samples, matrices, kind)
         if pairs.enough:
             cosine = pairs.plain[:, 0]
-            return auc(cosine[pairs.truth], cosine[~pairs.truth])
+            return auc(cosine[pairs.marked], cosine[~pairs.marked])
     return float("nan")
 
 
@@ -205,7 +208,7 @@ def _vectors(sample: LinkSample, matrices: Float32 | None) -> Float32:
 
 def _fit_pairs(pairs: Columns) -> LinkHead:
     """Fit a logistic regression on all columns, and one on those that a dot product can say."""
-    truth = pairs.truth.astype(np.float64)
+    truth = pairs.marked.astype(np.float64)
     width = pairs.plain.shape[1]
     bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
     plain, (known, age, count) = found[:width], found[width:]
@@ -222,29 +225,32 @@ def _edges_first(head: LinkHead) -> LinkHead:
     return LinkHead(head.strangers, (*head.known[:-1], head.known[-1] + FIRST), head.dot)
 
 
+def _blind(head: LinkHead) -> LinkHead:
+    """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
+    return LinkHead(head.strangers, (*head.strangers, *(0.0,) * PAST), head.dot)
+
+
 def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
     """Fit the ranking: a softmax over lists, of a score of new links that knows no past, and of the past.
 
     That score (N), the cosine, ages and activities count otherwise for pairs that are known than for others.
     """
-    bias, *plain = logistic(pairs.plain, pairs.truth.astype(np.float64)).tolist()
+    bias, *plain = logistic(pairs.plain, pairs.marked.astype(np.float64)).tolist()
     apart = np.asarray(plain)
     known = lists.pasts[:, KNOWN]
     sums = lists.sums
     free = np.stack((lists.plain @ apart + bias, lists.plain[:, 0], sums[:, 2], sums[:, 3]), axis=1)
     past = lists.pasts[:, [KNOWN, AGE, COUNT, EDGE]]
     columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], past), axis=1)
-    masked = lists.truth.reshape(-1, 1 + RIVALS)
+    masked = lists.marked.reshape(-1, 1 + RIVALS)
     weights = softmax(columns.reshape(*masked.shape, -1), masked)
     offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
     rows = [_folded(apart, bias, weights[at : at + 4], lists.products) for at in (0, 4)]
     seen, age, count, edge = weights[8:].tolist()
     strangers, (first, *rest) = rows
-    truth = np.zeros(masked.shape, np.bool_)
-    truth[:, 0] = True
-    ranked = lists.part(~lists.truth)
-    ranked.truth = truth.ravel()[~lists.truth]
-    dot = _fit_dot(ranked, ranked.truth.astype(np.float64))
+    answers = np.zeros(masked.shape)
+    answers[:, 0] = 1.0
+    dot = _fit_dot(lists.part(~lists.marked), answers[~masked])
     return LinkHead(tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot)
 
 

@@ -31,7 +31,7 @@ class Pairs:
     first: Int64  # (m,)
     second: Int64  # (m,)
     pasts: Float64  # (m, 4), see `pair_pasts`
-    truth: Bool  # (m,) linked at the next step; of lists: not to be ranked
+    marked: Bool  # (m,) who is linked at the next step; of lists, who does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ def sample_links(
     place = np.full(graph.ids.high + 1, len(nodes), np.int64)  # -1, the last place, is a node not yet there
     place[nodes] = np.arange(len(nodes))
 
-    def described(pairs: Int64, truth: Bool) -> Pairs:
+    def described(pairs: Int64, marked: Bool) -> Pairs:
         ends = pairs.astype(np.int32)
         pasts = pair_pasts(graph, ends[:, 0], ends[:, 1], unit)
-        return Pairs(place[pairs[:, 0]], place[pairs[:, 1]], pasts, truth)
+        return Pairs(place[pairs[:, 0]], place[pairs[:, 1]], pasts, marked)
 
     vectors, units = read(nodes)
     return LinkSample(
