@@ -184,11 +184,13 @@ def _side_by_side(
     """Return the score, and the best row of each kind; bold is whatever may be the best of them."""
     labels = [MINE]
     for kind in kinds:
-        others = [row.label for row in links.rows(dataset) if kind(row)]
-        means = links.means(dataset, measure, [MINE, *others])
-        if means is None:
+        run = [
+            row.label for row in links.rows(dataset) if kind(row) and links.seeds(dataset, row.label, measure)
+        ]
+        means = links.means(dataset, measure, [MINE, *run])
+        if means is None or not run:
             return [""] * (1 + len(kinds))
-        labels.append(max(others, key=means.__getitem__))
+        labels.append(max(run, key=means.__getitem__))
     means = links.means(dataset, measure, labels) or {}
     bold = links.unbeaten(dataset, measure, labels)
     return [

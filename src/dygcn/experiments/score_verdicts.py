@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from dygcn.experiments.compared import Compared
 from dygcn.experiments.verdicts import Verdict, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dygcn.experiments.cells import CellStore
     from dygcn.experiments.plan import Row
 
@@ -77,7 +80,7 @@ def _above_headless(links: Compared) -> Verdict:
     """The score is surely above every row without a learned score."""
     seen, lost = 0, []
     for dataset in links.datasets:
-        others = [row.label for row in links.rows(dataset) if is_headless(row)]
+        others = _run(links, dataset, is_headless)
         means = links.means(dataset, NEW, [MINE, *others])
         if means is None:
             continue
@@ -88,14 +91,14 @@ def _above_headless(links: Compared) -> Verdict:
             best = max(close, key=close.__getitem__)
             lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {close[best]:.3f}: {verdicts[best]})")
     asked = "new links: surely above every row without a learned score, on 10 of 11"
-    return counted(asked, seen, lost, 10, SETS)
+    return _with_missing(links, is_headless, counted(asked, seen, lost, 10, SETS))
 
 
 def _not_below_headed(links: Compared) -> Verdict:
     """No other embedding with the same score is surely above ours."""
     seen, lost = 0, []
     for dataset in links.datasets:
-        others = [row.label for row in links.rows(dataset) if is_headed(row)]
+        others = _run(links, dataset, is_headed)
         means = links.means(dataset, NEW, [MINE, *others])
         if means is None:
             continue
@@ -105,7 +108,26 @@ def _not_below_headed(links: Compared) -> Verdict:
             best = max(above, key=means.__getitem__)
             lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f})")
     asked = "new links: not surely below any other embedding with the same score, on 10 of 11"
-    return counted(asked, seen, lost, 10, SETS)
+    return _with_missing(links, is_headed, counted(asked, seen, lost, 10, SETS))
+
+
+def _run(links: Compared, dataset: str, kind: Callable[[Row], bool]) -> list[str]:
+    """Return the rows of a kind that were run."""
+    rows = [row.label for row in links.rows(dataset) if kind(row)]
+    return [label for label in rows if links.seeds(dataset, label, NEW)]
+
+
+def _with_missing(links: Compared, kind: Callable[[Row], bool], verdict: Verdict) -> Verdict:
+    """Return a verdict that names the rows that were not run, and is open as long as there are some."""
+    missing = [
+        f"{row.label} on {dataset}"
+        for dataset in links.datasets
+        for row in links.rows(dataset)
+        if kind(row) and row.label not in _run(links, dataset, kind)
+    ]
+    if not missing:
+        return verdict
+    return dataclasses.replace(verdict, found=f"{verdict.found}; not run: {', '.join(missing)}", holds=None)
 
 
 def _ranked(links: Compared, measure: str, said: str, enough: int) -> Verdict:
