@@ -25,7 +25,7 @@ class UnweightedRules(EventRules):
 
 
 HUNT = settings(
-    max_examples=200,
+    max_examples=1000,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
