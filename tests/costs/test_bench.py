@@ -99,6 +99,16 @@ def test_kinds_of_features_side_by_side():
     assert told["fits"] == []
 
 
+def test_score_beside_the_cosine_and_updates_with_times_and_without():
+    told = run_json("bench", "score", "power-law-1k-8k", "--quick")
+    made = made_up.score()
+    assert set(told) == set(made)
+    assert all(set(told[part][0]) == set(made[part][0]) for part in ("rows", "updates", "bytes"))
+    assert [row["pairs"] for row in told["rows"]] == [1, 100, 10_000]
+    assert [row["batch"] for row in told["updates"]] == [1, 1000]
+    assert "An update" in run("bench", "score", "power-law-1k-8k", "--quick").stdout
+
+
 def test_a_stream_changes_as_it_came():
     told = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
     assert [row["graph"] for row in told["batches"]] == ["stream:power-law-500-5k"] * 2
@@ -113,7 +123,16 @@ def test_page_says_what_is_missing(tmp_path):
     (tmp_path / "scale.json").write_text(json.dumps(made_up.scale()))
     page = tmp_path / "docs" / "costs.md"
     told = run_json("bench", "page", tmp_path / "scale.json", "--markdown", page)
-    assert told["missing"] == ["update", "crossover", "memory", "tolerance", "threads", "base", "kinds"]
+    assert told["missing"] == [
+        "update",
+        "crossover",
+        "memory",
+        "tolerance",
+        "threads",
+        "base",
+        "kinds",
+        "score",
+    ]
     assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
     assert "](images/costs/scale.png)" in page.read_text()
     shown = run("bench", "page", tmp_path / "scale.json", "--markdown", page, "--out", tmp_path / "x").stdout

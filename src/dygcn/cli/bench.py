@@ -18,6 +18,7 @@ from dygcn.costs.page import write_page
 from dygcn.costs.pictures import draw
 from dygcn.costs.results import KINDS, read_results, write_result
 from dygcn.costs.scale import measure_scale
+from dygcn.costs.score import measure_score
 from dygcn.costs.tables import tables_of
 from dygcn.costs.threads import measure_threads
 from dygcn.costs.tolerance import measure_tolerance
@@ -271,6 +272,17 @@ def kinds(graphs: tuple[str, ...], as_json: bool) -> None:
     """Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and fits."""
     with progress_bar() as notify:
         result = measure_kinds(graphs or GRAPHS, () if graphs else FITS, notify)
+    show_result(result, as_json)
+
+
+@command.command("score")
+@graphs_argument
+@click.option("--quick", is_flag=True, help="A small random graph and few repeats, for a trial.")
+@json_option
+def score(graphs: tuple[str, ...], quick: bool, as_json: bool) -> None:
+    """Time the score of links beside the cosine, and updates with times and without; count their bytes."""
+    with progress_bar() as notify:
+        result = measure_score(graphs, quick=quick, notify=notify)
     show_result(result, as_json)
 
 

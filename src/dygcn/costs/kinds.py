@@ -50,16 +50,20 @@ _FIT = "import sys; from dygcn.costs.kinds import work; work(sys.argv[1], sys.ar
 
 def walks_of(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0) -> LiveEmbedding:
     """Return an embedding at work on a graph, with a random row for every node."""
+    live = start(random_walks(events, dim, orders, seed))
+    live.update(dataclasses.replace(events, t=None))
+    return live
+
+
+def random_walks(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0) -> Model:
+    """Return a walk model with a random row for every node of a graph."""
     ids = IdMap(events.src.kind)
     nodes = ids.intern(join_ids([events.src, events.dst]))
     names = take(join_ids([events.src, events.dst]), np.unique(nodes, return_index=True)[1])
     rows = np.random.default_rng(seed).integers(-30, 31, (len(names), dim)).astype(np.int8)
     grid = weight_grid(events, Walks.message_bits)
     table = RowTable(names, rows, 1.0)
-    model = Model(order_weights(orders), names.kind, "walks", np.ones(dim), seed, grid=grid, table=table)
-    live = start(model)
-    live.update(dataclasses.replace(events, t=None))
-    return live
+    return Model(order_weights(orders), names.kind, "walks", np.ones(dim), seed, grid=grid, table=table)
 
 
 def state_bytes(live: LiveEmbedding) -> dict[str, int]:

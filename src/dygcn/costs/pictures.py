@@ -39,6 +39,7 @@ def draw(result: Result, file: Path) -> None:
         "threads": _threads,
         "base": _base,
         "kinds": _kinds,
+        "score": _score,
     }
     save(painters[result["kind"]](result), file)
 
@@ -281,4 +282,26 @@ def _kinds(result: Result) -> Any:
         axis.set_title(title, fontsize=10)
         axis.grid(axis="y", alpha=0.3)
     axes[0][0].legend(fontsize=8)
+    return picture
+
+
+def _score(result: Result) -> Any:
+    """Microseconds a scored pair beside the cosine, and how much longer an update takes with times."""
+    rows = result["rows"]
+    picture, axes = panels(1, 2, 6.0, 3.4)
+    scores, updates = axes[0]
+    for number, kind in enumerate(("cosine", "new", "next")):
+        heights = [row[f"{kind}_us"] for row in rows]
+        bars = scores.bar(np.arange(len(rows)) + 0.28 * (number - 1), heights, 0.28, label=kind)
+        scores.bar_label(bars, [plain(height, 3) for height in heights], fontsize=6, padding=1)
+    names = [f"{row['graph']}\n{plain(row['pairs'])} at once" for row in rows]
+    scores.set_xticks(range(len(rows)), names, fontsize=7, rotation=30)
+    scores.set(yscale="log", ylabel="us a scored pair")
+    scores.margins(y=0.15)
+    scores.legend(fontsize=8)
+    _grouped_bars(updates, result["updates"], "batch", "times_as_long")
+    updates.axhline(1, color="black", lw=0.8, ls=":")
+    updates.set_ylabel("an update with times, times as long")
+    updates.set_ylim(0, 1.35 * max(row["times_as_long"] for row in result["updates"]))
+    updates.legend(fontsize=8, loc="upper right", ncol=2)
     return picture

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = dict[str, Any]
 """What one command measured."""
-KINDS = ("update", "crossover", "scale", "memory", "tolerance", "threads", "base", "kinds")
+KINDS = ("update", "crossover", "scale", "memory", "tolerance", "threads", "base", "kinds", "score")
 
 
 def read_results(files: Iterable[Path]) -> dict[str, Result]:

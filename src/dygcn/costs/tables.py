@@ -129,6 +129,33 @@ FITS = {
     "before_bytes": "process before",
     "peak_bytes": "process at the peak",
 }
+SCORE = {
+    "graph": "graph",
+    "nodes": "nodes",
+    "edges": "edges",
+    "pairs": "pairs at once",
+    "cosine_us": "cosine, us a pair",
+    "new_us": "new, us a pair",
+    "next_us": "next, us a pair",
+    "times_new": "new, times the cosine",
+    "times_next": "next, times the cosine",
+}
+SCORE_UPDATES = {
+    "graph": "graph",
+    "batch": "batch",
+    "with_us": "with times us",
+    "without_us": "without us",
+    "times_as_long": "times as long",
+    "times_of_a_copy": "its copy, times as long",
+}
+SCORE_BYTES = {
+    "graph": "graph",
+    "arcs_with": "arcs, bytes an edge",
+    "arcs_without": "without pair state",
+    "pair_state": "pair state",
+    "activity": "activity, bytes a node",
+    "numbers": "numbers in a head",
+}
 
 
 def tables_of(result: Result) -> list[Table]:
@@ -147,6 +174,11 @@ def tables_of(result: Result) -> list[Table]:
         "kinds": lambda found: [
             _rows("", KINDS, found["rows"]),
             _rows("A whole fit, the score of links included", FITS, found["fits"]),
+        ],
+        "score": lambda found: [
+            _rows("Scores", SCORE, found["rows"]),
+            _rows("An update", SCORE_UPDATES, found["updates"]),
+            _rows("Bytes", SCORE_BYTES, found["bytes"]),
         ],
     }
     return makers[result["kind"]](result)

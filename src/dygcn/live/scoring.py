@@ -32,20 +32,20 @@ def head_of(model: Model, links: str) -> LinkHead | None:
 
 def pair_scores(state: State, cache: VectorCache, first: Nodes, second: Nodes, links: str) -> Float64:
     """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
-    head, here = head_of(state.model, links), np.unique(np.concatenate((first, second)))
-    here = here[here >= 0]
+    head, named = head_of(state.model, links), np.unique(np.concatenate((first, second)))
+    here = named[named >= 0]
     vectors, _ = cache.refresh(here)
     if head is None:
         return pair_cosines(vectors, _places(here, first, -1), _places(here, second, -1))
-    absent, graph, unit = len(here), state.graph, state.model.unit
+    graph, unit = state.graph, state.model.unit
     units = read_units(state.model, state.exact, graph, here)
-    columns = pair_columns(
-        np.pad(vectors, ((0, 1), (0, 0))),
-        np.pad(units, ((0, 0), (0, 1), (0, 0))),
-        node_traits(graph, np.append(here, np.int32(-1)), unit),
-        _places(here, first, absent),
-        _places(here, second, absent),
-    )
+    if len(named) > len(here):  # a last row of zeros for whoever is not there
+        vectors, units = np.pad(vectors, ((0, 1), (0, 0))), np.pad(units, ((0, 0), (0, 1), (0, 0)))
+        traits = node_traits(graph, np.append(here, np.int32(-1)), unit)
+    else:
+        traits = node_traits(graph, here, unit)
+    ends = _places(here, first, len(here)), _places(here, second, len(here))
+    columns = pair_columns(vectors, units, traits, *ends)
     return head.score(columns, pair_pasts(graph, first, second, unit))
 
 
