@@ -22,7 +22,8 @@ def some_head(seed):
     """A head that weighs everything."""
     random = np.random.default_rng(seed)
     draw = lambda n: tuple(random.normal(size=n).round(3).tolist())  # noqa: E731
-    return LinkHead(draw(PLAIN), draw(PLAIN + PAST), draw(2 + TRAITS))
+    high = tuple(random.uniform(0.1, 4, PLAIN + PAST - 2).round(3).tolist())
+    return LinkHead(draw(PLAIN), draw(PLAIN + PAST), draw(2 + TRAITS), (-0.2,) * len(high), high)
 
 
 HEADS = {kind: some_head(number) for number, kind in enumerate(KINDS)}
@@ -50,7 +51,8 @@ def model_that_likes_activity():
     """A model whose score is the age of the last contacts, with a minus."""
     plain = [0.0] * PLAIN
     plain[1 + count_products(2) + 2] = -1.0
-    head = LinkHead(tuple(plain), (*plain, 0.0, 0.0, 0.0), (0.0,) * (2 + TRAITS))
+    bounds = (-99.0,) * (PLAIN + PAST - 2), (99.0,) * (PLAIN + PAST - 2)
+    head = LinkHead(tuple(plain), (*plain, 0.0, 0.0, 0.0), (0.0,) * (2 + TRAITS), *bounds)
     return dataclasses.replace(model_for(), links={"new": head})
 
 
@@ -117,16 +119,12 @@ class Twin:
             for j in range(i, len(units)):
                 both = units[i, 0] @ units[j, 1] + units[j, 0] @ units[i, 1]
                 columns.append(both / 2 if i == j else both)
-        columns = [
-            1.0,
-            *columns,
-            *(self.traits(a) + self.traits(b)),
-            *np.minimum(self.traits(a), self.traits(b)),
-        ]
-        past = self.past(a, b)
-        return (
-            head.strangers @ np.array(columns) if past is None else head.known @ np.array([*columns, *past])
-        )
+        columns += [*(self.traits(a) + self.traits(b)), *np.minimum(self.traits(a), self.traits(b))]
+        past, row = self.past(a, b), head.strangers
+        if past is not None:
+            columns, row = [*columns, *past[:-1]], head.known
+        seen = [min(max(x, low), high) for x, low, high in zip(columns, head.low, head.high, strict=False)]
+        return row @ np.array([1.0, *seen, *([] if past is None else [past[-1]])])
 
 
 def disagreement(seed, batch=7, late=False):

@@ -11,7 +11,7 @@ from dygcn.live.fitting_walks import held_out, walk_model
 from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.training import Recipe
 from dygcn.training import heads as learning
-from dygcn.training.heads import FIRST, PARTS, fit_heads, read_columns
+from dygcn.training.heads import PARTS, fit_heads, read_columns
 from dygcn.training.link_samples import RIVALS, sample_links
 from dygcn.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.training.samples import NextEdges
@@ -164,7 +164,21 @@ def test_edges_come_first_among_all_links(live):
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
     link = graph.pair_contacts(np.repeat(nodes[:20], len(ids)), np.tile(nodes, 20))[0]
     assert scores[link > 0].min() > scores[link == 0].max()
-    assert live.model.links["all"].known[-1] >= FIRST
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_come_first_whoever_arrives(seed):
+    """Newcomers are far from everything that was seen in training: a line would say anything of them."""
+    random = np.random.default_rng(seed)
+    pairs, t = random.integers(0, 60, (2500, 2)), np.sort(random.uniform(0, 20, 2500))
+    live = dygcn.fit({"src": pairs[:, 0], "dst": pairs[:, 1], "t": t}, dim=16, steps=10)
+    live.update({"src": [900, 902], "dst": [901, 903], "t": [20.5, 2e300]})
+    ids, graph = live.ids(), live.state.graph
+    nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
+    first, second = np.repeat(np.arange(len(ids)), len(ids)), np.tile(np.arange(len(ids)), len(ids))
+    link = graph.pair_contacts(nodes[first], nodes[second])[0]
+    scores = live.scores(ids[first], ids[second], links="all")
+    assert scores[link > 0].min() > scores[link <= 0].max()
 
 
 def test_what_comes_next_prefers_whom_one_has_just_met(live):
@@ -193,10 +207,13 @@ def test_what_may_not_be_looked_at_gets_nothing(live):
     samples = held_out_samples(rows)
     for part in PARTS:
         for head in fit_heads(samples, None, [other for other in PARTS if other != part]).values():
-            products, traits, past = head.strangers[1:8], head.strangers[8:], head.known[-3:-1]
-            gone = {"vectors": products, "traits": traits, "past": past}
+            cosine, orders, traits, past = (
+                *(head.strangers[1:2], head.strangers[2:8], head.strangers[8:]),
+                head.known[-3:-1],
+            )
+            gone = {"cosine": cosine, "orders": orders, "traits": traits, "past": past}
             assert not np.any(gone[part])
-            assert head.strangers[0] or np.any(gone["traits" if part == "vectors" else "vectors"])
+            assert np.any(gone["traits" if part == "orders" else "orders"])
             if part == "past":
                 assert head.known == (*head.strangers, 0.0, 0.0, 0.0)
 

@@ -28,8 +28,10 @@ def command(folder: str, out: str, as_json: bool) -> None:
     DIR stays as it is. Vectors are turned onto the old ones; what reads them decides which to use.
     """
     begun = time.perf_counter()
-    if Path(out).resolve() == Path(folder).resolve():
-        raise click.UsageError("--out is the folder itself, which stays as it is; choose another one")
+    if Path(out).resolve().is_relative_to(Path(folder).resolve()):
+        raise click.UsageError(
+            "--out is the folder itself, or inside it, which stays as it is; choose another"
+        )
     check_target(out)  # before the work, not after it
     with progress_bar() as notify:
         notify(0, 1, "loading")

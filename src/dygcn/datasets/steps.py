@@ -96,5 +96,7 @@ def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4
     step = np.searchsorted(parts, np.arange(len(order)), side="right")
     passed = (np.arange(len(order)) + 1 - begun) * (count / max(len(order) - begun, 1))
     # Parts differ by an event: no time is later than the end of its part.
-    t: Float64 = np.minimum(passed, step.astype(np.float64))
-    return Steps(src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2, t)
+    times: Float64 = np.minimum(passed, step.astype(np.float64))
+    return Steps(
+        src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2, times
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from dygcn.events import read_events
 from dygcn.experiments.ours import LINKS, event_table
 from dygcn.graph import Graph
-from dygcn.models import node_traits, pair_columns, pair_pasts
+from dygcn.models import node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.models.links import COUNT_HALF_LIFE
 from dygcn.records import IdColumn
 from dygcn.training.heads import LISTS, PAIRS, fit_heads
@@ -68,12 +68,15 @@ class Headed:
 
     def score(self, pairs: Int64, task: str) -> Float64 | None:
         """Return the scores of pairs."""
-        head: LinkHead = self.heads.get(LINKS[task], self.heads["all"])
-        numbers = np.unique(pairs)
-        nodes, vectors = self._find(numbers), self._method.vectors()
+        head = self.heads.get(LINKS[task], self.heads.get("all"))
+        vectors = self._method.vectors()
         assert vectors is not None
+        if head is None:
+            return pair_cosines(vectors, pairs[:, 0], pairs[:, 1])
+        numbers = np.unique(pairs)
+        nodes = self._find(numbers)
         columns = pair_columns(
-            vectors[numbers],
+            np.where(nodes[:, None] >= 0, vectors[numbers], np.float32(0)),  # who is not there has none
             np.zeros((0, len(numbers), 0), np.float32),
             node_traits(self._graph, nodes, UNIT),
             np.searchsorted(numbers, pairs[:, 0]),

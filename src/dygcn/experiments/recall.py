@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dygcn.live import LiveEmbedding
-    from dygcn.records import Float64, Int64
+    from dygcn.records import Bool, Float64, Int64
 
 QUERIES = 200
 BEST = 10
@@ -19,7 +19,7 @@ def recall_figures(live: LiveEmbedding, links: str, seed: int = 0) -> dict[str, 
     """Return recall at 10 against scoring everyone: by dot products, and with the first 100 scored again.
 
     For new links, everyone is every node that the query is not linked with; for the other kinds its
-    neighbours count, too. A third figure adds the query's neighbours to the candidates.
+    neighbours count, too. A third figure adds the query's neighbours, and ghosts of some, to the candidates.
     """
     ids, random = live.ids(), np.random.default_rng(seed)
     index = live.link_vectors(ids, links=links)
@@ -30,27 +30,28 @@ def recall_figures(live: LiveEmbedding, links: str, seed: int = 0) -> dict[str, 
     }
     for place in random.choice(len(ids), min(QUERIES, len(ids)), replace=False).tolist():
         others = np.flatnonzero(np.arange(len(ids)) != place)
-        linked = _neighbours(live, ids, place)
+        near_by, linked = _neighbours(live, place)
         if links == "new":
-            others = np.setdiff1d(others, linked)
+            others = np.setdiff1d(others, near_by[linked])
         whole = live.scores(np.repeat(ids[place], len(others)), ids[others], links)
         best = others[_first(whole, BEST)]
         dots = index[others] @ live.link_vectors(ids[[place]], query=True, links=links)[0]
         near = _first(dots.astype(np.float64), CANDIDATES)
-        more = np.union1d(near, np.flatnonzero(np.isin(others, linked)))
+        more = np.union1d(near, np.flatnonzero(np.isin(others, near_by)))
         found["recall.dot"].append(_share(best, others[near[:BEST]]))
         found["recall.reranked"].append(_share(best, others[near[_first(whole[near], BEST)]]))
         found["recall.with-neighbours"].append(_share(best, others[more[_first(whole[more], BEST)]]))
     return {name: [float(np.mean(shares))] for name, shares in found.items()}
 
 
-def _neighbours(live: LiveEmbedding, ids: Int64, place: int) -> Int64:
-    """Return where the nodes stand that a node has an edge with, or a ghost of one."""
+def _neighbours(live: LiveEmbedding, place: int) -> tuple[Int64, Bool]:
+    """Return where the nodes stand that a node has an edge with, or a ghost of one, and which an edge."""
     graph = live.state.graph
     nodes = graph.nodes()  # in the order of ids
     place_of = np.empty(graph.ids.high, np.int64)
     place_of[nodes] = np.arange(len(nodes))
-    return place_of[graph.pull.arcs(nodes[[place]])[1]]
+    _, others, weights = graph.pull.arcs(nodes[[place]])
+    return place_of[others], weights > 0
 
 
 def _first(scores: Float64, count: int) -> Int64:

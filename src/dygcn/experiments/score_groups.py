@@ -30,8 +30,9 @@ DIM = 128  # the default of `fit`
 RIVALS = ("dynwalks", "fastrp", "cleora")
 WITHOUT = {  # rows of the table of parts -> what the score may look at
     "without vectors": ("traits", "past"),
-    "without the past of pairs": ("vectors", "traits"),
-    "vectors alone": ("vectors",),
+    "without products of orders": ("cosine", "traits", "past"),
+    "without the past of pairs": ("cosine", "orders", "traits"),
+    "vectors alone": ("cosine", "orders"),
 }
 
 

@@ -168,9 +168,10 @@ class Contacts:
         """Return how long ago contacts were, infinity where no time is known."""
         if np.isinf(self.clock):
             return np.full(len(last), np.inf)
-        return self.clock - last
+        with np.errstate(over="ignore"):  # longer than a number can say is for ever
+            return self.clock - last
 
     def worth(self, last: Float64, count: Float32) -> Float64:
         """Return what counts as of some time are worth now."""
-        passed = np.zeros(len(last)) if np.isinf(self.clock) else np.maximum(self.clock - last, 0.0)
+        passed = np.zeros(len(last)) if np.isinf(self.clock) else np.maximum(self.time_since(last), 0.0)
         return count.astype(np.float64) * np.exp2(-passed / self.half_life)

@@ -194,6 +194,9 @@ class Graph:
             now = seconds(now)
         weight = self._on_grid(batch)
         clock = 0.0 if self.memory is None and now is None else self.clock_after(batch, now)
+        dated = self.memory is not None or self.contacts is not None
+        times = self._dates(batch, now) if dated else _NO_TIMES
+        contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
         src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
         try:
             self._make_room()
@@ -201,10 +204,6 @@ class Graph:
             abandon(self, src, dst)
             raise
         self._note_bits(weight)
-        if self.memory is None and self.contacts is None:
-            return NodeEvents(src, dst, batch.op, weight, _NO_TIMES, clock)
-        times = self._dates(batch, now)
-        contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
         return NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
 
     def _dates(self, batch: EventBatch, now: float | None) -> Float64:

@@ -254,7 +254,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         f"clock {settings.clock}": settings.clock is not None
         and ((settings.half_life is None and settings.unit is None) or not math.isfinite(settings.clock)),
         f"unit {settings.unit}": settings.unit is not None and not LEAST_UNIT < settings.unit < GREATEST_UNIT,
-        f"links {settings.links}": not _links_fit(settings),
+        f"scores of links {sorted(settings.links)} that do not fit": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
         f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
@@ -311,13 +311,16 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
 def _links_fit(settings: Settings) -> bool:
     """Say whether heads are of known kinds and right lengths, tame, and in a model that can have some."""
     links = settings.links
-    numbers = [number for head in links.values() for number in (*head.strangers, *head.known, *head.dot)]
+    rows = [(head.strangers, head.known, head.dot, head.low, head.high) for head in links.values()]
+    numbers = [number for five in rows for row in five for number in row]
     learned = settings.rule == "exact" and settings.features != "embedding"
     plain = 1 + count_products(settings.orders) + 2 * TRAITS
-    lengths = {(len(head.strangers), len(head.known), len(head.dot)) for head in links.values()}
+    lengths = {tuple(map(len, five)) for five in rows}
+    ranges = all(low <= high for *_, lows, highs in rows for low, high in zip(lows, highs, strict=False))
     return (
         set(links) <= set(KINDS)
-        and lengths <= {(plain, plain + PAST, 2 + TRAITS)}
+        and lengths <= {(plain, plain + PAST, 2 + TRAITS, plain + PAST - 2, plain + PAST - 2)}
+        and ranges
         and all(abs(number) < 1e9 for number in numbers)
         and (learned or not links)
     )

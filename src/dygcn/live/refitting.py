@@ -71,7 +71,7 @@ class Refit:
     >>> _ = live.update(add=[("dan", "eve"), ("eve", "fay"), ("fay", "dan")])
     >>> found = live.refit()
     >>> found
-    Refit(gains=False, 2 held-out links are too few to compare, mean cosine 0...)
+    Refit(gains=False, 2 held-out links, or their strangers, are too few to compare, mean cosine 0...)
     >>> live.unreached, found.embedding.unreached
     (3, 0)
     """
@@ -86,15 +86,15 @@ class Refit:
 
     @property
     def gains(self) -> bool:
-        """Whether new rows surely tell held-out links better from strangers; False of too few links."""
-        return self.auc_after - self.auc_before > SURE * self.auc_error
+        """Whether new rows surely tell held-out links better from strangers; False of too few of either."""
+        return self.auc_after > 0.5 and self.auc_after - self.auc_before > SURE * self.auc_error
 
     def __repr__(self) -> str:
         compared = (
             f"auc {self.auc_before:.3f} -> {self.auc_after:.3f} (±{self.auc_error:.3f}) "
             f"on {self.held_out:,} held-out links"
-            if self.held_out >= FEWEST
-            else f"{self.held_out} held-out links are too few to compare"
+            if not np.isnan(self.auc_after)
+            else f"{self.held_out} held-out links, or their strangers, are too few to compare"
         )
         return f"Refit(gains={self.gains}, {compared}, mean cosine {self.cosine:.2f})"
 
@@ -191,9 +191,9 @@ def _compare(
     model: Model, image: GraphImage, held: Int64, progress: Progress | None
 ) -> tuple[float, float, float, int]:
     """Return the AUC with old and with new rows, without links that are held out, its error, and how many."""
-    if len(held) < FEWEST:
-        return float("nan"), float("nan"), float("nan"), len(held)
     others = _strangers(image, held, np.random.default_rng([model.seed, 10]))
+    if min(len(held), len(others)) < FEWEST:
+        return float("nan"), float("nan"), float("nan"), len(held)
     graph = model.new_graph()
     nodes = build_graph(_without(image, held), graph)
     pairs = nodes[held], nodes[others]
@@ -277,11 +277,14 @@ def _spare(pairs: Nodes, count: int, high: int) -> Nodes:
 
 
 def _strangers(image: GraphImage, held: Int64, random: np.random.Generator) -> Int64:
-    """Return a pair without edge or ghost for each link: one of its ends, and any node that has an edge."""
+    """Return pairs without edge or ghost, each once: an end of each link, and any node that has an edge."""
+    if len(held) == 0:
+        return held
     ends = np.stack((image.a, image.b), axis=1).astype(np.int64)
     pool = np.unique(ends[image.weight > 0])
     known = PairSet(ends, len(image.ids))
-    return np.stack(draw_strangers(one_end(held, random), pool, (known,), random), axis=1)
+    drawn = np.stack(draw_strangers(one_end(held, random), pool, (known,), random), axis=1)
+    return np.unique(np.sort(drawn, axis=1), axis=0)
 
 
 def _without(image: GraphImage, held: Int64) -> GraphImage:

@@ -15,6 +15,7 @@ Times count in training steps. A model that was fitted without times has zeros i
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,11 +50,16 @@ class LinkHead:
         For pairs that are linked, or whose ghost is remembered: the same, then log age, log count, and edge.
     dot
         What a dot product can say of the score: bias, cosine, sums of traits.
+    low, high
+        What products, sums, minima, log age and log count were in training, at least and at most: what is
+        beyond counts as the bound, since a line says nothing of what it has not seen.
     """
 
     strangers: tuple[float, ...]
     known: tuple[float, ...]
     dot: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
     @property
     def products(self) -> int:
@@ -62,16 +68,30 @@ class LinkHead:
 
     def score(self, columns: Float64, pasts: Float64) -> Float64:
         """Return the scores of pairs from their columns (see `pair_columns`) and pasts, summed in order."""
-        strangers = _line(self.strangers, columns)
-        known = _line(self.known, np.concatenate((columns, pasts[:, AGE:]), axis=1))
-        return np.where(pasts[:, KNOWN] > 0, known, strangers)
+        seen = np.concatenate((columns, pasts[:, AGE:EDGE]), axis=1).clip(self.low, self.high)
+        plain = seen[:, : columns.shape[1]]
+        known = _line(self.known, np.concatenate((seen, pasts[:, EDGE:]), axis=1))
+        return np.where(pasts[:, KNOWN] > 0, known, _line(self.strangers, plain))
+
+    def with_edges_first(self) -> LinkHead:
+        """Return the head with so much more for an edge that every edge scores above every other pair."""
+        plain = list(zip(self.strangers[1:], self.low, self.high, strict=False))
+        past = list(zip(self.known[1:-1], self.low, self.high, strict=True))
+        most = self.strangers[0] + sum(max(weight * low, weight * high) for weight, low, high in plain)
+        most = max(most, self.known[0] + sum(max(weight * low, weight * high) for weight, low, high in past))
+        least = self.known[0] + sum(min(weight * low, weight * high) for weight, low, high in past)
+        return dataclasses.replace(self, known=(*self.known[:-1], most - least + 1.0))
 
     def popularity(self, traits: Float64) -> Float64:
         """Return what `dot` makes of the traits of nodes."""
         return _line((0.0, *self.dot[2:]), traits)
 
 
-COSINE = LinkHead((0.0, 1.0, *(0.0,) * 8), (0.0, 1.0, *(0.0,) * 11), (0.0, 1.0, *(0.0,) * 4))
+COSINE = LinkHead(
+    *((0.0, 1.0, *(0.0,) * zeros) for zeros in (8, 11, 4)),
+    (-np.inf,) * (9 + PAST - 1),
+    (np.inf,) * (9 + PAST - 1),
+)
 """The cosine alone, for a model that learned no score."""
 
 
@@ -159,7 +179,7 @@ def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: b
 
     Examples
     --------
-    >>> head = LinkHead((0.0,) * 10, (0.0,) * 13, (-0.5, 4.0, 1.0, 0.0, 0.0, 0.0))
+    >>> head = LinkHead((0.0,) * 10, (0.0,) * 13, (-0.5, 4.0, 1.0, 0.0, 0.0, 0.0), (0.0,) * 11, (1.0,) * 11)
     >>> z = np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)
     >>> p = np.array([0.25, 1.0])
     >>> index, query = (link_vectors(z, p, head, side) for side in (False, True))

@@ -5,6 +5,7 @@ Vectors fitted on the same steps would know their links by heart, and would be t
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,8 +31,7 @@ PAIRS = 30_000  # of each kind, over all steps, and as many strangers
 LISTS = 2_000  # events that are ranked, over all steps
 ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
-FIRST = 30.0  # log-odds that an edge which is there counts more: before all others among all links
-PARTS = ("vectors", "traits", "past")  # groups of columns, see `dygcn.models.links`
+PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.models.links`
 MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
 _OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
@@ -138,10 +138,21 @@ class Columns:
         """Return some of the rows."""
         return Columns(self.plain[rows], self.pasts[rows], self.marked[rows])
 
+    @property
+    def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """What all columns but the marks of a past are, at least and at most."""
+        known = self.pasts[self.pasts[:, KNOWN] > 0, AGE:EDGE]
+        known = known if len(known) else np.zeros((1, EDGE - AGE))
+        low, high = (
+            np.append(end(self.plain, axis=0), end(known, axis=0)).tolist() for end in (np.min, np.max)
+        )
+        return tuple(low), tuple(high)
+
     def only(self, parts: Collection[str]) -> Columns:
         """Return zeros in all columns but those of some parts."""
         seen = {part: float(part in parts) for part in PARTS}
-        factors = np.repeat([seen["vectors"], seen["traits"]], [self.products, 2 * TRAITS])
+        shown = [seen["cosine"], seen["orders"], seen["traits"]]
+        factors = np.repeat(shown, [1, self.products - 1, 2 * TRAITS])
         return Columns(self.plain * factors, self.pasts * seen["past"], self.marked)
 
 
@@ -177,8 +188,9 @@ def fit_heads(
         found["new"] = _fit_pairs(new)
     apart = everything.part(everything.pasts[:, EDGE] == 0)
     if everything.enough:
-        head = _fit_pairs(apart) if apart.enough else found.get("new", _fit_pairs(everything))
-        found["all"] = _edges_first(head)
+        if not apart.enough:
+            apart = new if new.enough else everything
+        found["all"] = _fit_pairs(apart).with_edges_first()
     if found and len(lists.marked) >= FEWEST * (1 + RIVALS):
         found["next"] = _fit_lists(lists, new if new.enough else everything)
         if not lists.pasts[:, KNOWN].any():
@@ -212,7 +224,8 @@ def _fit_pairs(pairs: Columns) -> LinkHead:
     width = pairs.plain.shape[1]
     bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
     plain, (known, age, count) = found[:width], found[width:]
-    return LinkHead((bias, *plain), (bias + known, *plain, age, count, 0.0), _fit_dot(pairs, truth))
+    rows = (bias, *plain), (bias + known, *plain, age, count, 0.0)
+    return LinkHead(*rows, _fit_dot(pairs, truth), *pairs.bounds)
 
 
 def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
@@ -220,14 +233,9 @@ def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
     return tuple(logistic(columns, truth).tolist())
 
 
-def _edges_first(head: LinkHead) -> LinkHead:
-    """Return a head that puts edges which are there before all other pairs."""
-    return LinkHead(head.strangers, (*head.known[:-1], head.known[-1] + FIRST), head.dot)
-
-
 def _blind(head: LinkHead) -> LinkHead:
     """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
-    return LinkHead(head.strangers, (*head.strangers, *(0.0,) * PAST), head.dot)
+    return dataclasses.replace(head, known=(*head.strangers, *(0.0,) * PAST))
 
 
 def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
@@ -251,7 +259,8 @@ def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
     answers = np.zeros(masked.shape)
     answers[:, 0] = 1.0
     dot = _fit_dot(lists.part(~lists.marked), answers[~masked])
-    return LinkHead(tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot)
+    ranked = tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot
+    return LinkHead(*ranked, *lists.bounds)
 
 
 def _folded(apart: Float64, bias: float, weights: Float64, products: int) -> list[float]:
