@@ -120,7 +120,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
         "score": score_groups.score,
         "parts": score_groups.parts,
         "recall": score_groups.recall,
-        **{f"headed-{name}": score_groups.headed(name) for name in score_groups.RIVALS},
+        **{f"headed-{name}": score_groups.headed(name) for name in score_groups.HEADED},
         **{name: _of_the_paper(name) for name in OF_THE_PAPER},
         **{name: _baseline(name) for name in BASELINES},
     }

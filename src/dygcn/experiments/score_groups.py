@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dygcn.records import Moment
 
 DIM = 128  # the default of `fit`
-RIVALS = ("dynwalks", "fastrp", "cleora")
+HEADED = ("dynwalks", "fastrp", "cleora")
 WITHOUT = {  # rows of the table of parts -> what the score may look at
     "without vectors": ("traits", "past"),
     "without products of orders": ("cosine", "traits", "past"),
