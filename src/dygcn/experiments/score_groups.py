@@ -31,8 +31,6 @@ HEADED = ("dynwalks", "fastrp", "cleora")
 WITHOUT = {  # rows of the table of parts -> what the score may look at
     "without vectors": ("traits", "past"),
     "without products of orders": ("cosine", "traits", "past"),
-    "without the past of pairs": ("cosine", "orders", "traits"),
-    "vectors alone": ("cosine", "orders"),
 }
 
 
