@@ -119,15 +119,15 @@ def _run(links: Compared, dataset: str, kind: Callable[[Row], bool]) -> list[str
 
 def _with_missing(links: Compared, kind: Callable[[Row], bool], verdict: Verdict) -> Verdict:
     """Return a verdict that names the rows that were not run, and is open as long as there are some."""
-    missing = [
-        f"{row.label} on {dataset}"
-        for dataset in links.datasets
-        for row in links.rows(dataset)
-        if kind(row) and row.label not in _run(links, dataset, kind)
-    ]
+    missing: dict[str, list[str]] = {}
+    for dataset in links.datasets:
+        for row in links.rows(dataset):
+            if kind(row) and row.label not in _run(links, dataset, kind):
+                missing.setdefault(row.label, []).append(dataset)
     if not missing:
         return verdict
-    return dataclasses.replace(verdict, found=f"{verdict.found}; not run: {', '.join(missing)}", holds=None)
+    said = "; ".join(f"{label} on {', '.join(datasets)}" for label, datasets in missing.items())
+    return dataclasses.replace(verdict, found=f"{verdict.found}. Not run: {said}", holds=None)
 
 
 def _ranked(links: Compared, measure: str, said: str, enough: int) -> Verdict:
