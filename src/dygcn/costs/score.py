@@ -102,8 +102,10 @@ def random_head(orders: int) -> LinkHead:
     """Return a head with as many numbers as one that was learned."""
     strangers = 1 + count_products(orders) + 2 * TRAITS
     random = np.random.default_rng(3)
-    rows = (tuple(random.normal(size=size).tolist()) for size in (strangers, strangers + PAST, 2 + TRAITS))
-    return LinkHead(*rows)
+    sizes = strangers, strangers + PAST, 2 + TRAITS
+    rows, known, dot = (tuple(random.normal(size=size).tolist()) for size in sizes)
+    bounds = strangers + PAST - 2
+    return LinkHead(rows, known, dot, (0.0,) * bounds, (1.0,) * bounds)
 
 
 def bytes_of(lives: Lives) -> dict[str, float]:
@@ -116,7 +118,7 @@ def bytes_of(lives: Lives) -> dict[str, float]:
         "arcs_without": without,
         "pair_state": arcs - without,
         "activity": (contacts.times.nbytes + contacts.counts.nbytes) / len(lives[0]),
-        "numbers": len(head.strangers) + len(head.known) + len(head.dot),
+        "numbers": sum(len(getattr(head, field.name)) for field in dataclasses.fields(head)),
     }
 
 

@@ -88,9 +88,11 @@ class LinkHead:
 
 
 COSINE = LinkHead(
-    *((0.0, 1.0, *(0.0,) * zeros) for zeros in (8, 11, 4)),
-    (-np.inf,) * (9 + PAST - 1),
-    (np.inf,) * (9 + PAST - 1),
+    strangers=(0.0, 1.0, *(0.0,) * 2 * TRAITS),
+    known=(0.0, 1.0, *(0.0,) * (2 * TRAITS + PAST)),
+    dot=(0.0, 1.0, *(0.0,) * TRAITS),
+    low=(-1.0,) * (2 * TRAITS + PAST),
+    high=(1.0,) * (2 * TRAITS + PAST),
 )
 """The cosine alone, for a model that learned no score."""
 
