@@ -265,8 +265,8 @@ BUGS = {
     ),
     "not forgotten with the edge": (
         DELTA,
-        "mark[i] = WENT",
-        "mark[i] = WENT\nif half_life == 0:\n    new[p] = 0\n    continue",
+        "mark[i] = PARTED",
+        "mark[i] = PARTED\nif half_life == 0:\n    new[p] = 0\n    continue",
         [WRITING],
         PLAYED,
     ),

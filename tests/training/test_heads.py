@@ -1,5 +1,7 @@
 """Learning the score of a link: the two fits, what is drawn, and what comes out of planted graphs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -166,19 +168,35 @@ def test_edges_come_first_among_all_links(live):
     assert scores[link > 0].min() > scores[link == 0].max()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_edges_come_first_whoever_arrives(seed):
-    """Newcomers are far from everything that was seen in training: a line would say anything of them."""
+def gap_between_edges_and_others(seed, change=lambda head: head):
+    """Let newcomers arrive, and return how far the least edge scores above every other pair."""
     random = np.random.default_rng(seed)
     pairs, t = random.integers(0, 60, (2500, 2)), np.sort(random.uniform(0, 20, 2500))
     live = dygcn.fit({"src": pairs[:, 0], "dst": pairs[:, 1], "t": t}, dim=16, steps=10)
+    live.state.model = dataclasses.replace(live.model, links={"all": change(live.model.links["all"])})
     live.update({"src": [900, 902], "dst": [901, 903], "t": [20.5, 21.0]})
     ids, graph = live.ids(), live.state.graph
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
     first, second = np.repeat(np.arange(len(ids)), len(ids)), np.tile(np.arange(len(ids)), len(ids))
     link = graph.pair_contacts(nodes[first], nodes[second])[0]
     scores = live.scores(ids[first], ids[second], links="all")
-    assert scores[link > 0].min() > scores[link <= 0].max()
+    return scores[link > 0].min() - scores[link <= 0].max()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_come_first_whoever_arrives(seed):
+    """Newcomers are far from everything that was seen in training: a line would say anything of them."""
+    assert gap_between_edges_and_others(seed) > 0
+
+
+def test_a_head_without_bounds_is_noticed():
+    """Seeded: columns may be anything, and an edge counts 30 log-odds more."""
+
+    def unbounded(head):
+        far = (-1e9,) * len(head.low), (1e9,) * len(head.high)
+        return dataclasses.replace(head, known=(*head.known[:-1], 30.0), low=far[0], high=far[1])
+
+    assert min(gap_between_edges_and_others(seed, unbounded) for seed in range(3)) < 0
 
 
 def test_what_comes_next_prefers_whom_one_has_just_met(live):

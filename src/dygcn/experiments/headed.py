@@ -1,4 +1,4 @@
-"""Other embeddings with our score: the cosine of their vectors in the place of ours, everything else equal.
+"""Other embeddings with our score: the cosine of their vectors in the place of all products of ours.
 
 The score is learned as ours is: on the last quarter of the fitted steps, with vectors of an embedding that
 was fitted before them; then the embedding is fitted on all. Degrees, times and the past of pairs come from
@@ -18,7 +18,7 @@ from dygcn.graph import Graph
 from dygcn.models import node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.models.links import COUNT_HALF_LIFE
 from dygcn.records import IdColumn
-from dygcn.training.heads import LISTS, PAIRS, fit_heads
+from dygcn.training.heads import LISTS, PAIRS, first_held_out, fit_heads
 from dygcn.training.link_samples import sample_links
 from dygcn.training.matrices import Recipe
 from dygcn.training.samples import NextEdges
@@ -87,7 +87,7 @@ class Headed:
 
     def _learn(self, moments: Sequence[Moment], nodes: int) -> dict[str, LinkHead]:
         usable = len(moments) - 1
-        first = usable - int(Recipe().held_out * usable)
+        first = first_held_out(usable, Recipe())
         method, random = self._make(), np.random.default_rng([self._seed, 4])
         self._graph, self._step = self._new_graph(), 0
         method.begin(moments[: first + 1], nodes)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dygcn.records import Moment
 
 DIM = 128  # the default of `fit`
+_HALF_LIVES: dict[tuple[str, bool], float | None] = {}  # chosen once, used for every seed and every rival
 HEADED = ("dynwalks", "fastrp", "cleora")
 WITHOUT = {  # rows of the table of parts -> what the score may look at
     "without vectors": ("traits", "past"),
@@ -52,27 +53,14 @@ def _ours(task: Task, half_life: float | None) -> Exact:
 
 def half_life_of(task: Task) -> float | None:
     """Return the half-life whose score tells new links best on the last quarter of the fitted steps."""
-    moments = task.steps.moments[: task.steps.fitted + 1]
+    moments, key = task.steps.moments[: task.steps.fitted + 1], (task.dataset, task.quick)
     if all((moment.op > 0).all() for moment in moments):
         return None
-    return _chosen(task.dataset, task.quick, lambda: _choose(moments, task.steps.nodes))
-
-
-_HALF_LIVES: dict[tuple[str, bool], float | None] = {}  # chosen once, used for every seed and every rival
-
-
-def _chosen(dataset: str, quick: bool, choose_now: Callable[[], float | None]) -> float | None:
-    if (dataset, quick) not in _HALF_LIVES:
-        _HALF_LIVES[dataset, quick] = choose_now()
-    return _HALF_LIVES[dataset, quick]
-
-
-def _choose(moments: Sequence[Moment], nodes: int) -> float | None:
-    figure = "score.auc.new-warm.uniform"
-    half_life: float | None = choose(
-        moments, nodes, Recipe(), "memory", HALF_LIVES, figure=figure, dim=DIM, features="walks"
-    )
-    return half_life
+    if key not in _HALF_LIVES:
+        options = {"figure": "score.auc.new-warm.uniform", "dim": DIM, "features": "walks"}
+        nodes = task.steps.nodes
+        _HALF_LIVES[key] = choose(moments, nodes, Recipe(), "memory", HALF_LIVES, **options)
+    return _HALF_LIVES[key]
 
 
 def parts(task: Task) -> dict[str, Record]:

@@ -78,37 +78,31 @@ def _reached(links: Compared) -> Verdict:
 
 def _above_headless(links: Compared) -> Verdict:
     """The score is surely above every row without a learned score."""
+    asked = "new links: surely above every row without a learned score, on 10 of 11"
+    return _beside(links, is_headless, ("tied", "worse"), asked)
+
+
+def _not_below_headed(links: Compared) -> Verdict:
+    """No other embedding with the same score is surely above ours."""
+    asked = "new links: not surely below any other embedding with the same score, on 10 of 11"
+    return _beside(links, is_headed, ("worse",), asked)
+
+
+def _beside(links: Compared, kind: Callable[[Row], bool], losses: tuple[str, ...], asked: str) -> Verdict:
+    """Compare the score of new links with rows of a kind: a set is lost if a verdict is among the losses."""
     seen, lost = 0, []
     for dataset in links.datasets:
-        others = _run(links, dataset, is_headless)
+        others = _run(links, dataset, kind)
         means = links.means(dataset, NEW, [MINE, *others])
         if means is None:
             continue
         seen += 1
         verdicts = {name: links.against(dataset, NEW, MINE, name).verdict for name in others}
-        close = {name: means[name] for name in others if verdicts[name] != "better"}
-        if close:
-            best = max(close, key=close.__getitem__)
-            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {close[best]:.3f}: {verdicts[best]})")
-    asked = "new links: surely above every row without a learned score, on 10 of 11"
-    return _with_missing(links, is_headless, counted(asked, seen, lost, 10, SETS))
-
-
-def _not_below_headed(links: Compared) -> Verdict:
-    """No other embedding with the same score is surely above ours."""
-    seen, lost = 0, []
-    for dataset in links.datasets:
-        others = _run(links, dataset, is_headed)
-        means = links.means(dataset, NEW, [MINE, *others])
-        if means is None:
-            continue
-        seen += 1
-        above = [name for name in others if links.against(dataset, NEW, MINE, name).verdict == "worse"]
-        if above:
-            best = max(above, key=means.__getitem__)
-            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f})")
-    asked = "new links: not surely below any other embedding with the same score, on 10 of 11"
-    return _with_missing(links, is_headed, counted(asked, seen, lost, 10, SETS))
+        ahead = [name for name in others if verdicts[name] in losses]
+        if ahead:
+            best = max(ahead, key=means.__getitem__)
+            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f}: {verdicts[best]})")
+    return _with_missing(links, kind, counted(asked, seen, lost, 10, SETS))
 
 
 def _run(links: Compared, dataset: str, kind: Callable[[Row], bool]) -> list[str]:

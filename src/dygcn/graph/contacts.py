@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from dygcn.records import EventBatch, Float32, Float64, Int8, Int32, Int64, Integer, Nodes
 
 NEVER = -np.inf
-NONE, WENT, STAYED, CAME = (
-    0,
-    1,
-    2,
-    3,
-)  # what an event was: no contact; one after which the pair is there, or not
+# What an event was: no contact; a contact that parted the pair, found it linked, or linked it.
+NO_CONTACT, PARTED, LINKED, MET = range(4)
 
 
 @inlined
@@ -88,9 +84,9 @@ def touch_nodes(
         change[a[p]] += gained
         change[b[p]] += gained
     for i in range(len(t)):
-        if mark[i] == NONE:
+        if mark[i] == NO_CONTACT:
             continue
-        gained = mark[i] - STAYED
+        gained = mark[i] - LINKED
         for end in range(2):
             node = src[i] if end == 0 else dst[i]
             touch(last, count, node, t[i], half_life)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn._jit import kernel, prefetch
 from dygcn.graph.arcs import FAR
-from dygcn.graph.contacts import CAME, NEVER, NONE, STAYED, WENT, touch
+from dygcn.graph.contacts import LINKED, MET, NEVER, NO_CONTACT, PARTED, touch
 from dygcn.graph.memory import ghost_weight
 from dygcn.graph.pairs import pair_home, pair_key
 from dygcn.records import Float32, Float64, Int8, Int32, Int64
@@ -95,7 +95,7 @@ def play(
         new[p] = max(old[p], 0)
     for i in range(len(op)):
         p = pair_of[i]
-        mark[i] = NONE
+        mark[i] = NO_CONTACT
         if p == UNKNOWN:
             missing += 1
         elif p == LOOP:
@@ -103,7 +103,7 @@ def play(
         elif op[i] > 0:
             unchanged += new[p] == weight[i]
             if count_half_life > 0:
-                mark[i] = STAYED if new[p] > 0 else CAME
+                mark[i] = LINKED if new[p] > 0 else MET
                 ghost = half_life > 0 and new[p] == 0 and ghosts[p] > 0
                 if ghost and ghost_weight(ghosts[p], ghost_t[p], before, half_life) == 0:  # forgotten by now
                     last[p] = NEVER
@@ -114,7 +114,7 @@ def play(
             missing += 1
         elif op[i] < 0:
             if count_half_life > 0:
-                mark[i] = WENT
+                mark[i] = PARTED
                 if half_life > 0:
                     touch(last, count, p, t[i], count_half_life)
                 else:

@@ -61,11 +61,6 @@ class LinkHead:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    @property
-    def products(self) -> int:
-        """How many products of vectors the score looks at."""
-        return len(self.strangers) - 1 - 2 * TRAITS
-
     def score(self, columns: Float64, pasts: Float64) -> Float64:
         """Return the scores of pairs from their columns (see `pair_columns`) and pasts, summed in order."""
         seen = np.concatenate((columns, pasts[:, AGE:EDGE]), axis=1).clip(self.low, self.high)

@@ -15,7 +15,7 @@ import numpy as np
 from dygcn.evaluation.links import auc
 from dygcn.evaluation.ranking import mean_ranks
 from dygcn.models import KINDS, LinkHead, Model, State, pair_columns, read_units, read_vectors
-from dygcn.models.links import AGE, COUNT, EDGE, KNOWN, PAST, TRAITS
+from dygcn.models.links import AGE, EDGE, KNOWN, PAST, TRAITS
 from dygcn.training.link_samples import RIVALS, LinkSample, sample_links
 from dygcn.training.logits import logistic, softmax
 from dygcn.training.matrices import Recipe, fit_matrices
@@ -36,6 +36,17 @@ MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on ra
 _OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
 
+def first_held_out(usable: int, recipe: Recipe) -> int:
+    """Return the first step that is set aside, of so many that have a next one.
+
+    Examples
+    --------
+    >>> first_held_out(20, Recipe(held_out=0.25))
+    15
+    """
+    return usable - int(recipe.held_out * usable)
+
+
 class HeldOut:
     """The last training steps, set aside for the score of links.
 
@@ -48,7 +59,7 @@ class HeldOut:
     def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
         self._seed, self._recipe = model.seed, recipe
         self.usable = steps - 1 if model.baseline is None else 0
-        self.first = self.usable - int(recipe.held_out * self.usable)
+        self.first = first_held_out(self.usable, recipe)
         set_aside = max(self.usable - self.first, 1)
         row = 4 * (model.orders + 1) * model.width
         affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
@@ -248,8 +259,7 @@ def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
     known = lists.pasts[:, KNOWN]
     sums = lists.sums
     free = np.stack((lists.plain @ apart + bias, lists.plain[:, 0], sums[:, 2], sums[:, 3]), axis=1)
-    past = lists.pasts[:, [KNOWN, AGE, COUNT, EDGE]]
-    columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], past), axis=1)
+    columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], lists.pasts), axis=1)
     masked = lists.marked.reshape(-1, 1 + RIVALS)
     weights = softmax(columns.reshape(*masked.shape, -1), masked)
     offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
