@@ -57,9 +57,9 @@ def half_life_of(task: Task) -> float | None:
     if all((moment.op > 0).all() for moment in moments):
         return None
     if key not in _HALF_LIVES:
-        options = {"figure": "score.auc.new-warm.uniform", "dim": DIM, "features": "walks"}
-        nodes = task.steps.nodes
-        _HALF_LIVES[key] = choose(moments, nodes, Recipe(), "memory", HALF_LIVES, **options)
+        figure, nodes = "score.auc.new-warm.uniform", task.steps.nodes
+        asked = "memory", HALF_LIVES, figure
+        _HALF_LIVES[key] = choose(moments, nodes, Recipe(), *asked, dim=DIM, features="walks")
     return _HALF_LIVES[key]
 
 
