@@ -27,6 +27,7 @@ from dygcn.live.index import IndexStatus, NearestIndex
 from dygcn.live.inverted import InvertedLists
 from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.live.unit_rows import UnitRows
+from dygcn.live.upkeep import Upkeep
 from dygcn.live.waiting import Waiting
 from dygcn.models import Model, cosines, norms
 from dygcn.training import Recipe
@@ -557,6 +558,50 @@ def test_a_late_index_and_a_thread_that_writes():
     check_scores(live, query, index.nearest(query, 10), -1)
     assert index.status().pending == 0
     assert index.measure(50) > 0.9
+
+
+class BusyGuard:
+    """A guard that another thread takes as soon as it is free, and brings nodes to the graph."""
+
+    def __init__(self):
+        self.live, self.next_id, self.depth = None, 10_000, 0
+
+    def __enter__(self):
+        self.depth += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        if self.live is not None and self.depth == 0:
+            more = range(self.next_id, self.next_id + 700)  # more than arrays have to spare
+            self.live.update(add=[(new, 0) for new in more])
+            self.next_id += len(more)
+
+
+@pytest.mark.parametrize("exact_up_to", [50, 10_000])
+def test_nodes_that_come_while_the_index_is_built(exact_up_to):
+    guard = BusyGuard()
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    index = NearestIndex(live.state, exact_up_to=exact_up_to, guard=guard)
+    guard.live = live
+    index.refresh()
+    guard.live = None
+    assert guard.next_id > 10_000
+    while index.refresh(50):
+        pass
+    check_scores(live, live[0], index.nearest(live[0], 10), -1)
+    assert index.status().pending == 0
+
+
+def test_room_made_before_others_come_would_be_noticed(monkeypatch):
+    def refill(self, shelf):
+        with self.guard:
+            self._make_room()
+        self.shelf = shelf
+        self._put(self.numbers())
+
+    monkeypatch.setattr(Upkeep, "refill", refill)
+    with pytest.raises(IndexError):
+        test_nodes_that_come_while_the_index_is_built(50)
 
 
 def test_a_late_index_that_ranks_by_old_vectors_would_be_noticed(monkeypatch):

@@ -96,13 +96,14 @@ class Upkeep:
 
     def refill(self, shelf: UnitRows | InvertedLists) -> None:
         """Put every node on an empty shelf, which takes the place of the other."""
-        with self.guard:
+        with self.guard:  # one moment for room and nodes: another thread may bring nodes in between
             self._make_room()
+            nodes = self._numbers()
+            self.waiting.take()
         self.shelf = shelf
-        self.waiting.take()
         self._held[:] = 0
         self._clean = 0
-        self._put(self.numbers())
+        self._put(nodes)
 
     def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
         """Yield all nodes, in parts, with the vectors that they have now, whatever is on the shelf."""
@@ -111,12 +112,15 @@ class Upkeep:
     def numbers(self) -> Nodes:
         """Return all nodes of the graph, in the order of their numbers."""
         with self.guard:
-            return np.flatnonzero(self._state.graph.here).astype(np.int32)
+            return self._numbers()
 
     def units(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, scaled to length one."""
         blocks = [units for _, units in self._units(nodes)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self._state.model.dim), np.float32)
+
+    def _numbers(self) -> Nodes:
+        return np.flatnonzero(self._state.graph.here).astype(np.int32)
 
     def _make_room(self) -> None:
         high = self._state.graph.ids.high
