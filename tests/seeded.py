@@ -1,20 +1,38 @@
-"""Seeded bugs in compiled loops: a fresh copy of a module with one wrong line, put where the right one was.
+"""Seeded bugs in kernels: an uncompiled copy of the package with one wrong line, and a test on it."""
 
-Compiled code does not notice that a function it calls was replaced, so every module between the wrong line
-and the place in plain Python that calls it must be copied, too.
-"""
-
-import importlib
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
-from numba.core.caching import NullCache
-from numba.core.dispatcher import Dispatcher
+import dygcn
+
+ROOT = Path(__file__).parents[1]
+_BUILT = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
+_NOTICED = 7
+_TRIAL = """
+import importlib, sys
+copy, root, name, hunt, arguments, noticed = sys.argv[1:]
+sys.path[:0] = [copy, root]
+import pytest
+from hypothesis.errors import Flaky
+import dygcn
+from dygcn.errors import DygcnError
+assert dygcn.__file__.startswith(copy), dygcn.__file__
+hunt = getattr(importlib.import_module(name), hunt)
+try:
+    hunt(*eval(arguments))
+except (AssertionError, DygcnError, Flaky, pytest.fail.Exception) as error:
+    print(type(error).__name__, error)
+    sys.exit(int(noticed))
+"""
 
 
-def seed_bug(monkeypatch, name, line, wrong, *, through=(), places):
-    """Put a wrong line in the place of one that occurs once in a module.
+def assert_noticed(tmp_path, name, line, wrong, hunt, *arguments):
+    """Put a wrong line in the place of one that stands once in a module; assert that a test then fails.
+
+    Not by any exception: code that no longer is what the bug was made for would raise one, too.
 
     Parameters
     ----------
@@ -22,32 +40,47 @@ def seed_bug(monkeypatch, name, line, wrong, *, through=(), places):
         The module.
     line, wrong
         Without their indentation; what is wrong may be several lines.
-    through
-        Modules whose loops call those of the first, in the order in which they import each other.
-    places
-        Where plain Python finds what was copied, and what it shall find there: a copied module, or one of
-        its functions.
+    hunt
+        A function of a test module.
+    arguments
+        Literals.
     """
-    names = (name, *through)
-    with monkeypatch.context() as meanwhile:
-        for each in names:
-            source = Path(importlib.import_module(each).__file__).read_text()
-            if each == name:
-                source = with_line(source, line, wrong)
-            package, _, short = each.rpartition(".")
-            copy = ModuleType(each)
-            meanwhile.setitem(sys.modules, each, copy)
-            meanwhile.setattr(sys.modules[package], short, copy)
-            exec(compile(source, f"<{each} with a seeded bug>", "exec"), copy.__dict__)
-            assert_nothing_is_kept(copy)
-        copies = {each: sys.modules[each] for each in names}
-    for place, copied in places.items():
-        monkeypatch.setattr(place, _find(copies, copied))
+    done = try_with(tmp_path, name, line, wrong, hunt, *arguments)
+    assert done.returncode == _NOTICED, f"not noticed: {done.stdout}{done.stderr}"
 
 
-def in_pieces(monkeypatch):
-    """Have even the smallest update go order by order: a wrong loop then has less to compile."""
-    monkeypatch.setattr("dygcn.propagation.exact.FEW", -1)
+def try_with(tmp_path, name, line, wrong, hunt, *arguments):
+    """Run a test on such a copy, in a process of its own."""
+    copy = copy_uncompiled(tmp_path)
+    file = (copy / name.replace(".", "/")).with_suffix(".py")
+    file.write_text(with_line(file.read_text(), line, wrong))
+    told = [hunt.__module__, hunt.__qualname__, repr(arguments), str(_NOTICED)]
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _TRIAL, copy, ROOT, *told],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **elsewhere()},
+    )
+
+
+def copy_uncompiled(folder):
+    """Copy the package without what was compiled; return where it can be imported from."""
+    shutil.copytree(Path(dygcn.__file__).parent, folder / "copy" / "dygcn", ignore=_BUILT)
+    return folder / "copy"
+
+
+def copy_sources(folder):
+    """Copy all that a build needs."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=_BUILT)
+    for file in ("meson.build", "meson.options", "pyproject.toml"):
+        shutil.copy2(ROOT / file, folder / file)
+
+
+def elsewhere():
+    """Return the environment in which an editable install does not answer for the package."""
+    builds = [one._build_path for one in sys.meta_path if type(one).__name__ == "MesonpyMetaFinder"]
+    return {"MESONPY_EDITABLE_SKIP": os.pathsep.join(builds)}
 
 
 def with_line(source, line, wrong):
@@ -58,21 +91,3 @@ def with_line(source, line, wrong):
     indent = lines[found[0]][: -len(line)]
     lines[found[0]] = "\n".join(indent + text for text in wrong.splitlines())
     return "\n".join(lines) + "\n"
-
-
-def assert_nothing_is_kept(module):
-    """A wrong loop that is kept on disk would be found by the next run, where it should be right."""
-    loops = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, Dispatcher) and value.py_func.__globals__ is vars(module)
-    ]
-    assert loops
-    assert all(isinstance(loop._cache, NullCache) for loop in loops)
-
-
-def _find(copies, copied):
-    if copied in copies:
-        return copies[copied]
-    module, _, name = copied.rpartition(".")
-    return getattr(copies[module], name)

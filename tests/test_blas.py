@@ -40,7 +40,7 @@ print(before, seen, threads())
 
 
 def threads():
-    """Return how many threads numpy has; numba may bring in scipy's BLAS, which is not used."""
+    """Return how many threads numpy has; other packages may bring in a BLAS of their own."""
     return {pool["num_threads"] for pool in threadpool_info() if "numpy" in pool["filepath"]}
 
 

@@ -32,7 +32,8 @@ and every warning::
     ├── NormBandWarning                  a rolled embedding explodes or collapses
     ├── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
     ├── ClockWarning                     a time far ahead of all before it
-    └── TrainingWarning                  part of a training had no effect
+    ├── TrainingWarning                  part of a training had no effect
+    └── UncompiledWarning                dygcn was installed without a C compiler, and is slow
 """
 
 from __future__ import annotations
@@ -168,6 +169,10 @@ class ClockWarning(DygcnWarning):
 
 class TrainingWarning(DygcnWarning):
     """Part of a training had no effect: gradients were not finite, or early steps had to be joined."""
+
+
+class UncompiledWarning(DygcnWarning):
+    """The package was installed without a C compiler: all results are the same, and slow."""
 
 
 class MissingExtra(DygcnError, ImportError):

@@ -44,6 +44,19 @@ def test_listing_imports_no_command():
     ]
 
 
+def test_help_loads_no_library_of_numbers():
+    script = (
+        "import sys\n"
+        "from dygcn.cli import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "heavy = {'numpy', 'numba', 'pyarrow', 'msgspec', 'torch', 'scipy', 'pandas', 'rich'}\n"
+        "print('loaded:', *sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "Print the k nodes nearest" in done.stdout
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
 def test_a_word_completes_to_a_command_with_its_line():
     found = main.shell_complete(click.Context(main), "se")
     assert [(one.value, one.help) for one in found] == [("serve", COMMANDS["serve"])]

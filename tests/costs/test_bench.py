@@ -1,9 +1,14 @@
 """The commands, on graphs that take a moment."""
 
+import doctest
 import json
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
+from dygcn.costs.start import LINES, NOTHING, README, commands
 from dygcn.costs.tables import tables_of
 from tests.cli.test_commands import run, run_json
 from tests.costs import made_up
@@ -109,6 +114,26 @@ def test_score_beside_the_cosine_and_updates_with_times_and_without():
     assert "An update" in run("bench", "score", "power-law-1k-8k", "--quick").stdout
 
 
+def test_start_takes_pythons_by_turns():
+    options = ("--repeats", 1, "--graph", "power-law-300-1k", "--starts", 1)
+    told = run_json("bench", "start", "--python", f"a={sys.executable}", *options)
+    made = made_up.start()
+    assert set(told) == set(made)
+    assert set(told["rows"][0]) == set(made["rows"][0])
+    assert [row["name"] for row in told["rows"]] == list(commands(Path("x")))
+    assert {row["environment"] for row in told["rows"]} == {"a"}
+    assert set(told["services"][0]) == set(made["services"][0])
+    cpu = {row["name"]: row["cpu_seconds"] for row in told["rows"]}
+    assert 0 < cpu[NOTHING] < cpu[README]
+    assert "the README's ten lines" in run("bench", "start", "--repeats", 1, "--starts", 0).stdout
+
+
+def test_the_ten_lines_are_the_readme_s():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = doctest.DocTestParser().get_examples(readme.split("## Ten lines")[1].split("\n```")[1])
+    assert [re.sub(r"\s*# .*", "", one.source) for one in shown] == LINES.splitlines(keepends=True)
+
+
 def test_a_stream_changes_as_it_came():
     told = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
     assert [row["graph"] for row in told["batches"]] == ["stream:power-law-500-5k"] * 2
@@ -132,6 +157,8 @@ def test_page_says_what_is_missing(tmp_path):
         "base",
         "kinds",
         "score",
+        "engines",
+        "start",
     ]
     assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
     assert "](images/costs/scale.png)" in page.read_text()

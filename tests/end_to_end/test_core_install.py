@@ -19,7 +19,7 @@ from dygcn.cli.listing import COMMANDS
 ROOT = Path(__file__).parents[2]
 PLAIN = os.environ.get("DYGCN_PLAIN")
 DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-THEIRS = ["llvmlite", "markdown_it", "mdurl", "pygments"]  # what numba and rich bring
+THEIRS = ["markdown_it", "mdurl", "pygments"]  # what rich brings
 SHOWN = ["dygcn", *(one.partition(">")[0] for one in DEPENDENCIES), *THEIRS]
 HIDE = f"""
 import sys, importlib.abc

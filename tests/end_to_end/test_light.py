@@ -34,6 +34,23 @@ WORK = (
 )
 
 
+def test_to_ask_a_folder_needs_neither_fitting_nor_durability(tmp_path):
+    folder = str(tmp_path / "friends")
+    run(f"import dygcn; dygcn.fit([('ann', 'bob'), ('bob', 'cat')], dim=8).save({folder!r})")
+    unused = (
+        "dygcn.training dygcn.evaluation dygcn.live.durable dygcn.events.wire pyarrow.parquet pyarrow.dataset"
+    )
+    unused += " ssl pandas torch"
+    for command in (["info", folder], ["nearest", folder, "ann"]):
+        script = (
+            "import sys\n"
+            "from dygcn.cli import main\n"
+            f"main({command!r}, standalone_mode=False)\n"
+            f"print('loaded:', *sorted(set({unused.split()!r}) & set(sys.modules)))"
+        )
+        assert run(script).splitlines()[-1] == "loaded:"
+
+
 def test_fit_update_and_load_never_import_torch():
     script = (
         "import sys; sys.modules['torch'] = None\n"
@@ -82,19 +99,9 @@ def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):
     assert not (tmp_path / "out").exists()  # said before any work
 
 
-def test_the_second_start_compiles_nothing(tmp_path):
-    count = (
-        WORK + "import numba\n"
-        "from numba.core.dispatcher import Dispatcher\n"
-        "import gc\n"
-        "ours = [f for f in gc.get_objects() if isinstance(f, Dispatcher)]\n"
-        "ours = [f for f in ours if f.py_func.__module__.startswith('dygcn')]\n"
-        "hits = sum(sum(f.stats.cache_hits.values()) for f in ours)\n"
-        "misses = sum(sum(f.stats.cache_misses.values()) for f in ours)\n"
-        "print(hits, misses)\n"
-    )
-    first = run(count, NUMBA_CACHE_DIR=str(tmp_path)).split()
-    second = run(count, NUMBA_CACHE_DIR=str(tmp_path)).split()
-    assert int(first[1]) > 10
-    assert int(second[1]) == 0
-    assert int(second[0]) > 10
+def test_nothing_is_compiled_and_nothing_is_kept(tmp_path):
+    """An empty home stays empty, and no compiler is imported."""
+    ask = WORK + "print({'Cython', 'cython', 'llvmlite', 'numba'} & set(sys.modules))"
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    assert run(ask, **home) == "set()"
+    assert list(tmp_path.iterdir()) == []

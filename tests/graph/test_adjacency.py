@@ -3,13 +3,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from dygcn.graph import arcs as loops
+from dygcn._rows import cpu_level
+from dygcn.events import id_column
+from dygcn.graph import Graph
 from dygcn.graph.adjacency import Adjacency
-from dygcn.graph.arcs import FEW
+from dygcn.graph.arcs import fits
+from dygcn.graph.fixed import FEW
 from dygcn.graph.ids import grown
-from dygcn.graph.pairs import EMPTY
-from tests.seeded import seed_bug
+from dygcn.graph.staging import StagedPairs
+from tests.seeded import assert_noticed
 
+COMPILED = cpu_level() != "none"
 ARC = st.tuples(st.integers(0, 2), st.integers(0, 3 * FEW), st.integers(-1, 3))
 RANGE = st.tuples(
     st.integers(0, 2), st.integers(0, 2 * FEW), st.integers(1, 2 * FEW), st.integers(1, 3), st.integers(-1, 3)
@@ -37,41 +41,50 @@ HUNT = settings(
 )
 
 
-def write_arcs(arcs, nodes, other, new):
-    """What `writing` does with one direction of a batch."""
-    n = len(nodes)
-    loops.count_new(n, nodes, new, arcs.arrays)
-    arcs.make_room_for_arcs(*loops.needs(n, nodes, arcs.arrays))
-    loops.reserve(n, nodes, arcs.arrays)
-    loops.write(n, nodes, other, new, arcs.arrays)
-    loops.give_back_empty(n, nodes, arcs.arrays)
+def new_graph(nodes):
+    """Return a directed graph whose nodes may have arcs, to themselves as well."""
+    graph = Graph("int64", directed=True)
+    graph.intern(id_column(range(nodes)))
+    return graph
 
 
-def write(arcs, rows):
+def write_arcs(graph, nodes, other, new):
+    """Write arcs in both directions, as a batch writes them."""
+    times, none = np.zeros(len(nodes)), (np.empty(0), np.empty(0, np.float32), nodes[:0], nodes[:0])
+    staged = StagedPairs(nodes, other, new, *none, np.zeros_like(new), times, -np.inf)
+    graph._write(staged, graph.pull.look_up(nodes, other))
+
+
+def write(graph, rows):
     node, other, weight = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    write_arcs(arcs, node.astype(np.int32), other.astype(np.int32), weight)
+    write_arcs(graph, node.astype(np.int32), other.astype(np.int32), weight)
 
 
-def check(arcs, model):
-    owner, other, weight = arcs.arcs(np.arange(4, dtype=np.int32))
-    found = {(a, b): w for a, b, w in zip(owner.tolist(), other.tolist(), weight.tolist(), strict=True)}
-    assert found == model
-    assert len(owner) == len(found)
+def dict_of(nodes, other, weight):
+    found = {(a, b): w for a, b, w in zip(nodes.tolist(), other.tolist(), weight.tolist(), strict=True)}
+    assert len(nodes) == len(found)
+    return found
+
+
+def check(graph, model):
+    everyone = np.arange(3 * FEW + 1, dtype=np.int32)
+    assert dict_of(*graph.pull.arcs(everyone[:4])) == model
+    receiver, sender, weight = graph.push.arcs(everyone)
+    assert dict_of(sender, receiver, weight) == model
     pairs = [(a, b) for a in range(3) for b in range(3 * FEW + 1)]
-    looked = arcs.look_up(*(np.array(column, np.int32) for column in zip(*pairs, strict=True)))
+    looked = graph.pull.look_up(*(np.array(column, np.int32) for column in zip(*pairs, strict=True)))
     assert looked.tolist() == [model.get(pair, 0) for pair in pairs]
 
 
 def agree_with_a_dict(batches):
-    arcs, model = Adjacency(), {}
-    arcs.make_room(4)
+    graph, model = new_graph(3 * FEW + 1), {}
     for batch in batches:
-        write(arcs, batch)
+        write(graph, batch)
         for node, other, weight in batch:
             model.pop((node, other), None)
             if weight:
                 model[node, other] = weight
-        check(arcs, model)
+        check(graph, model)
 
 
 @settings(max_examples=80, deadline=None)
@@ -82,46 +95,40 @@ def test_arcs_agree_with_a_dict(batches):
 
 
 def test_a_hub_is_searched_by_table_and_shrinks_back():
-    arcs = Adjacency()
-    arcs.make_room(5000)
+    graph = new_graph(5000)
+    arcs = graph.pull
     many = [(0, i, 1) for i in range(1, 5000)]
-    write(arcs, many)
+    write(graph, many)
     assert arcs._hub[0] == 1
-    assert arcs._table.used[0] == len(many)
-    write(arcs, [(0, i, 0) for i in range(1, 5000)])
+    assert len(arcs._table) == len(many)
+    write(graph, [(0, i, 0) for i in range(1, 5000)])
     assert arcs._hub[0] == 0
-    assert arcs._table.used[0] == 0
+    assert len(arcs._table) == 0
     assert arcs.count[0] == 0
 
 
 def test_churn_does_not_grow_the_pool():
-    arcs = Adjacency()
-    arcs.make_room(300)
+    graph = new_graph(300)
     random = np.random.default_rng(0)
     sizes = []
     for _turn in range(60):
         pairs = np.unique(random.integers(0, 300, (4000, 2)), axis=0)
         rows = [(int(a), int(b), 1) for a, b in pairs]
-        write(arcs, rows)
-        write(arcs, [(a, b, 0) for a, b, _ in rows])
-        sizes.append(arcs._tail[0])
+        write(graph, rows)
+        write(graph, [(a, b, 0) for a, b, _ in rows])
+        sizes.append(graph.pull._tail[0])
     assert sizes[-1] == pytest.approx(sizes[20], rel=0.25)
 
 
 def test_a_node_that_loses_all_arcs_and_gains_others_in_one_batch():
     """Its block must not be given away inside the batch: the pool was sized without it."""
-    arcs = Adjacency()
-    arcs.make_room(40)
-    model = {}
+    graph = new_graph(40)
     for v in range(16):
-        write(arcs, [(v, 20 + i, 1) for i in range(5)])
+        write(graph, [(v, 20 + i, 1) for i in range(5)])
     rows = [(v, 20 + i, 0 if i < 5 else 1) for v in range(16) for i in range(6)]
-    write(arcs, rows)
-    assert arcs._tail[0] <= len(arcs.others)
-    model = {(v, 25): 1 for v in range(16)}
-    owner, other, weight = arcs.arcs(np.arange(40, dtype=np.int32))
-    found = {(a, b): w for a, b, w in zip(owner.tolist(), other.tolist(), weight.tolist(), strict=True)}
-    assert found == model
+    write(graph, rows)
+    assert graph.pull._tail[0] <= len(graph.pull.others)
+    assert dict_of(*graph.pull.arcs(np.arange(40, dtype=np.int32))) == {(v, 25): 1 for v in range(16)}
 
 
 def keys_of(node, others):
@@ -130,7 +137,7 @@ def keys_of(node, others):
 
 def longest_run(keys):
     """How many places of the table a search may look at before it meets a free one."""
-    free = np.flatnonzero(np.concatenate((keys, keys)) == EMPTY)
+    free = np.flatnonzero(np.concatenate((keys, keys)) < 0)
     return int(np.diff(free).max())
 
 
@@ -138,32 +145,32 @@ def check_table(arcs, node):
     """Every arc of a hub stands in the table, with its place in the block."""
     base, count = arcs.start[node], arcs.count[node]
     others = arcs.others[base : base + count]
-    order = np.argsort(arcs._table.keys)
-    at = order[np.searchsorted(arcs._table.keys, keys_of(node, others), sorter=order)]
-    np.testing.assert_array_equal(arcs._table.keys[at], keys_of(node, others))
-    np.testing.assert_array_equal(arcs._table.slots[at], np.arange(count))
+    keys, slots, _ = arcs._table.arrays
+    order = np.argsort(keys)
+    at = order[np.searchsorted(keys, keys_of(node, others), sorter=order)]
+    np.testing.assert_array_equal(keys[at], keys_of(node, others))
+    np.testing.assert_array_equal(slots[at], np.arange(count))
 
 
-def test_deleting_from_a_hub_touches_few_places():
-    """A thousand arcs of a node with a million, and of one with ten thousand, in one batch."""
-    sizes, gone = {0: 10**6, 1: 10**4}, 1000
-    arcs = Adjacency()
-    arcs.make_room(2)
-    for node, size in sizes.items():
+def delete_from_hubs(sizes, gone):
+    graph = new_graph(max(sizes))
+    arcs = graph.pull
+    for node, size in enumerate(sizes):
         write_arcs(
-            arcs, np.full(size, node, np.int32), np.arange(size, dtype=np.int32), np.ones(size, np.int64)
+            graph, np.full(size, node, np.int32), np.arange(size, dtype=np.int32), np.ones(size, np.int64)
         )
-    random, used = np.random.default_rng(0), sum(sizes.values())
-    before = {node: arcs.others[arcs.start[node] :][:size].copy() for node, size in sizes.items()}
-    chosen = {node: random.choice(size, gone, replace=False).astype(np.int32) for node, size in sizes.items()}
-    nodes, table = np.repeat(np.array(list(sizes), np.int32), gone), arcs._table.keys.copy()
-    write_arcs(arcs, nodes, np.concatenate(list(chosen.values())), np.zeros(2 * gone, np.int64))
-    assert arcs._hub[:2].tolist() == [1, 1]
-    assert arcs._table.used[0] == used - 2 * gone
-    assert longest_run(arcs._table.keys) < 200
+    random = np.random.default_rng(0)
+    before = [arcs.others[arcs.start[node] :][:size].copy() for node, size in enumerate(sizes)]
+    chosen = [random.choice(size, gone, replace=False).astype(np.int32) for size in sizes]
+    nodes, table = np.repeat(np.arange(len(sizes), dtype=np.int32), gone), arcs._table.arrays[0].copy()
+    write_arcs(graph, nodes, np.concatenate(chosen), np.zeros(len(nodes), np.int64))
+    assert arcs._hub[: len(sizes)].all()
+    assert len(arcs._table) == sum(sizes) - len(nodes)
+    keys = arcs._table.arrays[0]
+    assert longest_run(keys) < 200
     # What a search or a shift in the table may look at is short, and few places are another thing now.
-    assert (arcs._table.keys != table).sum() < 20 * gone
-    for node, size in sizes.items():
+    assert (keys != table).sum() < 20 * gone
+    for node, size in enumerate(sizes):
         base, count = arcs.start[node], arcs.count[node]
         assert count == size - gone
         after = arcs.others[base : base + count]
@@ -172,15 +179,19 @@ def test_deleting_from_a_hub_touches_few_places():
         check_table(arcs, node)
 
 
-def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(monkeypatch):
+def test_deleting_from_a_hub_touches_few_places():
+    """A thousand arcs of a node with a million, and of one with ten thousand, in one batch."""
+    delete_from_hubs([10**6, 10**4] if COMPILED else [10**4, 3000], 1000)
+
+
+def hunt():
+    HUNT(given(batches=BATCHES)(agree_with_a_dict))()
+
+
+@pytest.mark.parametrize(("search", "arguments"), [(hunt, ()), (delete_from_hubs, ([3000, 1000], 300))])
+def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(tmp_path, search, arguments):
     """The mutant: the arc that fills a gap is still looked for where it was."""
-    name = "dygcn.graph.arcs"
-    places = dict.fromkeys(("dygcn.graph.adjacency.loops", f"{__name__}.loops"), name)
-    seed_bug(monkeypatch, name, "if slot != last:", "if False:", places=places)
-    with pytest.raises(AssertionError):
-        HUNT(given(batches=BATCHES)(agree_with_a_dict))()
-    with pytest.raises(AssertionError):
-        test_deleting_from_a_hub_touches_few_places()
+    assert_noticed(tmp_path, "dygcn.graph.arcs", "if slot != last:", "if False:", search, *arguments)
 
 
 def test_room_is_counted_in_the_shorter_of_two_arrays():
@@ -190,8 +201,8 @@ def test_room_is_counted_in_the_shorter_of_two_arrays():
     arcs.weights = arcs.weights[:50]
     arcs._replace()
     arcs._tail[0] = 40
-    assert loops.fits(10, 0, arcs.arrays)
-    assert not loops.fits(11, 0, arcs.arrays)
+    assert fits(arcs.arrays, 10, 0)
+    assert not fits(arcs.arrays, 11, 0)
 
 
 def test_arrays_that_belong_together_stay_of_one_length(monkeypatch):

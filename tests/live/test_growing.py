@@ -1,4 +1,4 @@
-"""Arrays are replaced when they grow: a book that says where they lie must be of those that are used now."""
+"""Arrays are replaced when they grow: what loops are handed must be those that are used now."""
 
 import numpy as np
 
@@ -7,36 +7,41 @@ from dygcn.models import Model
 from tests.live.test_hubs import play
 
 
-def books(live):
-    """Every book that loops are handed, and the arrays that should be in it."""
+def held(live):
+    """Everything that loops are handed, and the arrays that should be in it."""
     graph, rule = live.state.graph, live.state.rule
-    ids, room, spreading = graph.ids, rule._room, rule._spreading
-    of_ids = ids._table, ids.keys, ids._values, ids._alive, ids._free, ids._counts, ids.hashes, ids._secret
-    yield ids._book, of_ids
-    yield ids.key_book, (ids.keys, ids.hashes)
+    ids, spreading = graph.ids, rule._spreading
+    names = ids._values, ids._lengths, ids._arena, ids._free, ids._counts, ids._alive, ids._secret
+    yield ids.arrays, (ids._table, ids.keys, ids.hashes, *names)
     for arcs in (graph.pull, graph.push):
         blocks = arcs.start, arcs.count, arcs._room, arcs.others, arcs.weights, arcs._hub, arcs._extra
-        table = arcs._table.keys, arcs._table.slots, arcs._table.used
-        yield arcs.book, (*blocks, arcs._heads, arcs._tail, *table, arcs.times, arcs.counts)
+        yield arcs.arrays, (*blocks, arcs._heads, arcs._tail, arcs._table, arcs.times, arcs.counts)
     marks = graph._own, graph._active, graph._seen
     contacts = graph.contacts.times, graph.contacts.counts
-    yield graph._node_book, (graph.strength, graph._change, *marks, *contacts)
+    yield graph.node_arrays, (graph.strength, graph._change, *marks, *contacts)
     for sums in rule.sums:
-        yield sums.book, (sums.degree, sums.slot, sums.narrow, sums.wide)
-    yield spreading.marks, (spreading.place, spreading.seen)
-    yield room.work_book, room.works[0]
-    yield room.reach_book, room.reach
+        yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
+    room, course = rule._room, rule._course_of_now()
+    yield Parts(course), (room.few, room.start, room.wanted, room.works[0], spreading.marks, room.reach)
+    step = course.parts[-1]
+    for order, sums in enumerate(rule.sums, 1):
+        yield Parts(step), (sums.arrays, room.bank(order, order == rule.orders))
+        step = step.parts[-1]
+
+
+class Parts:
+    """Of what loops are handed: other such things, in the place of arrays."""
+
+    def __init__(self, whole):
+        self.arrays = whole.parts
 
 
 def stale(live):
-    """Books that name other arrays than those that are used, or another place than where these lie."""
+    """What holds other arrays than those that are used."""
     return [
-        book
-        for book, arrays in books(live)
-        if any(
-            kept is not used or kept.ctypes.data != page[0] or len(kept) != page[1]
-            for kept, used, page in zip(book.arrays, arrays, book.pages.tolist(), strict=False)
-        )
+        one
+        for one, arrays in held(live)
+        if any(kept is not used for kept, used in zip(one.arrays, arrays, strict=False))
     ]
 
 
@@ -45,7 +50,7 @@ def start():
     return dygcn.start(Model(weights, "int64", "hashed", np.ones(5), unit=1.0))
 
 
-def test_no_book_is_stale():
+def test_nothing_is_stale():
     """Nodes, arcs, hubs and wide rows grow a little with every update."""
     live, random, known = start(), np.random.default_rng(0), 0
     for step in range(60):
@@ -62,11 +67,11 @@ def test_streams_with_a_hub():
         play(seed)
 
 
-def test_a_stale_book_would_be_noticed():
-    """The mutant: degrees are replaced, and the book is not. (No loop may run after it.)"""
+def test_what_is_stale_would_be_noticed():
+    """The mutant: degrees are replaced, and what loops are handed is not. (None may run after it.)"""
     live = start()
     live.update(add=[(1, 2), (2, 3)])
     sums = live.state.rule.sums[0]
     assert not stale(live)
     sums.degree = sums.degree.copy()
-    assert stale(live) == [sums.book]
+    assert stale(live) == [sums.arrays]

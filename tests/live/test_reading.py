@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import dygcn
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.events import id_column
+from dygcn.features import RowTable
 from dygcn.graph import Graph
 from dygcn.graph.ids import IdMap
 from dygcn.live.nearest import VectorCache
@@ -20,7 +21,7 @@ from dygcn.models import Base, Model, Paper, State, Watch, read_vectors
 from dygcn.models.readout import Readout
 from dygcn.propagation import RuleOptions
 from dygcn.training import Recipe
-from tests.seeded import seed_bug
+from tests.seeded import assert_noticed
 
 WIDTH, DIM = 6, 5
 numbers = st.integers(0, 20)
@@ -167,28 +168,8 @@ def what_is_kept_is_given_away(monkeypatch):
     monkeypatch.setattr(VectorCache, "one", one)
 
 
-def ids_are_found_by_their_hash_alone(monkeypatch):
-    """The place where an id would stand is taken for the place where it stands."""
-    kernels = "dygcn.graph.ids_kernels"
-    line = "return int(table[_place_of_int(hashed, value, table, stored)])"
-    wrong = "return int(table[np.int64(hashed) & (len(table) - 1)])"
-    seed_bug(
-        monkeypatch, kernels, line, wrong, places={"dygcn.graph.ids.loops.find_int": f"{kernels}.find_int"}
-    )
-
-
-MUTANTS = [
-    marks_are_ignored,
-    the_first_of_what_moved_is_not_marked,
-    what_is_kept_is_given_away,
-    ids_are_found_by_their_hash_alone,
-]
-
-
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_seeded_bug_would_be_noticed(mutant, monkeypatch):
-    mutant(monkeypatch)
-    hunt = settings(
+def hunt():
+    enough = settings(
         max_examples=60,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -198,8 +179,28 @@ def test_a_seeded_bug_would_be_noticed(mutant, monkeypatch):
         print_blob=False,
         report_multiple_bugs=False,
     )
+    run_state_machine_as_test(Reading, settings=enough)
+
+
+MUTANTS = [
+    marks_are_ignored,
+    the_first_of_what_moved_is_not_marked,
+    what_is_kept_is_given_away,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_seeded_bug_would_be_noticed(mutant, monkeypatch):
+    mutant(monkeypatch)
     with pytest.raises((AssertionError, UnknownNode, Flaky, pytest.fail.Exception)):
-        run_state_machine_as_test(Reading, settings=hunt)
+        hunt()
+
+
+def test_ids_that_are_found_by_their_hash_alone_would_be_noticed(tmp_path):
+    """The mutant: the place where an id would stand is taken for the place where it stands."""
+    line = "return int(_find_int(ids, value))"
+    wrong = "return int(ids.table[_hash_int(ids, value) & (len(ids.table) - 1)])"
+    assert_noticed(tmp_path, "dygcn.graph.ids_kernels", line, wrong, hunt)
 
 
 # ---- one id --------------------------------------------------------------------------------------------
@@ -334,11 +335,11 @@ def summed_by_hand(state, nodes):
     return out
 
 
-@pytest.mark.parametrize("width", [1, 3, 4, 5, 8, 11, 64])
+@pytest.mark.parametrize("width", [1, 3, 8, 11, 64])
+@pytest.mark.parametrize("dim", [7, 16, 37, 150])
 @pytest.mark.parametrize("features", ["hashed", "given"])
-def test_a_vector_is_summed_in_one_order(width, features):
-    """Alone, among few, among many; for widths that are multiples of four, and not."""
-    dim = 7
+def test_a_vector_is_summed_in_one_order(width, dim, features):
+    """Alone, among few, among many; for dimensions that are whole tiles of registers, and not."""
     random = np.random.default_rng(width)
     scales = 2.0 ** random.integers(-2, 3, width) if features == "given" else np.ones(width)
     live = dygcn.start(Model(matrices(width, dim, seed=width), "int64", features, scales))
@@ -353,18 +354,46 @@ def test_a_vector_is_summed_in_one_order(width, features):
         assert same_bits(live.vectors_of(nodes[start : start + 3]), expected[start : start + 3])
 
 
-def columns_are_summed_in_pairs(monkeypatch):
-    """Faster, and other bits."""
-    readout = "dygcn.models.readout"
-    line = "out[i, j] = (two + d * weights[c + 2, j]) + e * weights[c + 3, j]"
-    wrong = "out[i, j] = two + (d * weights[c + 2, j] + e * weights[c + 3, j])"
-    seed_bug(monkeypatch, readout, line, wrong, places={f"{readout}._add_unit": f"{readout}._add_unit"})
+@pytest.mark.parametrize("width", [1, 5, 32, 70])
+def test_a_vector_of_a_walk_model_is_summed_in_one_order(width):
+    """Squares of messages are whole numbers; those of the sum are added in order."""
+    random = np.random.default_rng(width)
+    rows = RowTable(id_column(list(range(30))), random.integers(-127, 128, (30, width)).astype(np.int8), 1.0)
+    weights = tuple(np.full((1, 1), weight, np.float32) for weight in (1.0, 0.7, -0.3))
+    live = dygcn.start(Model(weights, "int64", "walks", np.ones(width), table=rows))
+    live.update(add=random.integers(0, 200, (300, 2)).tolist())
+    nodes, rule, graph = live.state.graph.nodes(), live.state.rule, live.state.graph
+    total = np.zeros((len(nodes), width))
+    for order, weight in enumerate(weights):
+        rows = (
+            rule.features.units(nodes, graph.ids)[0] if order == 0 else rule.messages(graph, nodes, order)[0]
+        )
+        lengths = np.sqrt((rows.astype(np.int64) ** 2).sum(axis=1).astype(float))
+        floor = 1e-6 * (2.0**24 if order else 2.0**7)
+        total += rows * (float(weight[0, 0]) / np.maximum(lengths, floor))[:, None]
+    expected = np.zeros((len(nodes), width), np.float32)
+    for row, out in zip(total, expected, strict=True):
+        square = 0.0
+        for value in row.tolist():
+            square += value * value
+        if square > 0:
+            out[:] = row * (1.0 / np.sqrt(square))
+    found = live.vectors_of(nodes)
+    reached = expected.any(axis=1)
+    assert reached.sum() > 100
+    assert same_bits(found[reached], expected[reached])
+    assert (np.abs(found[~reached]) == np.float32(1) / np.float32(np.sqrt(width))).all()
+    for start in range(len(nodes)):
+        assert same_bits(live.vectors_of(nodes[start : start + 1]), found[start : start + 1])
 
 
-def test_another_order_of_summation_would_be_noticed(monkeypatch):
-    columns_are_summed_in_pairs(monkeypatch)
-    with pytest.raises(AssertionError):
-        test_a_vector_is_summed_in_one_order(64, "hashed")
+def test_another_order_of_summation_would_be_noticed(tmp_path):
+    """By BLAS: faster, and other bits."""
+    line = "for column in range(len(weights)):"
+    wrong = f"out[first : first + n] += inputs[:n] @ weights\n{line}\n    break"
+    assert_noticed(
+        tmp_path, "dygcn._rows", line, wrong, test_a_vector_is_summed_in_one_order, 64, 7, "hashed"
+    )
 
 
 def test_a_readout_may_be_kept():

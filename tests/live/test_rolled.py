@@ -301,7 +301,7 @@ def test_the_sampled_check_warns():
 def test_the_sampled_check_restarts_by_itself(monkeypatch):
     live, good = drifting("auto")
     monkeypatch.setattr(
-        "dygcn.live.embedding.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
+        "dygcn.training.bases.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
     )
     changes = scramble(live)
     fresh = [change for change in changes if len(change) == 80 and (change.orders == 0).all()]
@@ -319,7 +319,7 @@ def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
 
     live, _ = drifting("auto")
     live.nearest(1)
-    monkeypatch.setattr("dygcn.live.embedding.fresh_vectors", missing)
+    monkeypatch.setattr("dygcn.training.bases.fresh_vectors", missing)
     with pytest.warns(DriftWarning, match=r"could not be had: torch is not installed"):
         scramble(live)
     live, _ = drifting("warn")

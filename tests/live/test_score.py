@@ -13,7 +13,7 @@ from dygcn.models import KINDS, LinkHead, node_traits, read_units
 from dygcn.models.links import COUNT_HALF_LIFE, PAST, TRAITS, count_products
 from dygcn.records import IdColumn
 from dygcn.training import Recipe
-from tests.seeded import in_pieces, seed_bug
+from tests.seeded import assert_noticed
 
 PLAIN = 1 + count_products(2) + 2 * TRAITS
 
@@ -167,30 +167,19 @@ def noticed(seed):
         return True
 
 
-def contacts_outlive_their_node(monkeypatch):
-    """Nodes are recycled: a newcomer would inherit the contacts of a node that left."""
-    in_pieces(monkeypatch)
-    delta, writing = "dygcn.graph.delta", "dygcn.graph.writing"
-    places = {"dygcn.graph.store.writing": writing}
-    seed_bug(monkeypatch, delta, "last[node] = -np.inf", "pass", through=[writing], places=places)
-
-
-def last_of_newcomer():
+def test_a_newcomer_inherits_nothing():
+    """Nodes are recycled: it could have the contacts of a node that left."""
     live = dygcn.start(model_for())
     live.update({"src": [1, 2], "dst": [2, 3], "t": [9.0, 9.0]})
     live.remove_nodes([3])
     live.update({"src": [1], "dst": [4], "t": [2.0]})
     graph = live.state.graph
-    return graph.contacts.last(graph.find(graph.ids.names(graph.nodes()))).tolist()[-1]
+    assert graph.contacts.last(graph.find(graph.ids.names(graph.nodes()))).tolist()[-1] == 2.0
 
 
-def test_a_newcomer_inherits_nothing():
-    assert last_of_newcomer() == 2.0
-
-
-def test_contacts_that_outlive_their_node_are_noticed(monkeypatch):
-    contacts_outlive_their_node(monkeypatch)
-    assert last_of_newcomer() == 9.0
+def test_contacts_that_outlive_their_node_are_noticed(tmp_path):
+    line = "nodes.last[node] = NEVER"
+    assert_noticed(tmp_path, "dygcn.graph.delta", line, "pass", test_a_newcomer_inherits_nothing)
 
 
 def test_the_twin_notices_a_clock_that_stands_still(monkeypatch):

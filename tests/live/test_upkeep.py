@@ -6,10 +6,10 @@ import pytest
 import dygcn
 from dygcn.live.index import NearestIndex
 from dygcn.live.nearest import VectorCache
-from dygcn.live.unit_rows import UnitRows, rounding, to_units
+from dygcn.live.unit_rows import UnitRows, rounding
 from dygcn.live.upkeep import Upkeep
 from dygcn.live.waiting import Waiting
-from dygcn.models import cosines, norms
+from dygcn.models import cosines, norms, to_units
 from tests.live.test_index import fresh, grouped
 
 

@@ -298,5 +298,5 @@ def test_copies_share_the_rows():
     live.update(add=[(1, 900)])
     other = copy.deepcopy(live)
     assert other.model.table is live.model.table
-    rows = other.state.exact.features.book(other.state.graph.ids).arrays[2]
+    rows = other.state.exact.features.unit_table(other.state.graph.ids).arrays[2]
     assert np.shares_memory(rows, live.model.table.rows)

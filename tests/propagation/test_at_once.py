@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dygcn.errors import CapacityError
 from dygcn.events import read_events
-from dygcn.graph import writing
+from dygcn.graph.outcomes import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.live.digest import digest_of
 from dygcn.models import Model, State
-from dygcn.propagation import at_once, exact, kernels, room
+from dygcn.propagation import exact, kernels, outcomes, room
 
 WIDTH = 5
 LIGHT, ANY = st.just(1.0), st.sampled_from([1.0, 1.0, 2.0, 0.5, 200.0, 3e6])  # two of the last are too much
@@ -130,20 +130,20 @@ class Spy:
 
     def update(self, *arguments):
         result = self._together(*arguments)
-        status, order = result[0], result[4]
-        names = {writing.SMALL_POOL: "SMALL_POOL", writing.OVERWEIGHT: "OVERWEIGHT"}
-        ends = {at_once.ALL_DONE: "ALL_DONE", at_once.NOT_BEGUN: "NOT_BEGUN"}
-        self.counts[ends.get(order, f"order {order}") if status == writing.DONE else names[status]] += 1
+        status, order, *_ = result
+        names = {SMALL_POOL: "SMALL_POOL", OVERWEIGHT: "OVERWEIGHT"}
+        ends = {outcomes.ALL_DONE: "ALL_DONE", outcomes.NOT_BEGUN: "NOT_BEGUN"}
+        self.counts[ends.get(order, f"order {order}") if status == DONE else names[status]] += 1
         return result
 
     def order(self, *arguments):
         result = self._order(*arguments)
         if self._begun:
             names = {
-                kernels.DONE: "DONE",
-                kernels.SMALL_WORK: "SMALL_WORK",
-                kernels.SMALL_TABLE: "SMALL_TABLE",
-                kernels.MISPLACED: "MISPLACED",
+                outcomes.DONE: "DONE",
+                outcomes.SMALL_WORK: "SMALL_WORK",
+                outcomes.SMALL_TABLE: "SMALL_TABLE",
+                outcomes.MISPLACED: "MISPLACED",
             }
             self.counts[names[result[0]]] += 1
         return result

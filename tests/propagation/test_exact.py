@@ -6,7 +6,8 @@ import pytest
 from dygcn.events import read_events
 from dygcn.features import Hashed
 from dygcn.graph import Graph
-from dygcn.propagation import ExactRule, influence, kernels
+from dygcn.propagation import ExactRule, influence
+from dygcn.propagation.sum_rows import SumRows, messages_of
 from dygcn.testing import GRAPHS, random_events
 
 
@@ -49,10 +50,10 @@ def test_sums_equal_python_integers(shape, directed):
 
 
 def mean_of(total, degree):
-    one = np.zeros(1, np.int32)
+    first, counts = np.zeros(1, np.int32), np.array([1, 0])
     wide, narrow = np.array([[total]], np.int64), np.zeros((1, 1), np.int32)
-    rows, has = np.empty((1, 1), np.int32), np.empty(1, np.int64)
-    kernels.write_messages(one, np.array([degree], np.int64), narrow, wide, one, 1.0, rows, has)
+    sums = SumRows(np.array([degree], np.int64), first, narrow, wide, first, counts, 1.0, 1)
+    rows, _ = messages_of(sums, first, 1)
     return int(rows[0, 0])
 
 

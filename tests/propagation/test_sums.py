@@ -9,7 +9,7 @@ import pytest
 from dygcn.events import read_events
 from dygcn.events.keys import keys_of_ints
 from dygcn.features import Hashed
-from dygcn.features.hashed import hashed_signs
+from dygcn.features.units import units_of
 from dygcn.graph import Graph
 from dygcn.propagation import ExactRule
 from dygcn.propagation.sums import Sums
@@ -18,7 +18,7 @@ from tests.propagation.test_exact import python_sums
 FEATURES = Hashed(4, seed=2)
 SPOKES = 150
 CANDIDATES = np.arange(1, 1000)
-ALIKE = hashed_signs(keys_of_ints(CANDIDATES), FEATURES.seed, 4)[:, 0] > 0
+ALIKE = units_of(FEATURES.unit_table(None), keys_of_ints(CANDIDATES))[0][:, 0] > 0
 LEAVES = CANDIDATES[ALIKE][:SPOKES].tolist()  # the first column of the hub's sum is its degree
 CASES = {  # weight of a spoke (some 128 are more than a narrow row holds), half-life, kinds of both orders
     "unweighted": (1.0, None, ("int8", "int32")),

@@ -239,7 +239,7 @@ def test_a_write_that_is_not_on_disk_would_be_noticed(sink, monkeypatch):
 
 
 def test_a_name_that_is_not_on_disk_would_be_noticed(sink, monkeypatch):
-    monkeypatch.setattr(parquet_files, "sync_folder", lambda folder: None)
+    monkeypatch.setattr(parquet_files, "sync_names", lambda folder: None)
     assert steps_of_a_write(sink, monkeypatch) != ["sync file", "name", "sync folder"]
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import numba
 import numpy as np
+
+from dygcn._extras import extra
+
+with extra("evidence"):
+    import numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable

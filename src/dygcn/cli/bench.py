@@ -10,6 +10,7 @@ import click
 from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
 from dygcn.costs.base import CASES, RANK, Case, measure_base
 from dygcn.costs.crossover import measure_crossovers
+from dygcn.costs.engines import measure_engines
 from dygcn.costs.graphs import count_of
 from dygcn.costs.headline import with_costs
 from dygcn.costs.kinds import FITS, GRAPHS, measure_kinds
@@ -19,6 +20,7 @@ from dygcn.costs.pictures import draw
 from dygcn.costs.results import KINDS, read_results, write_result
 from dygcn.costs.scale import measure_scale
 from dygcn.costs.score import measure_score
+from dygcn.costs.start import GRAPH, HERE, Environment, measure_start
 from dygcn.costs.tables import tables_of
 from dygcn.costs.threads import measure_threads
 from dygcn.costs.tolerance import measure_tolerance
@@ -283,6 +285,43 @@ def score(graphs: tuple[str, ...], quick: bool, as_json: bool) -> None:
     """Time the score of links beside the cosine, and updates with times and without; count their bytes."""
     with progress_bar() as notify:
         result = measure_score(graphs, quick=quick, notify=notify)
+    show_result(result, as_json)
+
+
+@command.command("engines")
+@click.argument("other", metavar="PYTHON", type=click.Path(exists=True))
+@graphs_argument
+@number_option("--width", 256)
+@number_option("--repeats", 10)
+@number_option("--rounds", 3)
+@json_option
+def engines(
+    other: str, graphs: tuple[str, ...], width: int, repeats: int, rounds: int, as_json: bool
+) -> None:
+    """Time updates with this build and with the build that another PYTHON interpreter has, by turns."""
+    settings = {"width": width, "repeats": repeats, "rounds": rounds, "levels": ("avx2", "baseline")}
+    with progress_bar() as notify:
+        result = measure_engines(other, graphs or ("power-law",), **settings, notify=notify)  # type: ignore[arg-type]
+    show_result(result, as_json)
+
+
+@command.command("start")
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="[NAME=]PATH",
+    help="A Python to measure, with a name for tables; can be given again.  [default: this one]",
+)
+@number_option("--repeats", 5)
+@click.option("--graph", default=GRAPH, show_default=True, help="Of the service.")
+@click.option("--starts", default=3, type=click.IntRange(0), show_default=True, help="Of the service.")
+@json_option
+def start(pythons: tuple[str, ...], repeats: int, graph: str, starts: int, as_json: bool) -> None:
+    """Time how commands and a service start, in fresh processes; several Pythons by turns."""
+    environments = [Environment.read(python) for python in pythons] or [HERE]
+    with progress_bar() as notify:
+        result = measure_start(environments, repeats=repeats, graph=graph, starts=starts, notify=notify)
     show_result(result, as_json)
 
 

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
+from dygcn._late import late
 from dygcn.report.tables import plain
+
+if TYPE_CHECKING:
+    from dygcn.cli import drawing
+else:  # rich takes longer to import than a small folder to read
+    drawing = late("dygcn.cli.drawing")
 
 Notify = Callable[[int, int, str], None]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-_BETWEEN = 2  # spaces
 negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 
 
 @contextmanager
 def progress_bar() -> Iterator[Notify]:
-    """Show progress on standard error; hand over a function to call as (done, total, what)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def notify(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        yield notify
+    """Show progress, if standard error is a terminal; hand over a function to call as (done, total, what)."""
+    if sys.stderr.isatty():
+        with drawing.bar() as notify:
+            yield notify
+    else:
+        yield lambda done, total, what: None
 
 
 def show(value: dict[str, Any], as_json: bool) -> None:
@@ -51,28 +49,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
     """Print rows, or `value` as JSON."""
     if as_json:
         print_json(value)
-        return
-    cells = [[plain(item) for item in row] for row in rows]
-    console = Console()
-    widths = _widths([list(column) for column in zip(columns, *cells, strict=True)], console.width)
-    table = Table(box=None, pad_edge=False)
-    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
-        table.add_column(column, justify="left" if index == 0 else "right", width=width)
-    for row in cells:
-        table.add_row(*map(Text, row))
-    console.width = max(console.width, sum(widths) + _BETWEEN * len(widths))
-    console.print(table)
-
-
-def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return how wide each column is to be: lines may wrap where there is no room, words are never cut."""
-    widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
-    spare = room - sum(widths) - _BETWEEN * len(widths)
-    for index, column in enumerate(columns):
-        more = min(max(map(len, column)) - widths[index], max(spare, 0))
-        widths[index] += more
-        spare -= more
-    return widths
+    else:
+        drawing.print_table(columns, [[plain(item) for item in row] for row in rows])
 
 
 def print_json(value: Any) -> None:

@@ -1,8 +1,8 @@
 """The least that an update has to do: its row additions, on index arrays that are already there.
 
 One kernel, one core: every contribution is added to its row, and one message is computed for each touched
-node. No ids, no adjacency, no grouping, nothing about who moved. It works on rows of its own, laid out as
-the state's are, so that it meets the same cache misses.
+node; rows are asked for ahead of time. No ids, no adjacency, no grouping, nothing about who moved. It works
+on rows of its own, laid out as the state's are, so that it meets the same cache misses.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dygcn._jit import kernel, prefetch_row
 from dygcn.costs.timing import timed
-from dygcn.propagation.kernels import add_row, inverse_of, write_message
 from dygcn.propagation.threads import side_by_side
 
 if TYPE_CHECKING:
@@ -24,62 +22,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.propagation import ExactRule
-    from dygcn.records import Additions, Int32, Int64, Nodes
-
-
-@kernel
-def add_bare(
-    receivers: Nodes,
-    slot: Int32,
-    degree: Int64,
-    first: Int32,
-    row: Int32,
-    factor: Int32,
-    table: Int32,
-    narrow: Int32,
-    wide: Int64,
-    scale: float,
-    message: Int32,
-    ahead: int,
-) -> None:
-    """Add what each receiver has to add, and compute its message; ask for rows `ahead` of time, or 0."""
-    for i in range(len(receivers)):
-        if ahead > 0 and i + ahead < len(receivers):
-            if slot[i + ahead] < 0:
-                prefetch_row(narrow, receivers[i + ahead])
-            else:
-                prefetch_row(wide, slot[i + ahead])
-        inverse = scale * inverse_of(degree[i])
-        if slot[i] < 0:
-            for c in range(first[i], first[i + 1]):
-                add_row(narrow, receivers[i], table, row[c], factor[c])
-            write_message(narrow, receivers[i], inverse, message, 0)
-        else:
-            for c in range(first[i], first[i + 1]):
-                add_row(wide, slot[i], table, row[c], factor[c])
-            write_message(wide, slot[i], inverse, message, 0)
+    from dygcn.records import Additions, Int32, Int64
 
 
 Kept: TypeAlias = list[tuple["Additions", "Int32", "Int64"]]
+
+
+def compiled_loop() -> Callable[..., None]:
+    """Return the loop; numba, an extra, is not imported before it is needed."""
+    from dygcn.costs.bare_kernel import add_bare  # noqa: PLC0415
+
+    return add_bare
 
 
 class Bare:
     """Keeps what a rule adds while it is watched, and repeats it on rows of its own."""
 
     def __init__(self, rule: ExactRule) -> None:
+        self._add = compiled_loop()
         self._rule = rule
         self.kept: Kept = []  # what was added while the rule was watched the last time
-        # Two of each: what the plain kernel has touched is in the cache for the other.
-        self._rows: list[list[tuple[Int32, Int64]]] = [[], []]
+        self.rows: list[tuple[Int32, Int64]] = []  # of each order
         self._message = np.empty((1, rule.features.width), np.int32)
         self._copy_layout()
 
     def _copy_layout(self) -> None:
         layout = [(sums.narrow.shape, sums.narrow.dtype, sums.wide.shape) for sums in self._rule.sums]
-        known = [(narrow.shape, narrow.dtype, wide.shape) for narrow, wide in self._rows[0]]
+        known = [(narrow.shape, narrow.dtype, wide.shape) for narrow, wide in self.rows]
         if layout != known:
-            rows = [[(_touched(s.narrow), _touched(s.wide)) for s in self._rule.sums] for _ in range(2)]
-            self._rows = rows
+            self.rows = [(_touched(sums.narrow), _touched(sums.wide)) for sums in self._rule.sums]
 
     def watch(self, apply: Callable[[], object]) -> int:
         """Keep what the rule adds in this call; return how many rows it adds."""
@@ -98,13 +69,11 @@ class Bare:
         copied = additions.copied()
         self.kept.append((copied, slot[copied.receivers], degree[copied.receivers]))
 
-    def repeat(self, kept: Kept, ahead: int = 0, parts: int = 1) -> float:
+    def repeat(self, kept: Kept, parts: int = 1) -> float:
         """Do additions that were kept, and nothing else; return seconds.
 
         Parameters
         ----------
-        ahead
-            So many rows are asked for ahead of time; 0 for a plain kernel.
         parts
             So many threads share the receivers of an order.
         """
@@ -112,14 +81,11 @@ class Bare:
         for additions, slot, degree in kept:
             k = additions.order - 1
             grouped = additions.first, additions.row, additions.factor.astype(np.int32), additions.table
-            rows = self._rows[min(ahead, 1)][k]
-            calls.append((additions.receivers, slot, degree, *grouped, *rows, self._rule.sums[k].scale))
+            scale = self._rule.sums[k].scale
+            calls.append((additions.receivers, slot, degree, *grouped, *self.rows[k], scale, self._message))
         if parts == 1:
-            return timed(lambda: [add_bare(*call, self._message, ahead) for call in calls])
-        shared = [
-            [partial(add_bare, *part) for part in _split((*call, self._message, ahead), parts)]
-            for call in calls
-        ]
+            return timed(lambda: [self._add(*call) for call in calls])
+        shared = [[partial(self._add, *part) for part in _split(call, parts)] for call in calls]
         return timed(lambda: [side_by_side(order) for order in shared])
 
 
@@ -128,18 +94,10 @@ def _split(call: tuple[Any, ...], parts: int) -> list[tuple[Any, ...]]:
 
     Where their rows begin still counts from the first of all.
     """
-    receivers, slot, degree, first, *rest, message, ahead = call
+    receivers, slot, degree, first, *rest, message = call
     bounds = np.linspace(0, len(receivers), parts + 1).astype(int).tolist()
     return [
-        (
-            receivers[low:high],
-            slot[low:high],
-            degree[low:high],
-            first[low : high + 1],
-            *rest,
-            message.copy(),
-            ahead,
-        )
+        (receivers[low:high], slot[low:high], degree[low:high], first[low : high + 1], *rest, message.copy())
         for low, high in pairwise(bounds)
     ]
 

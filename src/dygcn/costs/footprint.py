@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.graph.arcs import FEW, SMALLEST_BLOCK
+from dygcn.graph.fixed import FEW, SMALLEST_BLOCK
 from dygcn.propagation.sums import Sums
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dygcn._jit import kernel
 from dygcn.datasets import load, names
 from dygcn.errors import OptionError
 from dygcn.events import read_events
@@ -24,6 +23,7 @@ _UNITS = {"k": 1_000, "m": 1_000_000}
 _COUNT = r"[0-9]+(?:\.[0-9]+)?[km]?"
 PART = 4_000_000  # pairs that are drawn at once, where the graph is not wanted as one batch
 _SPARE = (1.05, 1.3, 3.0)
+_AT_ONCE = 1 << 16  # pairs of R-MAT
 _SKEW = (0.57, 0.76, 0.95)  # R-MAT's a, a + b, a + b + c: Chakrabarti, Zhan and Faloutsos 2004
 
 
@@ -143,15 +143,16 @@ def rmat(nodes: int, pairs: int, seed: int = 0, part: int = 0) -> tuple[Int64, I
     return a % nodes, b % nodes
 
 
-@kernel
 def _rmat_pairs(
     count: int, bits: int, random: np.random.Generator, first: float, second: float, third: float
 ) -> tuple[Int64, Int64]:
     a, b = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for i in range(count):
-        for _ in range(bits):
-            draw = random.random()
-            right = first <= draw < second or draw >= third
-            a[i] = 2 * a[i] + (1 if draw >= second else 0)
-            b[i] = 2 * b[i] + (1 if right else 0)
+    for start in range(0, count, _AT_ONCE):
+        some = slice(start, min(start + _AT_ONCE, count))
+        draws = random.random((some.stop - start, bits))
+        lower = draws >= second
+        right = ((first <= draws) & (draws < second)) | (draws >= third)
+        for bit in range(bits):
+            a[some] = 2 * a[some] + lower[:, bit]
+            b[some] = 2 * b[some] + right[:, bit]
     return a, b

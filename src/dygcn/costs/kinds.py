@@ -73,7 +73,7 @@ def state_bytes(live: LiveEmbedding) -> dict[str, int]:
     features = rule.features
     rows = 0
     if isinstance(features, Walks):
-        rows = sum(array.nbytes for array in features.book(live.state.graph.ids).arrays)
+        rows = sum(array.nbytes for array in features.unit_table(live.state.graph.ids).arrays)
     sums = sum(sums.nbytes for sums in rule.sums)
     return {"sums_bytes": round(sums / len(live)), "table_bytes": round(rows / len(live))}
 

@@ -40,20 +40,21 @@ def draw(result: Result, file: Path) -> None:
         "base": _base,
         "kinds": _kinds,
         "score": _score,
+        "engines": _engines,
+        "start": _start,
     }
     save(painters[result["kind"]](result), file)
 
 
 def _update(result: Result) -> Any:
-    """Times bare as bars, times prefetched as marks on them."""
+    """Times bare as bars."""
     picture, axes = panels(1, 1, 7.5, 3.6)
     axis = axes[0][0]
     rows = [row for row in result["batches"] if row["width"] == result["batches"][0]["width"]]
-    places = _grouped_bars(axis, rows, "events", "times_bare")
-    ahead = [row["times_ahead"] for row in rows]
-    axis.plot(places, ahead, "_", color="tab:red", ms=16, mew=2, label="times bare, prefetched")
+    _grouped_bars(axis, rows, "events", "times_bare")
     axis.axhline(1, color="black", lw=0.8, ls=":")
-    if max(ahead) > _FAR * min(row["times_bare"] for row in rows):
+    times = [row["times_bare"] for row in rows]
+    if max(times) > _FAR * min(times):
         axis.set_yscale("log")
         axis.set_ylim(bottom=0.5)
         axis.yaxis.set_major_formatter("{x:g}")
@@ -62,8 +63,8 @@ def _update(result: Result) -> Any:
     return picture
 
 
-def _grouped_bars(axis: Any, rows: Sequence[dict[str, Any]], by: str, field: str) -> list[float]:
-    """Draw one group of bars a graph, one shade a size of batch; return where each row's bar stands."""
+def _grouped_bars(axis: Any, rows: Sequence[dict[str, Any]], by: str, field: str) -> None:
+    """Draw one group of bars a graph, one shade a size of batch."""
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     sizes = sorted({row[by] for row in rows})
     width = 0.8 / len(sizes)
@@ -82,7 +83,6 @@ def _grouped_bars(axis: Any, rows: Sequence[dict[str, Any]], by: str, field: str
     axis.margins(y=0.15)
     axis.grid(axis="y", alpha=0.3)
     axis.set_axisbelow(True)
-    return places
 
 
 def _legend_below(picture: Any, axis: Any, first: str = "") -> None:
@@ -160,7 +160,6 @@ def _scale(result: Result) -> Any:
             {
                 "median_us": ("our update", OURS, "-"),
                 "bare_us": ("bare additions", "tab:gray", "--"),
-                "ahead_us": ("bare, prefetched", "black", ":"),
             },
         ),
         strict=True,
@@ -304,4 +303,40 @@ def _score(result: Result) -> Any:
     updates.set_ylabel("an update with times, times as long")
     updates.set_ylim(0, 1.35 * max(row["times_as_long"] for row in result["updates"]))
     updates.legend(fontsize=8, loc="upper right", ncol=2)
+    return picture
+
+
+def _engines(result: Result) -> Any:
+    """How long an update takes compared with the other build."""
+    rows = result["rows"]
+    picture, axes = panels(1, 1, 7.5, 3.6)
+    axis = axes[0][0]
+    _grouped_bars(axis, rows, "events", "ratio")
+    axis.axhline(1, color="black", lw=0.8, ls=":")
+    axis.set_ylabel("time, compiled at run time = 1")
+    _legend_below(picture, axis)
+    return picture
+
+
+def _start(result: Result) -> Any:
+    """Processor seconds as bars, a group for each command, those of the first time as marks."""
+    picture, axes = panels(1, 1, 7.5, 3.6)
+    axis, rows = axes[0][0], result["rows"]
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    environments = list(dict.fromkeys(row["environment"] for row in rows))
+    height = 0.8 / len(environments)
+    for number, environment in enumerate(environments):
+        here = [row for row in rows if row["environment"] == environment]
+        places = [names.index(row["name"]) + height * (number + 0.5) - 0.4 for row in here]
+        shade = SHADES[(2 - number) % len(SHADES)]
+        bars = axis.barh(places, [row["cpu_seconds"] for row in here], height, color=shade, label=environment)
+        axis.bar_label(bars, fmt="%.2g", fontsize=8, padding=8)
+        first = [row["first_cpu_seconds"] for row in here]
+        label = "the first time" if number == 0 else None
+        axis.plot(first, places, "|", color="tab:red", ms=9, mew=2, label=label)
+    axis.set(xscale="log", xlabel="processor seconds")
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()
+    axis.margins(x=0.15)
+    _legend_below(picture, axis)
     return picture

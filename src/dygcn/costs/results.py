@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = dict[str, Any]
 """What one command measured."""
-KINDS = ("update", "crossover", "scale", "memory", "tolerance", "threads", "base", "kinds", "score")
+KINDS = (
+    "update",
+    "crossover",
+    "scale",
+    "memory",
+    "tolerance",
+    "threads",
+    "base",
+    "kinds",
+    "score",
+    "engines",
+    "start",
+)
 
 
 def read_results(files: Iterable[Path]) -> dict[str, Result]:
@@ -46,7 +58,8 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
     if result["kind"] == "crossover":
         return [{"graph": graph["graph"], **rival} for graph in result["graphs"] for rival in graph["rivals"]]
     rows = result["batches" if result["kind"] == "update" else "rows"]
-    return [*rows, *result.get("at_error", ()), *([result["churn"]] if "churn" in result else [])]
+    more = [*result.get("at_error", ()), *result.get("services", ())]
+    return [*rows, *more, *([result["churn"]] if "churn" in result else [])]
 
 
 def write_result(result: Result, file: Path) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 from typing import TYPE_CHECKING, Any
 
+from dygcn.costs.bare import compiled_loop
 from dygcn.costs.footprint import peak_bytes
 from dygcn.costs.timing import load_average, parts_of
 from dygcn.costs.traffic import Traffic, as_users_do
@@ -42,6 +43,7 @@ def measure_scale(
     batch
         Adds and removes in a batch.
     """
+    compiled_loop()
     names = [f"steady-{count}-{count * degree // 2}" for count in sorted(set(nodes))]
     rows = []
     for name, tell in parts_of(names, notify):

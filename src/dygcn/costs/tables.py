@@ -18,7 +18,6 @@ _BATCH = {
     "p99_us": "p99 us",
     "bare_us": "bare us",
     "times_bare": "times bare",
-    "times_ahead": "times bare, prefetched",
 }
 _COUNTS = {
     "rows_per_event": "rows per event",
@@ -156,6 +155,37 @@ SCORE_BYTES = {
     "activity": "activity, bytes a node",
     "numbers": "numbers in a head",
 }
+ENGINES = {
+    "graph": "graph",
+    "width": "width",
+    "events": "batch",
+    "other_us": "compiled at run time us",
+    "this_us": "ahead of time us",
+    "ratio": "ratio",
+    "ratio_avx2": "ratio, AVX2",
+    "ratio_baseline": "ratio, baseline",
+    "other_times_bare": "run time, times bare",
+    "times_bare": "ahead of time, times bare",
+}
+START = {
+    "environment": "environment",
+    "name": "started",
+    "cpu_seconds": "processor seconds",
+    "seconds": "seconds",
+    "first_cpu_seconds": "processor seconds, the first time",
+}
+SERVICES = {
+    "environment": "environment",
+    "graph": "graph",
+    "nodes": "nodes",
+    "edges": "edges",
+    "ready_seconds": "seconds until it answers",
+    "ready_cpu_seconds": "of it processor seconds",
+    "first_seconds": "first write, s",
+    "second_seconds": "second, s",
+    "hundredth_seconds": "hundredth, s",
+    "times_hundredth": "first over hundredth",
+}
 
 
 def tables_of(result: Result) -> list[Table]:
@@ -179,6 +209,11 @@ def tables_of(result: Result) -> list[Table]:
             _rows("Scores", SCORE, found["rows"]),
             _rows("An update", SCORE_UPDATES, found["updates"]),
             _rows("Bytes", SCORE_BYTES, found["bytes"]),
+        ],
+        "engines": lambda found: [_rows("", ENGINES, found["rows"])],
+        "start": lambda found: [
+            _rows("Commands", START, found["rows"]),
+            _rows("A service", SERVICES, found["services"]),
         ],
     }
     return makers[result["kind"]](result)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from dygcn.costs.bare import Bare
+from dygcn.costs.bare import Bare, compiled_loop
 from dygcn.costs.graphs import graph_events
 from dygcn.costs.timing import load_average, parts_of, timed, undisturbed
 from dygcn.costs.traffic import Traffic, as_users_do
-from dygcn.costs.updates import AHEAD, live_of
+from dygcn.costs.updates import live_of
 from dygcn.propagation import set_threads
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def measure_threads(
 
     Both get the same batches, so that they must have the same digest at the end.
     """
+    compiled_loop()
     rows = []
     for name, tell in parts_of(names, notify):
         tell(0, 1 + len(sizes), "loading the graph")
@@ -93,7 +94,7 @@ def _bare_by_turns(live: LiveEmbedding, traffic: Traffic, size: int, repeats: in
         live.update(**there)
         bare.watch(lambda back=back: live.update(**back))  # type: ignore[misc]
         with undisturbed():
-            took = bare.repeat(bare.kept, AHEAD, (1, count)[number % 2])
+            took = bare.repeat(bare.kept, (1, count)[number % 2])
         if number >= 2 * _WARM:
             seconds[number % 2].append(took)
     return statistics.median(seconds[0]) / statistics.median(seconds[1])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dygcn.costs.bare import Bare
+from dygcn.costs.bare import Bare, compiled_loop
 from dygcn.costs.graphs import PART, graph_events, graph_parts, random_graph
 from dygcn.costs.stages import measure_stages
 from dygcn.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from dygcn.costs.timing import Notify
 
-AHEAD = 6
 STREAM = "stream:"
 _IN_A_BLOCK = 100
 _SINGLES = 50  # single edges for each batch of another size
@@ -36,7 +35,7 @@ _RECOMPUTES = 3
 _STAGED = 3  # batches that are taken apart
 
 
-_Round: TypeAlias = tuple[float, float, float, int, int, int]
+_Round: TypeAlias = tuple[float, float, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,7 @@ class BatchCost:
     median_us: float
     p99_us: float
     bare_us: float  # median
-    ahead_us: float  # bare, with rows asked for ahead of time
     times_bare: float  # median of the ratios of single batches
-    times_ahead: float
     events_per_second: float
     rows_per_event: float  # rows of state that were added to
     additions_per_event: float  # rows added; one row of state may take several
@@ -110,6 +107,7 @@ def measure_updates(
     repeats
         Batches of each size; fifty times as many single edges.
     """
+    compiled_loop()
     graphs, batches = [], []
     settings = [(name, width) for width in widths for name in names]
     parts = parts_of([f"{name}, width {width}" for name, width in settings], notify)
@@ -199,16 +197,14 @@ def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeat
         timed_block = _time_block(live, bare, rounds, traffic.moves_on)
         if number >= 0:
             found += timed_block
-    seconds, plain, ahead, rows, additions, moved = np.array(found).T
+    seconds, least, rows, additions, moved = np.array(found).T
     ours = spread(seconds)
     return BatchCost(
         size,
         ours.median,
         ours.p99,
-        spread(plain).median,
-        spread(ahead).median,
-        median_ratio(seconds, plain),
-        median_ratio(seconds, ahead),
+        spread(least).median,
+        median_ratio(seconds, least),
         1e6 * size / ours.median,
         *(float(counts.mean() / size) for counts in (rows, additions, moved)),
     )
@@ -232,9 +228,8 @@ def _time_block(
         if moves_on:
             live.update(**there)
     with undisturbed():
-        plain = [bare.repeat(kept) for kept, _ in least]
-        ahead = [bare.repeat(kept, AHEAD) for kept, _ in least]
+        seconds = [bare.repeat(kept) for kept, _ in least]
     return [
-        (took, slow, fast, rows, additions, moved)
-        for (took, rows, moved), slow, fast, (_, additions) in zip(ours, plain, ahead, least, strict=True)
+        (took, alone, rows, additions, moved)
+        for (took, rows, moved), alone, (_, additions) in zip(ours, seconds, least, strict=True)
     ]

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dygcn._late import late
 from dygcn.errors import EventError
 from dygcn.records import Bool, Float64, IdColumn, Int8, Int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+pc = late("pyarrow.compute")  # 0.1 s
 
 Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
 """Which rows of a column are bad, and what is wrong with one of them."""
@@ -69,13 +71,15 @@ def unmasked(values: object, name: str) -> object:
     ...
     dygcn.errors.EventError: row 1: column 'weight' has a masked cell; fill it, or leave the row out
     """
+    if not isinstance(values, np.ndarray) or type(values) is np.ndarray:
+        return values
     if isinstance(values, np.ma.MaskedArray):
         masked = np.flatnonzero(np.ma.getmaskarray(values))
         if len(masked):
             raise EventError(
                 f"column {name!r} has a masked cell; fill it, or leave the row out", int(masked[0])
             )
-    return np.asarray(values) if isinstance(values, np.ndarray) and type(values) is not np.ndarray else values
+    return np.asarray(values)
 
 
 def arrow_array(values: object, name: str = "id") -> pa.Array:

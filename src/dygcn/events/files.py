@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet
 
+from dygcn._late import late
 from dygcn.errors import EventError
+
+pc, csv, json = late("pyarrow.compute"), late("pyarrow.csv"), late("pyarrow.json")
+parquet = late("pyarrow.parquet")  # it brings ssl and clients of clouds
 
 _PARQUET = {".parquet", ".pq"}
 _CSV = {".csv", ".tsv"}
@@ -57,7 +57,7 @@ def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None
 
 
 def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
-    about, size = pyarrow.parquet.read_metadata(file), file.stat().st_size
+    about, size = parquet.read_metadata(file), file.stat().st_size
     groups = (about.row_group(i).total_byte_size for i in range(about.num_row_groups))
     if about.num_rows > _ROWS_A_BYTE * size + _FEW or sum(groups) > _MOST_UNPACKED * size + _FEW:
         raise EventError(
@@ -68,7 +68,7 @@ def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
     wanted = None if columns is None else [name for name in columns if name in schema.names]
     # A long word that stands for many is seen to be too long before it is repeated.
     words = [field.name for field in schema if field.name in _IDS and pa.types.is_string(field.type)]
-    return pyarrow.parquet.read_table(file, columns=wanted or None, read_dictionary=words)
+    return parquet.read_table(file, columns=wanted or None, read_dictionary=words)
 
 
 def _refuse_deep(file: Path) -> None:
@@ -96,20 +96,20 @@ def _refuse_deep(file: Path) -> None:
 
 def _read_ndjson(file: Path) -> pa.Table:
     _refuse_deep(file)
-    table = pyarrow.json.read_json(file)
+    table = json.read_json(file)
     # Arrow takes text that looks like a date for one; an id is never a date.
     dates = [field.name for field in table.schema if field.name in _IDS and pa.types.is_temporal(field.type)]
     if not dates:
         return table
     schema = pa.schema([(name, pa.string()) for name in dates])
-    return pyarrow.json.read_json(file, parse_options=pyarrow.json.ParseOptions(explicit_schema=schema))
+    return json.read_json(file, parse_options=json.ParseOptions(explicit_schema=schema))
 
 
 def _read_csv(file: Path, delimiter: str, kind: str | None) -> pa.Table:
-    table = pyarrow.csv.read_csv(
+    table = csv.read_csv(
         file,
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
-        convert_options=pyarrow.csv.ConvertOptions(
+        parse_options=csv.ParseOptions(delimiter=delimiter),
+        convert_options=csv.ConvertOptions(
             column_types=dict.fromkeys(_IDS, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )

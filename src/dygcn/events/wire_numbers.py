@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
+try:
+    import cython
+except ImportError:
+    from dygcn import _native as cython
 
 if TYPE_CHECKING:
     from dygcn.records import Bytes
 
 FEW, BYTES_A_NUMBER = 16, 2048  # numbers that any body may have, and one more for so many bytes
-_QUOTE, _ESCAPE, _PLUS, _MINUS, _ZERO, _NINE = (ord(sign) for sign in '"\\+-09')
-_LOWER, _UPPER = ord("e"), ord("E")
+_QUOTE, _ESCAPE, _PLUS, _MINUS, _ZERO, _NINE = 34, 92, 43, 45, 48, 57  # bytes of "\\+-09
+_LOWER, _UPPER = 101, 69  # e, E
 
 
-@kernel
 def count_long_exponents(data: Bytes) -> int:
     """Count the numbers of a JSON text, outside of strings, whose exponent has three digits or more."""
+    with cython.nogil:
+        found = _count(data)
+    return found
+
+
+def _count(data: Bytes) -> int:
     found, at, size, inside = 0, 0, len(data), False
     while at < size:
         sign = data[at]

@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._jit import Book
 from dygcn.graph import arcs as loops
+from dygcn.graph.arcs import ArcArrays
 from dygcn.graph.ids import grown, replace_together
-from dygcn.graph.pairs import PairTable
+from dygcn.graph.pairs import new_table, shrunk_table, table_with_room
 
 if TYPE_CHECKING:
     from dygcn.records import Float32, Float64, Int32, Int64, Nodes
 
 
 _OF_NODES = ("start", "count", "_room", "_hub", "_extra")  # arrays with one value for each node
+_HELD = (
+    *("start", "count", "_room", "others", "weights", "_hub", "_extra", "_heads", "_tail"),
+    *("_table", "times", "counts"),
+)
 
 
 class Adjacency:
@@ -52,22 +56,16 @@ class Adjacency:
         self._extra = np.empty(0, np.int32)
         self._heads = np.full(32, -1, np.int64)
         self._tail = np.zeros(1, np.int64)
-        self._table = PairTable()
-        self.arrays: loops.Arcs
-        self.book: Book
+        self._table = new_table()
+        self.arrays: ArcArrays  # all of these, for loops
         self.lists: tuple[Int64, Int32, Int32, Int64]
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with the book that says where they lie."""
+        """Put arrays in the place of others, together with what loops are handed."""
         now = vars(self) | fresh
-        table = now["_table"]
-        blocks = [now[name] for name in (*_OF_NODES, "others", "weights", "_heads", "_tail")]
-        start, count, room, hub, extra, others, weights, heads, tail = blocks
-        pools = start, count, room, others, weights, hub, extra, heads, tail
-        arrays = *pools, table.keys, table.slots, table.used, now["times"], now["counts"]
-        lists = start, count, others, weights
-        replace_together(self, **fresh, arrays=arrays, book=Book(*arrays), lists=lists)
+        lists = now["start"], now["count"], now["others"], now["weights"]
+        replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
 
     def make_room(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -77,20 +75,18 @@ class Adjacency:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
         pools = {name: grown(getattr(self, name), need) for name in self._pools}
-        self._replace(**pools, _table=self._table.with_room(entries))
+        self._replace(**pools, _table=table_with_room(self._table, entries))
 
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
-        used = loops.pool_of_all(self.count)
-        names = "others", "weights", "times", "counts"
-        old = {name: getattr(self, name) for name in names}
-        sizes = {name: used + used // 16 if name in self._pools else 0 for name in names}
-        new = {name: np.empty(sizes[name], old[name].dtype) for name in names}
-        start, room = self.start.copy(), self._room.copy()
-        loops.move_all(start, self.count, room, *old.values(), *new.values())
-        blocks = {"start": start, "_room": room, **new}
-        free = {"_heads": np.full_like(self._heads, -1), "_tail": np.array([used])}
-        self._replace(**blocks, **free, _table=self._table.shrunk())
+        used = loops.pool_of_all(self.arrays)
+        pools = {name: np.empty(used + used // 16, getattr(self, name).dtype) for name in self._pools}
+        blocks = {"start": self.start.copy(), "_room": self._room.copy()}
+        free = {"_heads": np.full_like(self._heads, -1), "_tail": np.zeros(1, np.int64)}
+        fresh = {**pools, **blocks, **free, "_table": shrunk_table(self._table)}
+        now = vars(self) | fresh
+        loops.copy_blocks(self.arrays, ArcArrays(*(now[name] for name in _HELD)))
+        self._replace(**fresh)
 
     def forget_needs(self) -> None:
         """Set the counts of arcs to come back to zero: an exception may have left some."""
@@ -98,21 +94,21 @@ class Adjacency:
 
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""
-        found = np.empty(len(nodes), np.int64)
-        loops.look_up(len(nodes), nodes, other, self.arrays, found, self.times[:0], self.counts[:0])
-        return found
+        return loops.weights_of(self.arrays, _flat(nodes), _flat(other))
 
     def look_up_contacts(self, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
         """Return the stored weight of each arc, its last contact and its count; they must be kept."""
-        n = len(nodes)
-        found, last, count = np.empty(n, np.int64), np.empty(n), np.empty(n, np.float32)
-        loops.look_up(n, nodes, other, self.arrays, found, last, count)
-        return found, last, count
+        return loops.contacts_of(self.arrays, _flat(nodes), _flat(other))
 
     def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
-        return loops.list_arcs(nodes, *self.lists)
+        return loops.list_arcs(self.arrays, _flat(nodes))
 
     def contacts(self, nodes: Nodes) -> tuple[Float64, Float32]:
         """Return last contacts and counts of all arcs of the given nodes, in the order of `arcs`."""
-        return loops.list_contacts(nodes, self.start, self.count, self.times, self.counts)
+        return loops.list_contacts(self.arrays, _flat(nodes))
+
+
+def _flat(nodes: Nodes) -> Nodes:
+    """Return nodes as loops take them: one after the other in memory."""
+    return np.ascontiguousarray(nodes, np.int32)

@@ -16,86 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import inlined, kernel
 from dygcn.graph.ids import grown, replace_together
+from dygcn.graph.touching import touch_ends
 
 if TYPE_CHECKING:
-    from dygcn.records import EventBatch, Float32, Float64, Int8, Int32, Int64, Integer, Nodes
+    from dygcn.records import EventBatch, Float32, Float64, Int8, Nodes
 
 NEVER = -np.inf
-# What an event was: no contact; a contact that parted the pair, found it linked, or linked it.
-NO_CONTACT, PARTED, LINKED, MET = range(4)
-
-
-@inlined
-def touch(last: Float64, count: Float32, at: Integer, t: float, half_life: float) -> None:
-    """Take a contact; a late one adds what is left of it."""
-    passed = t - last[at]
-    if np.isnan(passed):  # neither has a time
-        passed = 0.0
-    if passed >= 0:
-        count[at] = count[at] * np.exp2(-passed / half_life) + 1.0
-        last[at] = t
-    else:
-        count[at] = count[at] + np.exp2(passed / half_life)
-
-
-@kernel
-def touch_ends(a: Int64, b: Int64, t: Float64, half_life: float, last: Float64, count: Float32) -> None:
-    """Take contacts of pairs, for both ends of each."""
-    for i in range(len(a)):
-        touch(last, count, a[i], t[i], half_life)
-        touch(last, count, b[i], t[i], half_life)
-
-
-@kernel
-def touch_nodes(
-    found: int,
-    a: Nodes,
-    b: Nodes,
-    old: Int64,
-    new: Int64,
-    src: Nodes,
-    dst: Nodes,
-    t: Float64,
-    mark: Int8,
-    half_life: float,
-    pulls: Int32,
-    pushes: Int32,
-    fixed: Int8,
-    change: Int64,
-    last: Float64,
-    count: Float32,
-) -> None:
-    """Take the contacts of a batch that is written, for both ends of each event; no edge leaves a ghost.
-
-    Who loses its last arc on the way is forgotten, as if the batch had been cut there. `change` is zero
-    before and after: arcs that a node still has to gain.
-
-    Parameters
-    ----------
-    pushes
-        Of a directed graph; empty otherwise.
-    fixed
-        Nodes that are there without an arc, too; empty if all are.
-    """
-    for p in range(found):
-        gained = (1 if new[p] != 0 else 0) - (1 if old[p] != 0 else 0)
-        change[a[p]] += gained
-        change[b[p]] += gained
-    for i in range(len(t)):
-        if mark[i] == NO_CONTACT:
-            continue
-        gained = mark[i] - LINKED
-        for end in range(2):
-            node = src[i] if end == 0 else dst[i]
-            touch(last, count, node, t[i], half_life)
-            change[node] -= gained
-            if gained < 0 and len(fixed) > 0 and fixed[node] == 0:
-                arcs = pulls[node] - change[node] + (pushes[node] if len(pushes) > 0 else 0)
-                if arcs == 0:
-                    last[node] = NEVER
-                    count[node] = 0
 
 
 class Contacts:

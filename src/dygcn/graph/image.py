@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import DamagedFolder
-from dygcn.graph.delta import LOOP
-from dygcn.graph.memory import weights_left
+from dygcn.graph.ghosts import weights_left
+from dygcn.graph.outcomes import LOOP
 from dygcn.graph.pair_contacts import edge_contacts
 from dygcn.graph.staging import StagedPairs
 

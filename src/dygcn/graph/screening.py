@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
 from dygcn.errors import CapacityError, EventError
 from dygcn.events import join_ids, rows_of, take
-from dygcn.graph.delta import number_pairs, overweight
+from dygcn.graph.delta import find_pairs, overweight, play_weights
+from dygcn.graph.ghosts import weights_left
 from dygcn.graph.ids import IdMap
-from dygcn.graph.memory import ghost_weight, weights_left
 from dygcn.graph.pair_room import PairRoom
 
 if TYPE_CHECKING:
     from dygcn.graph.store import Graph
-    from dygcn.records import Bool, EventBatch, Float64, Int8, Int32, Int64, Nodes
+    from dygcn.records import Bool, EventBatch, Int64, Nodes
 
 _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 
@@ -118,16 +117,15 @@ class _Trial:
         nodes, src, dst = self._numbers()
         room = PairRoom()
         room.make_room(len(batch))
-        found = number_pairs(src, dst, graph.directed, room.secret, room.arrays)
-        a, b = room.arrays[0][:found], room.arrays[1][:found]
+        found = find_pairs(room.arrays, src, dst, graph.directed)
+        a, b = room.a[:found], room.b[:found]
         old, carried = self._carried(nodes, a, b, aged_to)
         half_life = 0.0 if graph.memory is None else graph.memory.half_life
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:
             times += float(self._now)
-        events = room.arrays[5][: len(batch)], batch.op, self._units, times
-        before = old, carried.copy()
-        played = play_weights(*events, a, b, *before, graph.directed, clock, half_life, graph.limit, refuse)
+        events, before = (room.arrays, batch.op, self._units, times), (old, carried.copy())
+        played = play_weights(*events, *before, graph.directed, clock, half_life, graph.limit, refuse)
         return played, (a, b), old, carried
 
     def _numbers(self) -> tuple[Nodes, Nodes, Nodes]:
@@ -167,45 +165,3 @@ class _Trial:
         assert memory is not None
         weight, t = memory.recall(*self._graph.canonical(a, b))
         return weights_left(weight, t, clock, memory.half_life)
-
-
-@kernel
-def play_weights(
-    pair_of: Int32,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-    a: Nodes,
-    b: Nodes,
-    old: Int64,
-    carried: Int64,
-    directed: bool,
-    clock: float,
-    half_life: float,
-    limit: int,
-    refuse: bool,
-) -> tuple[Bool, Int64]:
-    """Play events one by one; return which of them were refused, and what is stored of pairs in the end.
-
-    With `refuse`, an event is refused that would bring what one of its ends carries to the limit.
-    """
-    refused, stored = np.zeros(len(op), np.bool_), old.copy()
-    for i in range(len(op)):
-        p = pair_of[i]
-        if p < 0 or (op[i] < 0 and stored[p] <= 0):
-            continue
-        new = weight[i]
-        if op[i] < 0:
-            # The clock after the batch is not before any event that is played.
-            new = -ghost_weight(stored[p], t[i], max(clock, t[i]), half_life) if half_life > 0 else 0
-        if refuse:
-            more = abs(new) - abs(stored[p])
-            here, there = carried[a[p]] + more, carried[b[p]] + more
-            if more > 0 and (here >= limit or (not directed and there >= limit)):
-                refused[i] = True
-                continue
-            carried[a[p]] = here
-            if not directed:
-                carried[b[p]] = there
-        stored[p] = new
-    return refused, stored

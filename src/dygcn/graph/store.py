@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dygcn._jit import Book
 from dygcn.errors import CapacityError, EventError
 from dygcn.events import seconds
 from dygcn.events.keys import salted
-from dygcn.graph import arcs as adjacency
 from dygcn.graph import writing
 from dygcn.graph.adjacency import Adjacency
+from dygcn.graph.batch import NodeArrays
 from dygcn.graph.completing import abandon
 from dygcn.graph.contacts import Contacts
-from dygcn.graph.delta import AGE, LOOP, number_pairs, overweight, play
+from dygcn.graph.delta import find_pairs
+from dygcn.graph.fixed import DEEPEST
 from dygcn.graph.ids import IdMap, grown, replace_together
-from dygcn.graph.memory import DEEPEST, Memory
+from dygcn.graph.memory import Memory
+from dygcn.graph.outcomes import AGE, DONE, FOUND, LOOP, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.graph.pair_contacts import pair_contacts
 from dygcn.graph.pair_room import PairRoom
 from dygcn.graph.staging import NodeEvents, StagedPairs
 from dygcn.records import Bool, EventBatch, Float32, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 GREATEST_SHIFT = 30
-_NO_TIMES, _NO_COUNTS, _NO_MARKS = np.empty(0), np.empty(0, np.float32), np.empty(0, np.int8)
+_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
@@ -93,15 +97,14 @@ class Graph:
         self._staged: StagedPairs | None = None  # while they are written, or what follows from them
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
         self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
-        self._node_arrays: writing.NodeArrays
-        self._node_book: Book
+        self.node_arrays: NodeArrays  # what there is of each node, for loops
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays of nodes in the place of others, together with the book that says where they lie."""
+        """Put arrays of nodes in the place of others, together with what loops are handed."""
         now = vars(self) | fresh
         arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays
-        replace_together(self, **fresh, _node_arrays=arrays, _node_book=Book(*arrays))
+        replace_together(self, **fresh, node_arrays=NodeArrays(*arrays))
 
     @property
     def _contact_arrays(self) -> tuple[Float64, Float32]:
@@ -232,42 +235,38 @@ class Graph:
 
     def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
         while True:
-            status, arcs, weights, nodes = writing.apply_events(*self.writing_of(ready))
-            delta = self.finish(ready, status, arcs, weights, nodes)
+            delta = self.finish(ready, writing.write_events(*self.writing_of(ready)))
             if delta is not None:
                 return delta
 
     def writing_of(self, ready: NodeEvents) -> tuple[Any, ...]:
         """Return the arguments of `writing.apply_events`."""
-        room = self._room
-        room.make_room(len(ready.op))
-        where = room.book.pages, self.pull.book.pages, self.push.book.pages, self._node_book.pages
+        self._room.make_room(len(ready.op))
+        where = self._room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
         events = ready.src, ready.dst, ready.op, ready.weight, ready.t
-        return *events, self.directed, self.stay, self.limit, self._count_half_life, *where
+        return *where, *events, self.directed, self.stay, self.limit, self._count_half_life
 
-    def finish(
-        self, ready: NodeEvents, status: int, arcs: Nodes, weights: Int64, nodes: Nodes
-    ) -> GraphDelta | None:
-        """Take what `writing.apply_events` returned; None: there was no room, and it must be called again.
+    def finish(self, ready: NodeEvents, status: int) -> GraphDelta | None:
+        """Take what `writing.apply_events` left; None: there was no room, and it must be called again.
 
         Raises
         ------
         CapacityError
             If nothing was written because a node would carry too much weight.
         """
-        if status == writing.SMALL_POOL:
+        if status == SMALL_POOL:
             self._make_room_for_arcs()
             return None
-        if status == writing.OVERWEIGHT:
-            self._refuse(ready, nodes[0])
+        if status == OVERWEIGHT:
+            self._refuse(ready)
         if self.contacts is not None:
             self.contacts.clock = ready.contact_clock
-        self._room.tidy()
-        return self._delta(arcs, weights, nodes)
+        return self._delta()
 
-    def _refuse(self, ready: NodeEvents, ends: Nodes) -> NoReturn:
-        loops = ready.src[(ready.src == ready.dst) & (ready.src >= 0)]
-        self._census(np.concatenate((ends, loops)))
+    def _refuse(self, ready: NodeEvents) -> NoReturn:
+        """Forget nodes that came with events which are not written after all."""
+        loops, found = ready.src[(ready.src == ready.dst) & (ready.src >= 0)], self._room.sizes[FOUND]
+        self._census(np.concatenate((self._room.a[:found], self._room.b[:found], loops)))
         self.settled()
         raise CapacityError(self.too_heavy)
 
@@ -291,32 +290,27 @@ class Graph:
             weight = np.concatenate((weight, silent.astype(np.int64)))
             times = np.concatenate((times, silent))
         room.make_room(len(src))
-        a, b, old, new, last, pair_of, _, _, count, mark = room.arrays
-        found = number_pairs(src, dst, self.directed, room.secret, room.arrays)
-        kept = 0 if self.contacts is None else found
-        a, b, old, new, last, count = (
-            a[:found],
-            b[:found],
-            old[:found],
-            new[:found],
-            last[:kept],
-            count[:kept],
+        where = room.arrays, self.pull.arrays, self.node_arrays, memory.arrays
+        lives = memory.clock, ready.clock, memory.half_life, self._count_half_life
+        status = writing.play_remembered(
+            *where, src, dst, op, weight, times, self.directed, self.limit, *lives
         )
-        adjacency.look_up(found, a, b, self.pull.arrays, old, last, count)
-        ghosts, ghost_t = memory.recall(a, b)
-        lives = memory.half_life, self._count_half_life
-        events = op, weight, times, memory.clock, ready.clock
-        told = play(found, *events, *lives, ghosts, ghost_t, room.arrays)
-        if overweight(found, a, b, old, new, self.directed, self.strength, self._change, self.limit):
+        *told, found = room.sizes[UNCHANGED:].tolist()
+        kept = 0 if self.contacts is None else found
+        a, b, ghosts, ghost_t = room.a[:found], room.b[:found], room.ghosts[:found], room.ghost_t[:found]
+        if status == OVERWEIGHT:
             # Ageing pairs were taken from the queue: put them back.
             memory.remember(a, b, *memory.recall(a, b))
-            self._refuse(ready, np.concatenate((a, b)))
-        touched = None if self.contacts is None else self.contacts.after(src, dst, times, mark[: len(src)])
+            self._refuse(ready)
+        touched = None
+        if self.contacts is not None:
+            touched = self.contacts.after(src, dst, times, room.mark[: len(src)])
         clocks = ready.clock, ready.contact_clock
-        pairs = a, b, new, last, count, src, pair_of, ghosts, ghost_t
-        return self._write(StagedPairs(*pairs, *clocks, touched=touched), old, told)
+        pairs = a, b, room.new[:found], room.last[:kept], room.count[:kept], src, room.pair_of[: len(src)]
+        staged = StagedPairs(*pairs, ghosts, ghost_t, *clocks, touched=touched)
+        return self._write(staged, room.old[:found], told)
 
-    def _write(self, staged: StagedPairs, old: Int64, told: tuple[int, int, int] = (0, 0, 0)) -> GraphDelta:
+    def _write(self, staged: StagedPairs, old: Int64, told: Sequence[int] = (0, 0, 0)) -> GraphDelta:
         """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
         self._staged = staged
         if staged.own is not None:
@@ -331,39 +325,17 @@ class Graph:
             self.contacts.clock = max(self.contacts.clock, staged.contact_clock)
         return delta
 
-    def _commit(self, staged: StagedPairs, old: Int64, told: tuple[int, int, int]) -> GraphDelta:
+    def _commit(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> GraphDelta:
         """Write the arcs of staged pairs, see who came and went, and count."""
-        room = self._room
-        room.make_room(len(staged.a))
-        while True:
-            status, arcs, weights, nodes = writing.commit(
-                len(staged.a),
-                staged.a,
-                staged.b,
-                old,
-                staged.new,
-                staged.last,
-                staged.count,
-                staged.named,
-                staged.named,
-                _NO_TIMES,
-                _NO_MARKS,
-                staged.pair_of,
-                self._count_half_life,
-                self.directed,
-                self.stay,
-                self.pull.arrays,
-                self.push.arrays,
-                self._node_arrays,
-                room.written,
-                room.needed,
-                room.sizes,
-            )
-            if status == writing.DONE:
-                room.sizes[writing.UNCHANGED :] = told
-                room.tidy()
-                return self._delta(arcs, weights, nodes)
-            self._make_room_for_arcs()
+        room, status = self._room, SMALL_POOL
+        room.load(staged, old, told)
+        while status != DONE:
+            where = room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
+            kept = len(staged.last) > 0
+            status = writing.write_pairs(*where, staged.named, self.directed, self.stay, kept)
+            if status == SMALL_POOL:
+                self._make_room_for_arcs()
+        return self._delta()
 
     def _make_room_for_arcs(self) -> None:
         pool, table, more_pool, more_table = self._room.needed.tolist()
@@ -371,15 +343,16 @@ class Graph:
         if self.directed:
             self.push.make_room_for_arcs(more_pool, more_table)
 
-    def _delta(self, arcs: Nodes, weights: Int64, nodes: Nodes) -> GraphDelta:
-        came, went, idle, touched, _, edges, *told = self._room.sizes.tolist()
+    def _delta(self) -> GraphDelta:
+        """Return what the last batch left in its room, and count."""
+        room = self._room
+        came, went, idle, touched, moved, edges, unchanged, missing, loops, _ = room.sizes.tolist()
         self.edge_count += edges
         self._node_count += came - went
         if idle:
-            self.ids.release(nodes[3, :idle])
-        n = len(arcs) // 2
-        lists = nodes[0, :touched], nodes[1, :came], nodes[2, :went]
-        return GraphDelta(arcs[:n], arcs[n:], weights[:n], weights[n:], *lists, *told)
+            self.ids.release(room.nodes[3, :idle])
+        arcs = moved if self.directed else 2 * moved
+        return GraphDelta(*room.take(arcs, touched, came, went), unchanged, missing, loops)
 
     def _note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
@@ -413,8 +386,8 @@ class Graph:
             receiver, sender, _ = self.push.arcs(nodes)
             owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
         self._room.make_room(len(owner))
-        found = number_pairs(owner, other, self.directed, self._room.secret, self._room.arrays)
-        a, b = (ends[:found].copy() for ends in self._room.arrays[:2])
+        found = find_pairs(self._room.arrays, owner, other, self.directed)
+        a, b = self._room.a[:found].copy(), self._room.b[:found].copy()
         return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
 
     def set_own(self, nodes: Nodes) -> Nodes:
@@ -482,7 +455,7 @@ class Graph:
 
     def _make_room(self) -> None:
         high = self.ids.high
-        if high <= len(self._active) and self._node_arrays[-1] is self._contact_arrays[-1]:
+        if high <= len(self._active) and self.node_arrays.arrays[-1] is self._contact_arrays[-1]:
             return
         self.pull.make_room(high)
         self.push.make_room(high)

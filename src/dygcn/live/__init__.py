@@ -1,10 +1,36 @@
-"""Fit once, then feed it changes: the object that users hold."""
+"""Fit once, then feed it changes: the object that users hold.
 
-from dygcn.live.change import Change
-from dygcn.live.durable import DurableEmbedding
-from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.fitting import fit
-from dygcn.live.opening import load, open, restore, start
-from dygcn.live.refitting import Refit
+The names below are imported when first used: to load a folder needs neither fitting nor durability.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dygcn._late import late_names
+
+if TYPE_CHECKING:
+    from dygcn.live.change import Change
+    from dygcn.live.durable import DurableEmbedding
+    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.fitting import fit
+    from dygcn.live.loading import load, start
+    from dygcn.live.opening import open, restore
+    from dygcn.live.refitting import Refit
+else:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "Change": "dygcn.live.change",
+            "DurableEmbedding": "dygcn.live.durable",
+            "LiveEmbedding": "dygcn.live.embedding",
+            "Refit": "dygcn.live.refitting",
+            "fit": "dygcn.live.fitting",
+            "load": "dygcn.live.loading",
+            "open": "dygcn.live.opening",
+            "restore": "dygcn.live.opening",
+            "start": "dygcn.live.loading",
+        },
+    )
 
 __all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "Refit", "fit", "load", "open", "restore", "start"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dygcn._late import late
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.events import python_ids, read_events, read_update
 from dygcn.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
@@ -19,17 +20,13 @@ from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
 from dygcn.live.finding import find_nodes, many_ids
-from dygcn.live.fresh_base import check_base, take_base, take_embedding
 from dygcn.live.guard import Guard, guarded
-from dygcn.live.health import wants_restart
 from dygcn.live.nearest import VectorCache, nearest_rows
-from dygcn.live.refitting import Refit, refit
 from dygcn.live.scoring import head_of, pair_scores
 from dygcn.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
 from dygcn.models.checks import read_tolerance
 from dygcn.models.links import COSINE
 from dygcn.records import EventBatch, Float32, Float64, IdColumn, Nodes
-from dygcn.training import fresh_vectors
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +34,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dygcn.live import fresh_base, health, refitting
+    from dygcn.training import bases
     from dygcn.training.samples import Progress
+else:  # these bring all of training and evaluation, and most who load an embedding never fit one
+    fresh_base, health = late("dygcn.live.fresh_base"), late("dygcn.live.health")
+    refitting, bases = late("dygcn.live.refitting"), late("dygcn.training.bases")
 
 
 class LiveEmbedding:
@@ -111,7 +113,7 @@ class LiveEmbedding:
             outcome = self._state.write(ready)
             change = self._changed(outcome)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        if self.model.paper is not None and wants_restart(self._state, self._version):
+        if self.model.paper is not None and health.wants_restart(self._state, self._version):
             return self._restarted(outcome, change)
         return change
 
@@ -143,12 +145,12 @@ class LiveEmbedding:
     def _restarted(self, outcome: Outcome, change: Change) -> Change:
         """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
         try:
-            base = fresh_vectors(self._state)
+            base = bases.fresh_vectors(self._state)
         except DygcnError as error:
             warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
             return change
         with self._state.changing:
-            fresh = take_base(self._state, *base)
+            fresh = fresh_base.take_base(self._state, *base)
             moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
             return self._note(dataclasses.replace(outcome, moved=moved))
 
@@ -177,14 +179,14 @@ class LiveEmbedding:
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        check_base(self.model, base)
+        fresh_base.check_base(self.model, base)
         self._settle_latest()
         if base is not None:
             with self._state.changing:
-                return self._changed(take_embedding(self._state, base))
-        fresh = fresh_vectors(self._state)
+                return self._changed(fresh_base.take_embedding(self._state, base))
+        fresh = bases.fresh_vectors(self._state)
         with self._state.changing:
-            return self._changed(take_base(self._state, *fresh))
+            return self._changed(fresh_base.take_base(self._state, *fresh))
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
@@ -443,9 +445,9 @@ class LiveEmbedding:
         image = self.guard.run_torn(self._whole_image)
         return LiveEmbedding(State.from_image(self.model, image), self._version)
 
-    def refit(self, progress: Progress | None = None) -> Refit:
+    def refit(self, progress: Progress | None = None) -> refitting.Refit:
         """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
-        return refit(self, LiveEmbedding, progress)
+        return refitting.refit(self, LiveEmbedding, progress)
 
     def _whole_image(self) -> StateImage:
         if self._state.torn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -74,6 +74,10 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     tolerance: float
     heard: list[float] = []  # when the clients among the streams were heard of last
     forgotten: str = ""  # fingerprints of streams that were forgotten
+
+
+Loaded: TypeAlias = tuple[State, int, LogPosition | None]
+"""What is read from a folder: the state, not settled yet, its version, and what it holds of a log."""
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,8 +166,8 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     return state, version
 
 
-def load_snapshot(path: str | os.PathLike[str]) -> tuple[State, int, LogPosition | None]:
-    """Read a folder; return the state, not settled yet, its version, and what it holds of a log."""
+def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
+    """Read a folder."""
     raw, files, entries = read_folder(path, (MODEL_FILE, GRAPH_FILE))
     try:
         settings = msgspec.convert(raw, Settings)

@@ -12,9 +12,9 @@ from dygcn.errors import OptionError
 from dygcn.live.inverted import InvertedLists, lists_for, load_faiss, sample_for
 from dygcn.live.nearest import VectorCache
 from dygcn.live.recall import AT, Questions, choose_probes, questions
-from dygcn.live.unit_rows import UnitRows, to_units
+from dygcn.live.unit_rows import UnitRows
 from dygcn.live.upkeep import Upkeep
-from dygcn.models import cosines, norms, read_vectors
+from dygcn.models import cosines, norms, read_vectors, to_units
 
 if TYPE_CHECKING:
     from dygcn.models import State

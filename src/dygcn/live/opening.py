@@ -1,4 +1,4 @@
-"""Ways to a `LiveEmbedding` without fitting: from a model, or from a folder, durable or not."""
+"""Durable folders: opening one, and beginning a new epoch from a backup."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dygcn._disk import sync_file, sync_names
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, StorageError
 from dygcn.live.durable import SNAPSHOT_EVERY, DurableEmbedding
-from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.files import load_state
+from dygcn.live.files import load_snapshot
 from dygcn.live.recovery import newest_good
-from dygcn.models import Model, State
 from dygcn.records import History
 from dygcn.storage import (
     LOCK_FILE,
@@ -23,54 +23,10 @@ from dygcn.storage import (
     clear_leftovers,
     list_snapshots,
     prepare_shelf,
-    sync_names,
 )
 
-
-def start(model: Model) -> LiveEmbedding:
-    """Return the model at work on an empty graph.
-
-    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges. One of the
-    paper's rules has no vectors yet: give it a graph (`update`), then a base (`restart`).
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=8)
-    >>> again = dygcn.start(live.model)
-    >>> _ = again.update(add=[(2, 3), (1, 2)])
-    >>> again.digest() == live.digest()
-    True
-    """
-    state = State(model)
-    if model.baseline is not None:
-        state.set_features(model.baseline.ids, model.baseline.vectors)
-    return LiveEmbedding(state)
-
-
-def load(path: str | os.PathLike[str]) -> LiveEmbedding:
-    """Load what `LiveEmbedding.save` wrote. Every byte is checked before use; nothing is unpickled.
-
-    Raises
-    ------
-    DamagedFolder
-        If the folder is missing, truncated, altered or contradicts itself.
-    UnsupportedFolder
-        If it was written in another format version.
-
-    Examples
-    --------
-    >>> import dygcn, tempfile
-    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     live.save(f"{folder}/friends.dygcn")
-    ...     same = dygcn.load(f"{folder}/friends.dygcn")
-    >>> same.digest() == live.digest()
-    True
-    """
-    if os.path.exists(Path(path) / LOG_FILE):  # also where the name is too long to be one
-        raise FolderError(f"{path} is durable: its log is newer than what is saved; use dygcn.open")
-    return LiveEmbedding(*load_state(path))
+if TYPE_CHECKING:
+    from dygcn.live.embedding import LiveEmbedding
 
 
 def open(
@@ -119,16 +75,16 @@ def open(
     elif not os.path.isdir(folder):
         raise DamagedFolder(f"{folder} does not exist; pass what to begin it with: dygcn.open(path, live)")
     held = FolderLock(folder)
-    log = None
+    log = first = None
     try:
         if not (folder / LOG_FILE).exists():
             if list_snapshots(folder):
                 raise DamagedLog(f"{folder} has snapshots and no {LOG_FILE}, which they are of; restore it")
-            load_state(folder)  # nothing is put beside what cannot be used
+            first = load_snapshot(folder)  # nothing is put beside what cannot be used
         prepare_shelf(folder)
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
-        return DurableEmbedding(folder, log, held, newest_good(folder, log), snapshot_every)
+        return DurableEmbedding(folder, log, held, newest_good(folder, log, first), snapshot_every)
     except BaseException:
         if log is not None:
             log.close()
@@ -198,18 +154,10 @@ def _copied(source: Path, target: Path) -> History:
             position = live.begin_epoch()
         for room, _, files in os.walk(staged):
             for name in files:
-                _sync(Path(room) / name)
+                sync_file(Path(room) / name)
             sync_names(Path(room))
         staged.rename(target)
         sync_names(target.parent)
         return position
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-
-
-def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
 from dygcn.events import join_events, join_ids, read_events, take
-from dygcn.live.files import LogPosition, load_snapshot
+from dygcn.live.files import Loaded, LogPosition, load_snapshot
 from dygcn.live.followed import is_packed
 from dygcn.propagation import influence
 from dygcn.storage import (
@@ -51,8 +51,13 @@ class Beginning:
     unusable: list[Path] = field(default_factory=list)  # where they lie
 
 
-def newest_good(folder: Path, log: EventLog) -> Beginning:
+def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beginning:
     """Return the newest snapshot that is whole and belongs to the log.
+
+    Parameters
+    ----------
+    first
+        What the folder was begun with, if it was loaded already.
 
     Raises
     ------
@@ -68,7 +73,8 @@ def newest_good(folder: Path, log: EventLog) -> Beginning:
         damage.append(f"the snapshot of entry {log.saved} is missing")
     for sequence, path in [*found, (0, folder)]:
         try:
-            state, version, position = load_snapshot(path)
+            loaded = first if path == folder else None
+            state, version, position = loaded or load_snapshot(path)
             if path == folder:
                 genesis = log.genesis.hex()
                 position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)

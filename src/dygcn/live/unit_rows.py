@@ -6,23 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
 from dygcn.graph.ids import grown
 
 if TYPE_CHECKING:
-    from dygcn.records import Float32, Float64, Nodes
-
-
-@kernel
-def to_units(rows: Float32, lengths: Float64) -> Float32:
-    """Return rows of length one; zero where a row is zero or not finite."""
-    out = np.zeros(rows.shape, np.float32)
-    for i in range(len(rows)):
-        if 0.0 < lengths[i] < np.inf:
-            inverse = 1.0 / lengths[i]
-            for j in range(rows.shape[1]):
-                out[i, j] = rows[i, j] * inverse
-    return out
+    from dygcn.records import Float32, Nodes
 
 
 def rounding(dim: int) -> float:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.graph.ids import grown
-from dygcn.live.unit_rows import UnitRows, to_units
+from dygcn.live.unit_rows import UnitRows
 from dygcn.live.waiting import Waiting
+from dygcn.models import to_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

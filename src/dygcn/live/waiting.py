@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
 from dygcn.graph.ids import grown
+
+try:
+    import cython
+except ImportError:
+    from dygcn import _native as cython
 
 if TYPE_CHECKING:
     from dygcn.records import Bool, Int8, Nodes
 
 
-@kernel
 def _note(nodes: Nodes, marks: Int8, queue: Nodes, count: int) -> int:
     """Put those at the end of the queue that are not in it; return how long it is then."""
-    for i in range(len(nodes)):
-        if marks[nodes[i]] == 0:
-            marks[nodes[i]] = 1
-            queue[count] = nodes[i]
-            count += 1
+    with cython.nogil:
+        for i in range(len(nodes)):
+            if marks[nodes[i]] == 0:
+                marks[nodes[i]] = 1
+                queue[count] = nodes[i]
+                count += 1
     return count
 
 

@@ -1,10 +1,12 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
+from dygcn.models.cosines import cosines, norms, pair_cosines
 from dygcn.models.folder import read_folder, write_folder
 from dygcn.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.models.model import Baseline, Model
 from dygcn.models.paper import Base, BaseRecipe, Paper, Watch
-from dygcn.models.readout import cosines, drift, norms, pair_cosines, read_inputs, read_units, read_vectors
+from dygcn.models.read_kernels import to_units
+from dygcn.models.readout import drift, read_inputs, read_units, read_vectors
 from dygcn.models.state import Outcome, State, StateImage
 
 __all__ = [
@@ -31,5 +33,6 @@ __all__ = [
     "read_inputs",
     "read_units",
     "read_vectors",
+    "to_units",
     "write_folder",
 ]

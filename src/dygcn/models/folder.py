@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from dygcn._disk import sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
 
 FORMAT = 1
@@ -82,10 +83,10 @@ def write_folder(
         (staged / MANIFEST).write_bytes(_encode(manifest))
         staged.chmod(0o755)
         for file in staged.iterdir():
-            _sync(file)
-        _sync(staged)
+            sync_file(file)
+        sync_names(staged)
         _swap(staged, target)
-        _sync(target.parent)
+        sync_names(target.parent)
         return entries
     except FolderError:
         raise
@@ -108,7 +109,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         new = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         for folder in new:
-            _sync(folder.parent)
+            sync_names(folder.parent)
         if not os.access(target.parent, os.W_OK):
             raise FolderError(f"{target.parent} cannot be written to")
     except FolderError:
@@ -133,12 +134,12 @@ def _swap(staged: Path, target: Path) -> None:
         return
     if not _exchange(staged, target):
         _put_aside(staged, target)
-    _sync(target.parent)  # before the old one goes
+    sync_names(target.parent)  # before the old one goes
 
 
 def _exchange(one: Path, other: Path) -> bool:
     """Exchange the names of two folders in one step, if the file system can; say whether it did."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
     return rename is not None and rename(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) == 0
 
 
@@ -153,14 +154,6 @@ def _put_aside(staged: Path, target: Path) -> None:
             aside.rename(target)
         raise
     aside.rename(staged)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _link(copy: Path, entry: FileEntry, name: Path) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.models.readout import pair_products
+from dygcn.models.cosines import pair_products
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

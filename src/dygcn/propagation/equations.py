@@ -1,7 +1,7 @@
 """The paper's equations, each one once. Training and the live path call the same functions.
 
 They are written on any kind of array. `Arrays` is what an array library must offer: the live path
-brings numba loops with a fixed order of summation (`dygcn.propagation.rows`), training brings torch,
+brings compiled loops with a fixed order of summation (`dygcn.propagation.rows`), training brings torch,
 which also gives the derivatives (`dygcn.training.tensors`). Matrices stand on the right of rows: where the
 paper writes ``W z``, these are ``z @ W``.
 """

@@ -16,31 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._jit import Shelf
+from dygcn._rows import RowBlock
 from dygcn.features import Hashed, Walks
-from dygcn.graph.ids import replace_together
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation import kernels
-from dygcn.propagation.at_once import ALL_DONE, NOT_BEGUN, update_at_once
+from dygcn.propagation.at_once import Course, Step, update_at_once
 from dygcn.propagation.gathering import distinct_rows
+from dygcn.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.propagation.room import Room
 from dygcn.propagation.spreading import Arcs, Spreading, Wave
+from dygcn.propagation.sum_rows import messages_of
 from dygcn.propagation.sums import Sums
 from dygcn.propagation.threads import side_by_side, threads
 from dygcn.propagation.withholding import Withheld
-from dygcn.records import (
-    Additions,
-    Bytes,
-    FeatureDelta,
-    Float64,
-    GraphDelta,
-    Int8,
-    Int32,
-    Int64,
-    Moved,
-    Nodes,
-    Stored,
-)
+from dygcn.propagation.work import ArcChanges, Bank
+from dygcn.records import Additions, Bytes, FeatureDelta, Float64, GraphDelta, Int32, Int64, Moved, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,8 +41,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 14
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
-_NOBODY = np.empty(0, np.int32)
-_NO_TABLE, _NO_SEED = np.empty((0, 3), np.int64), np.uint64(0)
+_NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
 FEW = 64  # events; more than these are not worth a call of their own kind
 
 
@@ -79,11 +68,8 @@ class ExactRule:
         self._room = Room(features.width)
         self._spreading = Spreading(self.sums, self._room)
         self.tolerance = 0.0
-        self._told_at: list[int] = []
-        self._no_row = np.empty(0, np.int32)  # of the orders after the only one
-        self._sums_shelf: Shelf
-        self._limits: Int64
-        self._scales: Float64
+        self._parts: tuple[object, ...] = ()  # what the course below was made of
+        self._course: Course
 
     @property
     def degree(self) -> list[Int64]:
@@ -106,14 +92,14 @@ class ExactRule:
 
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
         structural, row = distinct_rows(delta.sender, self._spreading.place)
-        changed = delta.receiver, row, delta.new - delta.old
-        return Arcs(changed, structural, graph.push, graph.weight_shift)
+        changes = ArcChanges(delta.receiver, row, delta.new - delta.old, structural)
+        return Arcs(changes, len(row), structural, graph.push.arrays, graph.weight_shift)
 
     def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
         if len(delta.left):
             self._spreading.seen[delta.left] = 1  # who left is told elsewhere
-        if len(wave.senders):
-            wave.noted = self._spreading.note(wave.senders, 0, 0)
+        if wave.senders:
+            wave.noted = self._spreading.note(wave.bank.arrays[2], 0, 0)
         if len(delta.arrived):
             wave.noted = self._spreading.note(delta.arrived, 1, wave.noted)
         return wave
@@ -141,47 +127,36 @@ class ExactRule:
             return delta, self.apply(graph, delta)
         self.make_room(graph)
         while True:
-            status, arc, weight, ends, *reached = self._at_once(graph, features, ready)
-            written = graph.finish(ready, status, arc, weight, ends)
+            status, *reached = self._at_once(graph, features, ready)
+            written = graph.finish(ready, status)
             if written is not None:
                 return written, self._go_on(graph, written, *reached)
 
-    def _at_once(self, graph: Graph, features: Hashed | Walks, ready: NodeEvents) -> Any:
-        if isinstance(features, Hashed):
-            table, seed = _NO_TABLE, features.seed
-        else:
-            table, seed = features.book(graph.ids).pages, _NO_SEED
-        room, (sums, scales, *rows) = self._room, self.sums_books()
+    def _at_once(self, graph: Graph, features: Hashed | Walks, ready: NodeEvents) -> tuple[int, ...]:
+        ids = graph.ids
+        units = features.unit_table(ids)
         return update_at_once(
-            *graph.writing_of(ready),  # type: ignore[call-arg]
-            graph.ids.key_book.pages,
-            seed,
-            table,
-            room.work_book.pages,
-            sums,
-            room.bank_shelf.pages,
-            self._spreading.marks.pages,
-            room.reach_book.pages,
-            *rows,
-            graph.weight_shift,
-            self._limits,
-            scales,
+            self._course_of_now(), units, ids.arrays, graph.weight_shift, *graph.writing_of(ready)
         )
 
-    def _go_on(
-        self,
-        graph: Graph,
-        delta: GraphDelta,
-        order: int,
-        moved: int,
-        noted: int,
-        rows: int,
-        nodes: Nodes,
-        at_order: Int8,
-    ) -> Moved:
+    def _course_of_now(self) -> Course:
+        """Return what an update in one call works in; a new one if any of it was replaced since the last."""
+        room, marks = self._room, self._spreading.marks
+        sums = [one.arrays for one in self.sums]
+        parts = (room.works[0], room.reach, marks, room.last, *room.banks, *sums)
+        if parts != self._parts:
+            step: Any = None
+            for order in range(self.orders, 0, -1):
+                step = Step(sums[order - 1], room.bank(order, step is None), step)
+            self._course = Course(room.few, room.start, room.wanted, room.works[0], marks, room.reach, step)
+            self._parts = parts
+        return self._course
+
+    def _go_on(self, graph: Graph, delta: GraphDelta, order: int, moved: int, noted: int, rows: int) -> Moved:
         """Go on from the order that `update_at_once` could not do, if there is one."""
         if order == ALL_DONE:
-            return Moved(nodes, at_order, rows)
+            nodes, orders = self._room.reach.arrays
+            return Moved(nodes[:noted].copy(), orders[:noted].copy(), rows)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
@@ -189,7 +164,7 @@ class ExactRule:
             wave = self._features_changed(graph, arcs.structural, None)
             wave.noted = noted
         else:
-            wave = self._spreading.wave_after(order - 1, moved, noted, rows)
+            wave = Wave(self._room.bank(order - 1, last=False), moved, noted, rows)
         return self._spread(order, arcs, wave, delta.left)
 
     def allow(self, graph: Graph, tolerance: float) -> Moved:
@@ -233,43 +208,30 @@ class ExactRule:
         if not any(len(withheld) for withheld in spreading.withheld):
             return Moved(_NOBODY, np.empty(0, np.int8))
         self.make_room(graph)
-        nothing = np.empty(0, np.int64)
-        arcs = Arcs((_NOBODY, _NOBODY, nothing), _NOBODY, graph.push, graph.weight_shift)
-        wave = Wave(_NOBODY, _NOBODY, np.empty((0, self.features.width), np.int32), nothing)
+        changes = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
+        arcs = Arcs(changes, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
+        wave = Wave(Bank(np.empty((0, self.features.width), np.int32), _NOTHING, _NOBODY, _NOBODY), 0)
         for k in range(2, self.orders + 1):
             wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
         return self._moved(wave, _NOBODY)
-
-    def sums_books(self) -> tuple[Int64, Float64, Stored, Stored]:
-        """Return where the sums of each order lie, their scales, and rows of the types that orders have."""
-        moves = [sums.moves for sums in self.sums]
-        if self._told_at != moves:
-            replace_together(
-                self,
-                _told_at=moves,
-                _sums_shelf=Shelf(*(sums.book for sums in self.sums)),
-                _limits=np.array([sums.limit for sums in self.sums]),
-                _scales=np.array([sums.scale for sums in self.sums]),
-            )
-        later = self.sums[1].arrays[4] if self.orders > 1 else self._no_row
-        return self._sums_shelf.pages, self._scales, self.sums[0].arrays[4], later
 
     def _features_changed(self, graph: Graph, structural: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
         table, has = self.features.units(structural, graph.ids)
         if features is None:
-            return Wave(_NOBODY, _NOBODY, table, has)
+            return Wave(Bank(table, has, _NOBODY, _NOBODY), 0)
         self.features.write(features)
         differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
         change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
         senders = features.nodes[differs]
         row = np.arange(len(structural), len(structural) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
-        return Wave(senders, row, table, has)
+        return Wave(Bank(table, has, senders, row), len(senders))
 
     def _moved(self, wave: Wave, left: Nodes) -> Moved:
         """Return each node with the lowest order at which it moved."""
-        nodes, orders = self._room.reach[0][: wave.noted].copy(), self._room.reach[1][: wave.noted].copy()
+        reach = self._room.reach.arrays
+        nodes, orders = reach[0][: wave.noted].copy(), reach[1][: wave.noted].copy()
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
@@ -286,20 +248,16 @@ class ExactRule:
                 message, has = self.features.units(everyone, graph.ids)
             else:
                 message, has = self.messages(graph, everyone, k)
-            _in_ranges(kernels.sum_degrees, len(everyone), *graph.pull.lists, has, sums.degree)
+            _in_ranges(kernels.sum_degrees, len(everyone), graph.pull.arrays, has, sums.arrays)
             sums.settle(everyone, sums.degree[: len(everyone)])
-            rows = sums.narrow, sums.wide, sums.slot, sums.weight_shift
-            _in_ranges(kernels.sum_neighbours, len(everyone), *graph.pull.lists, message, *rows)
-        self.sums_books()  # lest the last one keeps arrays that are no longer used
+            rows = RowBlock(message), sums.arrays, sums.weight_shift
+            _in_ranges(kernels.sum_neighbours, len(everyone), graph.pull.arrays, *rows)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
             return self.features.rows(nodes, graph.ids)
-        rows, has = np.empty((len(nodes), self.features.width), np.int32), np.empty(len(nodes), np.int64)
-        degree, slot, narrow, wide, _, _ = self.sums[order - 1].arrays
-        kernels.write_messages(nodes, degree, narrow, wide, slot, self.sums[order - 1].scale, rows, has)
-        return rows, has
+        return messages_of(self.sums[order - 1].arrays, nodes, self.features.width)
 
     def unreached(self, graph: Graph) -> int:
         """Return how many nodes have no message of any order, features included."""

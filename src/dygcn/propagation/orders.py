@@ -6,28 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
+from dygcn.propagation.gathering import next_ring
 from dygcn.records import Influence
 
 if TYPE_CHECKING:
     from dygcn.graph import Graph
-    from dygcn.records import Int8, Int32, Int64, Nodes
-
-
-@kernel
-def _next_ring(ring: Nodes, seen: Int8, start: Int64, count: Int32, others: Int32) -> Nodes:
-    total = 0
-    for node in ring:
-        total += count[node]
-    found = np.empty(total, np.int32)
-    n = 0
-    for node in ring:
-        for i in range(start[node], start[node] + count[node]):
-            if seen[others[i]] == 0:
-                seen[others[i]] = 1
-                found[n] = others[i]
-                n += 1
-    return found[:n]
+    from dygcn.records import Nodes
 
 
 def influence(graph: Graph, touched: Nodes, orders: int) -> Influence:
@@ -52,6 +36,6 @@ def influence(graph: Graph, touched: Nodes, orders: int) -> Influence:
     rings = [ring]
     push = graph.push
     for _ in range(orders - 1):
-        ring = np.sort(_next_ring(ring, seen, push.start, push.count, push.others))
+        ring = np.sort(next_ring(ring, seen, push.start, push.count, push.others))
         rings.append(ring)
     return Influence(tuple(rings))

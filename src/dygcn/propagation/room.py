@@ -5,27 +5,25 @@ What a very large batch took is given back after it.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from dygcn._jit import Book, Shelf
-from dygcn.graph.ids import grown, replace_together
-from dygcn.records import Int8, Int32, Int64, Nodes
+from dygcn.graph.ids import grown
+from dygcn.propagation.work import ArcChanges, Bank, Reach, Work
 
-Work: TypeAlias = tuple[Int32, Int32, Int64, Int32, Int32, Int32, Int64, Int64, Int64, Int32, Int32]
-Bank: TypeAlias = tuple[Int32, Int64, Int32, Int32]
 _WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
 _FIRST = 1024  # rows to begin with
 _KEPT = 64 << 20  # bytes that always stay
+FEW_ARCS = 128  # of an update in one call
 
 
 class Room:
     """The room of one rule.
 
     `works` are what `gathering.gather` fills, one for each part of the nodes. `banks` are what an order hands
-    to the next: changes of messages, who has one, whose moved, and in which row; the last order hands on no
-    messages. `reach` is whom the update moved, and at which order.
+    to the next; the last order hands on no messages. `reach` is whom the update moved, and at which order.
+    `few` and `start` are the changed arcs of an update in one call, and the features of their senders.
     """
 
     def __init__(self, width: int) -> None:
@@ -33,44 +31,45 @@ class Room:
         self.works: list[Work]
         self.banks: list[Bank]
         self.last: Bank
-        self.reach: tuple[Nodes, Int8]
-        self.nbytes: int
-        self.work_book: Book
-        self.reach_book: Book
-        self.bank_shelf: Shelf
+        self.reach: Reach
+        ends = (np.empty(FEW_ARCS, np.int32) for _ in range(3))
+        self.few = ArcChanges(next(ends), next(ends), np.empty(FEW_ARCS, np.int64), next(ends))
+        features, none = np.empty((FEW_ARCS, width), np.int8), np.empty(0, np.int32)
+        self.start = Bank(features, np.empty(FEW_ARCS, np.int64), none, none)
+        self.wanted = np.empty(FEW_ARCS, np.uint64)
         self.clear()
 
     def clear(self) -> None:
         """Give everything back."""
-        last = np.empty((0, self._width), np.int32), *_bank(_FIRST, 0)[1:]
-        self._replace(
-            works=[_work(_FIRST)],
-            banks=[_bank(_FIRST, self._width), _bank(_FIRST, self._width)],
-            last=last,
-            reach=(np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8)),
-        )
+        self.works = [_work(_FIRST)]
+        self.banks = [_bank(_FIRST, self._width), _bank(_FIRST, self._width)]
+        self.last = _bank(_FIRST, self._width, last=True)
+        self.reach = Reach(np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        groups: tuple[Any, ...] = *self.works, *self.banks, self.last, self.reach
+        return sum(array.nbytes for group in groups for array in group.arrays)
 
     def work_for(self, pushes: int, parts: int = 1) -> None:
         """Make room for so many pushes to each part of the nodes."""
         works = [*self.works, *(_work(_FIRST) for _ in range(parts - len(self.works)))]
         for part in range(parts):
-            if len(works[part][0]) <= pushes:
+            if len(works[part].arrays[0]) <= pushes:
                 works[part] = _work(pushes + pushes // 2 + 1)
-        self._replace(works=works)
+        self.works = works
 
     def bank_for(self, order: int, last: bool, rows: int) -> Bank:
         """Return a place for so many rows of what an order hands on."""
         bank = self.bank(order, last)
-        if len(bank[1]) >= rows:
+        if len(bank.arrays[1]) >= rows:
             return bank
-        bank = _bank(rows + rows // 2, 0 if last else self._width)
+        bank = _bank(rows + rows // 2, self._width, last)
         if last:
-            bank = (np.empty((0, self._width), np.int32), *bank[1:])
-            self._replace(last=bank)
+            self.last = bank
         else:
-            banks = list(self.banks)
-            banks[order % 2] = bank
-            self._replace(banks=banks)
+            self.banks[order % 2] = bank
         return bank
 
     def bank(self, order: int, last: bool) -> Bank:
@@ -79,21 +78,9 @@ class Room:
 
     def reach_for(self, nodes: int) -> None:
         """Make room for so many nodes that are reached."""
-        if len(self.reach[0]) < nodes:
-            self._replace(reach=(grown(self.reach[0], nodes), grown(self.reach[1], nodes)))
-
-    def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with the books that say where they lie."""
-        now = vars(self) | fresh
-        works, banks, reach = now["works"], (*now["banks"], now["last"]), now["reach"]
-        replace_together(
-            self,
-            **fresh,
-            nbytes=sum(array.nbytes for group in (*works, *banks, reach) for array in group),
-            work_book=Book(*works[0]),
-            reach_book=Book(*reach),
-            bank_shelf=Shelf(*(Book(*bank) for bank in banks)),
-        )
+        known, orders = self.reach.arrays
+        if len(known) < nodes:
+            self.reach = Reach(grown(known, nodes), grown(orders, nodes))
 
     def tidy(self, allowed: int) -> None:
         """Give back what only a very large batch needs."""
@@ -102,10 +89,10 @@ class Room:
 
 
 def _work(size: int) -> Work:
-    arrays = tuple(np.empty(size, kind) for kind in _WORK)
-    return arrays  # type: ignore[return-value]
+    return Work(*(np.empty(size, kind) for kind in _WORK))
 
 
-def _bank(rows: int, width: int) -> Bank:
-    counts = np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32)
-    return np.empty((rows, width), np.int32), *counts
+def _bank(rows: int, width: int, last: bool = False) -> Bank:
+    """Return a bank for so many rows; the last order's has none for changes of messages."""
+    table = np.empty((0 if last else rows, width), np.int32)
+    return Bank(table, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))

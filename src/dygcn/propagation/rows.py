@@ -1,4 +1,4 @@
-"""The array library of the live path: numba loops on rows, always summed in the same order.
+"""The array library of the live path: compiled loops on rows, always summed in the same order.
 
 Intermediate results are float64, stored rows float32. A row comes out the same alone or among many.
 """
@@ -9,32 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel
+from dygcn.propagation.products import add_combined, add_product
 
 if TYPE_CHECKING:
-    from dygcn.records import Float, Float32, Float64, Int64, Mix, Nodes
+    from dygcn.records import Float, Mix, Nodes
 
 LARGEST = 1e30
 """No stored number is larger, so that nothing ever becomes infinite or NaN."""
-_TILE = 4
-
-
-@kernel
-def _combine(first: Int64, row: Int64, factor: Float64, table: Float, out: Float64) -> None:
-    for i in range(len(first) - 1):
-        for at in range(first[i], first[i + 1]):
-            for j in range(table.shape[1]):
-                out[i, j] += factor[at] * table[row[at], j]
-
-
-@kernel
-def _product(rows: Float, matrix: Float32, out: Float64) -> None:
-    for tile in range(0, len(rows), _TILE):
-        stop = min(tile + _TILE, len(rows))
-        for c in range(matrix.shape[0]):
-            for i in range(tile, stop):
-                for j in range(matrix.shape[1]):
-                    out[i, j] += rows[i, c] * matrix[c, j]
 
 
 class Rows:
@@ -71,7 +52,7 @@ class Rows:
     def combine(self, mix: Mix, table: Float) -> Float:
         """Return one weighted sum of rows for each entry of the mix."""
         out = np.zeros((len(mix.first) - 1, table.shape[1]))
-        _combine(mix.first, mix.row, mix.factor, table, out)
+        add_combined(mix.first, mix.row, mix.factor, np.ascontiguousarray(table), out)
         return out
 
     def product(self, rows: Float, matrix: Float) -> Float:
@@ -79,7 +60,7 @@ class Rows:
         if rows.shape[1] != matrix.shape[0]:
             raise ValueError(f"rows of width {rows.shape[1]} times a matrix of {matrix.shape[0]} rows")
         out = np.zeros((len(rows), matrix.shape[1]))
-        _product(rows, matrix, out)
+        add_product(np.ascontiguousarray(rows), np.ascontiguousarray(matrix), out)
         return out
 
     def add(self, a: Float, b: Float, sign: int = 1) -> Float:

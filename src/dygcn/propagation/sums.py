@@ -10,66 +10,18 @@ rows. Which row lies where follows from the degree and changes no value.
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from dygcn._jit import Book, kernel
 from dygcn.graph.ids import grown, replace_together
 from dygcn.graph.store import GREATEST_SHIFT
+from dygcn.propagation.outcomes import NARROW
+from dygcn.propagation.sum_rows import SumRows, count_moves, settle_rows
 from dygcn.records import Int32, Int64, Nodes, Stored
 
-SumArrays: TypeAlias = tuple[Int64, Int32, Stored, Int64, Stored, Int64]
-NARROW = -1
 _SPARE_BITS = 6  # 64 neighbours of the usual weight should fit a narrow row
 _BLOCK = 1 << 14
-
-
-@kernel
-def _moves(nodes: Nodes, degree: Int64, slot: Int32, limit: int) -> int:
-    """Count the rows that need a wide place."""
-    count = 0
-    for i in range(len(nodes)):
-        if slot[nodes[i]] == NARROW and degree[i] >= limit:
-            count += 1
-    return count
-
-
-@kernel
-def _settle(
-    nodes: Nodes,
-    degree: Int64,
-    limit: int,
-    narrow: Stored,
-    wide: Int64,
-    slot: Int32,
-    free: Int32,
-    counts: Int64,
-) -> None:
-    """Move rows to where their degree wants them; back only well below the limit, lest they flap."""
-    width = wide.shape[1]
-    for i in range(len(nodes)):
-        v = nodes[i]
-        at = slot[v]
-        if at == NARROW and degree[i] >= limit:
-            if counts[1] > 0:
-                counts[1] -= 1
-                at = free[counts[1]]
-            else:
-                at = np.int32(counts[0])
-                counts[0] += 1
-            slot[v] = at
-            if narrow.shape[1] > 0:
-                for j in range(width):
-                    wide[at, j] = narrow[v, j]
-                    narrow[v, j] = 0
-        elif at != NARROW and 2 * degree[i] < limit:
-            for j in range(width):
-                narrow[v, j] = wide[at, j]
-                wide[at, j] = 0
-            free[counts[1]] = at
-            counts[1] += 1
-            slot[v] = NARROW
 
 
 class Sums:
@@ -109,9 +61,7 @@ class Sums:
         self.weight_shift = 0
         self.scale = 1.0  # what a stored value is to be multiplied by
         self.limit = 0  # rows of nodes whose degree is below this are narrow
-        self.moves = 0  # how often arrays were put in the place of others
-        self.arrays: SumArrays
-        self.book: Book
+        self.arrays: SumRows  # the arrays of now, for loops
         self.layout(GREATEST_SHIFT, 1 << GREATEST_SHIFT)
 
     def layout(self, weight_shift: int, one: int) -> None:
@@ -137,16 +87,16 @@ class Sums:
         nodes, shift = len(old.slot), old.weight_shift - self.weight_shift
         self._counts, self._free = np.zeros(2, np.int64), np.empty(0, np.int32)
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
+        self._replace()
         self.make_room(nodes)
         for start in range(0, nodes, _BLOCK):
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
             stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
             big = self.degree[block] >= self.limit
-            self._settle(block[big], self.degree[block[big]])
+            self.settle(block[big], self.degree[block[big]])
             self.wide[self.slot[block[big]]] = stored[big]
             if self.limit:
                 self.narrow[block[~big]] = stored[~big]
-        self._replace()
 
     def make_room(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -159,25 +109,20 @@ class Sums:
         self._replace(slot=slot, degree=grown(self.degree, nodes), narrow=narrow)
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with the book that says where they lie."""
+        """Put arrays in the place of others, together with what loops see of them."""
         now = vars(self) | fresh
-        before = np.empty(self.width, now["narrow"].dtype), np.empty(self.width, np.int64)
-        arrays = now["degree"], now["slot"], now["narrow"], now["wide"], *before
-        replace_together(self, **fresh, arrays=arrays, book=Book(*arrays), moves=self.moves + 1)
+        names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit"
+        replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names)))
 
     def settle(self, nodes: Nodes, degree: Int64) -> None:
         """Bring the rows of nodes to where these degrees want them."""
-        self._settle(nodes, degree)
-        self._replace()
-
-    def _settle(self, nodes: Nodes, degree: Int64) -> None:
-        more = _moves(nodes, degree, self.slot, self.limit)
+        more = count_moves(self.arrays, nodes, degree)
         if more:
             size = int(self._counts[0]) + more
-            replace_together(self, wide=grown(self.wide, size), _free=grown(self._free, size))
+            self._replace(wide=grown(self.wide, size), _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1]:
             return
-        _settle(nodes, degree, self.limit, self.narrow, self.wide, self.slot, self._free, self._counts)
+        settle_rows(self.arrays, nodes, degree)
 
     def rows(self, nodes: Nodes) -> Int64:
         """Return the logical values, (n, width) int64."""

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dygcn._disk import sync_names
 from dygcn.errors import SinkError
 from dygcn.sinks.histories import admit, check_history, newest
 from dygcn.sinks.parquet_files import (
@@ -24,7 +25,6 @@ from dygcn.sinks.parquet_files import (
     read_shape,
     read_whole,
     rows_table,
-    sync_folder,
     write_whole,
 )
 from dygcn.sinks.settings import OnOtherHistory, Settings
@@ -132,7 +132,7 @@ class ParquetSink:
 
     def _prepare(self, shape: Shape) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(self._folder.parent)
+        sync_names(self._folder.parent)
         for unfinished in self._folder.glob(".*.part"):
             if time.time() - unfinished.stat().st_mtime > _STALE:
                 unfinished.unlink(missing_ok=True)
@@ -145,7 +145,7 @@ class ParquetSink:
                 pass
             finally:
                 beside.unlink()
-            sync_folder(self._folder)
+            sync_names(self._folder)
         shape.refuse(self.name, str(read_shape(self._folder)))
 
     def _put(self, rows: Rows, shape: Shape) -> None:
@@ -163,7 +163,7 @@ class ParquetSink:
         for file in whole.files:
             if file != kept:
                 file.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_names(self._folder)
 
 
 def read_rows(folder: str | os.PathLike[str]) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dygcn._disk import sync_names
 from dygcn.errors import SinkError
 from dygcn.records import History
 from dygcn.sinks.histories import newest
@@ -238,7 +239,7 @@ def put(folder: Path, table: pa.Table, about: About) -> Path:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
-    sync_folder(folder)
+    sync_names(folder)
     return path
 
 
@@ -248,12 +249,3 @@ def write_whole(path: Path, write: Callable[[Any], Any]) -> None:
         write(file)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -29,7 +29,6 @@ from dygcn.storage.shelf import (
     read_place,
     set_aside,
     snapshot_path,
-    sync_names,
 )
 
 __all__ = [
@@ -60,7 +59,6 @@ __all__ = [
     "read_place",
     "set_aside",
     "snapshot_path",
-    "sync_names",
     "unpack",
     "unpack_tolerance",
 ]

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dygcn._disk import sync_names
 from dygcn.errors import DamagedLog, StorageError, WriteFailed
 from dygcn.storage.chains import Chains
 from dygcn.storage.epochs import Epoch
 from dygcn.storage.mark import Mark, Reached
-from dygcn.storage.shelf import sync_names
 
 FORMAT = 2
 _RESTORE = "restore a copy"

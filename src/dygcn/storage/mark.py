@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from dygcn._disk import open_own
 from dygcn.errors import StorageError
 
 _FORM = struct.Struct("<16sq16sq")
@@ -46,9 +47,8 @@ class Mark:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            self._file: int | None = os.open(self.path, flags, 0o644)
+            self._file: int | None = open_own(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StorageError(f"{self.path} cannot be opened: {error.strerror}") from None
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
@@ -58,7 +58,8 @@ class Mark:
     def read(self) -> Reached | None:
         """Return what was written last; None if that cannot be told."""
         assert self._file is not None
-        content = os.pread(self._file, _SIZE, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        content = os.read(self._file, _SIZE)
         if len(content) != _SIZE or content[_FORM.size :] != _checksum(content[: _FORM.size]):
             return None
         return Reached(*_FORM.unpack_from(content))
@@ -67,7 +68,8 @@ class Mark:
         """Write how far the log came. An `OSError` if it cannot be written."""
         assert self._file is not None
         record = _FORM.pack(reached.genesis, reached.sequence, reached.chain, reached.saved)
-        os.pwrite(self._file, record + _checksum(record), 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, record + _checksum(record))
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""

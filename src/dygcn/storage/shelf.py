@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from dygcn._disk import lock, open_own, sync_names
 from dygcn.errors import DamagedFolder, FolderInUse, StorageError
 
 LOG_FILE, LOCK_FILE, SNAPSHOTS, PLACES = "log.sqlite3", "lock", "snapshots", "places"
@@ -24,13 +24,12 @@ class FolderLock:
     """Held while a folder is open for writing; the system lets go of it when a process dies."""
 
     def __init__(self, folder: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            self._file: int | None = os.open(folder / LOCK_FILE, flags, 0o644)
+            self._file: int | None = open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file)
         except OSError:
             self.release()
             raise FolderInUse(
@@ -81,15 +80,6 @@ def prepare_shelf(folder: Path) -> None:
         sync_names(folder)
     except OSError as error:
         raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
-
-
-def sync_names(folder: Path) -> None:
-    """Put the names in a folder on disk: who was created, renamed or removed."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def set_aside(path: Path) -> None:
@@ -143,7 +133,7 @@ def read_place(folder: Path, name: str) -> str | None:
 
 def _read_file(path: Path) -> bytes:
     """Read a small file; anything else is an `OSError`."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    handle = open_own(path, os.O_RDONLY)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(f"{path} is not a file")

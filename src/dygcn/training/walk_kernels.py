@@ -9,47 +9,53 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._jit import kernel, prefetch_row
+try:
+    import cython
+except ImportError:
+    from dygcn import _native as cython
+if not cython.compiled:
+    from math import inf, log
+
+    from dygcn._rows import write_sparse_product
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, Float32, Float64, Int32, Int64
+    from dygcn.records import Float32, Float64, Int32, Int64
 
-LEAST = np.float32(2.0**-126)
+LEAST = 2.0**-126
 """Of a weight after scaling: nothing underflows to zero, which would mean that there is no arc."""
 ROUNDING = 1e-9
 """Above 1, a ratio counts as 1: on a complete bipartite graph every ratio is 1 but for rounding."""
-_AHEAD = 8  # arcs
 
 
-@kernel
 def count_ends(first: Int32, second: Int32, count: Int64) -> None:
     """Add the number of edges of each node to `count`."""
-    for edge in range(len(first)):
-        count[first[edge]] += 1
-        count[second[edge]] += 1
+    with cython.nogil:
+        for edge in range(len(first)):
+            count[first[edge]] += 1
+            count[second[edge]] += 1
 
 
-@kernel
 def count_inner_edges(first: Int32, second: Int32, place: Int32, count: Int64) -> None:
     """Add to `count[i]` the edges that come in when the node at place i does, after those before it."""
-    for edge in range(len(first)):
-        count[max(place[first[edge]], place[second[edge]])] += 1
+    with cython.nogil:
+        for edge in range(len(first)):
+            count[max(place[first[edge]], place[second[edge]])] += 1
 
 
-@kernel
 def count_arcs(first: Int32, second: Int32, place: Int32, core: int, start: Int64) -> None:
     """Set `start` to where each row of the core begins."""
-    start[:] = 0
-    for edge in range(len(first)):
-        a, b = place[first[edge]], place[second[edge]]
-        if a < core and b < core:
-            start[a + 1] += 1
-            start[b + 1] += 1
-    for row in range(core):
-        start[row + 1] += start[row]
+    with cython.nogil:
+        for row in range(core + 1):
+            start[row] = 0
+        for edge in range(len(first)):
+            a, b = place[first[edge]], place[second[edge]]
+            if a < core and b < core:
+                start[a + 1] += 1
+                start[b + 1] += 1
+        for row in range(core):
+            start[row + 1] += start[row]
 
 
-@kernel
 def fill_arcs(
     first: Int32,
     second: Int32,
@@ -62,48 +68,49 @@ def fill_arcs(
 ) -> None:
     """Write both arcs of every edge inside the core, in the order of the edges."""
     core = len(start) - 1
-    at = start[:core].copy()
-    for edge in range(len(first)):
-        a, b = place[first[edge]], place[second[edge]]
-        if a < core and b < core:
-            value = max(np.float32(weight[edge] * scale), LEAST)
-            columns[at[a]], values[at[a]] = b, value
-            columns[at[b]], values[at[b]] = a, value
-            at[a] += 1
-            at[b] += 1
+    at = np.array(start)
+    with cython.nogil:
+        for edge in range(len(first)):
+            a, b = place[first[edge]], place[second[edge]]
+            if a < core and b < core:
+                value = max(weight[edge] * scale, LEAST)
+                columns[at[a]] = b
+                values[at[a]] = value
+                at[a] += 1
+                columns[at[b]] = a
+                values[at[b]] = value
+                at[b] += 1
 
 
-@kernel
 def turn(start: Int64, columns: Int32, values: Float32, turned: Int32, turned_values: Float32) -> int:
     """Write the transposed of a symmetric matrix: the same one, each row sorted. Return a row with twins.
 
     -1 where no row names a column twice.
     """
-    rows = len(start) - 1
-    at = start[:rows].copy()
+    at = np.array(start)
     twins = -1
-    for row in range(rows):
-        for arc in range(start[row], start[row + 1]):
-            other = columns[arc]
-            to = at[other]
-            if to > start[other] and turned[to - 1] == row:
-                twins = row
-            turned[to], turned_values[to] = row, values[arc]
-            at[other] = to + 1
+    with cython.nogil:
+        for row in range(len(start) - 1):
+            for arc in range(start[row], start[row + 1]):
+                other = columns[arc]
+                to = at[other]
+                if to > start[other] and turned[to - 1] == row:
+                    twins = row
+                turned[to] = row
+                turned_values[to] = values[arc]
+                at[other] = to + 1
     return twins
 
 
-@kernel
 def sum_rows(start: Int64, values: Float32, total: Float64) -> None:
     """Write the sum of each row."""
-    for row in range(len(total)):
-        found = 0.0
-        for arc in range(start[row], start[row + 1]):
-            found += values[arc]
-        total[row] = found
+    with cython.nogil:
+        for row in range(len(total)):
+            total[row] = 0.0
+            for arc in range(start[row], start[row + 1]):
+                total[row] += values[arc]
 
 
-@kernel
 def count_walks(window: int, start: Int64, columns: Int32) -> tuple[int, int, int]:
     """Count what walks reach, without a value.
 
@@ -118,37 +125,38 @@ def count_walks(window: int, start: Int64, columns: Int32) -> tuple[int, int, in
     reached = np.full(rows, -1, np.int64)
     queue = np.empty((2, rows), np.int32)
     joined, joined_last, ahead = 0, 0, 0
-    for row in range(rows):
-        now, count = 0, start[row + 1] - start[row]
-        for i in range(count):
-            queue[0, i] = columns[start[row] + i]
-            reached[queue[0, i]] = row
-        joined += count
-        for step in range(1, window):
-            after, found = 1 - now, 0
-            stamp = row * window + step
+    with cython.nogil:
+        for row in range(rows):
+            now, count = 0, start[row + 1] - start[row]
             for i in range(count):
-                middle = queue[now, i]
-                for arc in range(start[middle], start[middle + 1]):
-                    other = columns[arc]
-                    if mark[after, other] != stamp:
-                        mark[after, other] = stamp
-                        queue[after, found] = other
-                        found += 1
-                        if reached[other] != row:
-                            reached[other] = row
-                            joined += 1
-            now, count = after, found
-        joined_last += count
-        for i in range(count):
-            other = queue[now, i]
-            ahead += start[other + 1] - start[other]
+                queue[0, i] = columns[start[row] + i]
+                reached[queue[0, i]] = row
+            joined += count
+            for step in range(1, window):
+                after, found = 1 - now, 0
+                stamp = row * window + step
+                for i in range(count):
+                    middle = queue[now, i]
+                    for arc in range(start[middle], start[middle + 1]):
+                        other = columns[arc]
+                        if mark[after, other] != stamp:
+                            mark[after, other] = stamp
+                            queue[after, found] = other
+                            found += 1
+                            if reached[other] != row:
+                                reached[other] = row
+                                joined += 1
+                now, count = after, found
+            joined_last += count
+            for i in range(count):
+                other = queue[now, i]
+                ahead += start[other + 1] - start[other]
     return joined, joined_last, ahead
 
 
-@kernel
 def log_walks(
-    rows: tuple[int, int],
+    low: int,
+    high: int,
     window: int,
     start: Int64,
     columns: Int32,
@@ -165,95 +173,79 @@ def log_walks(
 
     Parameters
     ----------
-    rows
-        The first one, and the one after the last.
+    low, high
+        The first row, and the one after the last.
     share
         (3, n) working room, all zero before and after: what walks of this step and of the next one reach
         with which chance, and the sum over steps.
     queue
         (3, n) working room: the columns of them that are not zero.
     """
-    to = log_start[rows[0]]
-    for row in range(rows[0], rows[1]):
-        now, count = 0, start[row + 1] - start[row]
-        touched = count
-        for i in range(count):
-            other = columns[start[row] + i]
-            chance = values[start[row] + i] / degree[row]
-            queue[0, i], queue[2, i] = other, other
-            share[0, other], share[2, other] = chance, chance
-        for _ in range(1, window):
-            after, found = 1 - now, 0
+    with cython.nogil:
+        to = log_start[low]
+        for row in range(low, high):
+            now, count = 0, start[row + 1] - start[row]
+            touched = count
             for i in range(count):
-                middle = queue[now, i]
-                part = share[now, middle] / degree[middle]
-                share[now, middle] = 0.0
-                for arc in range(start[middle], start[middle + 1]):
-                    other = columns[arc]
-                    if share[after, other] == 0.0:
-                        queue[after, found] = other
-                        found += 1
-                    share[after, other] += part * values[arc]
-            for i in range(found):
-                other = queue[after, i]
-                if share[2, other] == 0.0:
-                    queue[2, touched] = other
-                    touched += 1
-                share[2, other] += share[after, other]
-            now, count = after, found
-        for i in range(count):
-            share[now, queue[now, i]] = 0.0
-        for i in range(touched):
-            other = queue[2, i]
-            ratio = share[2, other] * scale / degree[other]
-            share[2, other] = 0.0
-            if ratio > 1.0 + ROUNDING:
-                log_columns[to], log_values[to] = other, np.log(ratio)
-                to += 1
-        log_start[row + 1] = to
+                other = columns[start[row] + i]
+                chance = values[start[row] + i] / degree[row]
+                queue[0, i] = queue[2, i] = other
+                share[0, other] = share[2, other] = chance
+            for _ in range(1, window):
+                after, found = 1 - now, 0
+                for i in range(count):
+                    middle = queue[now, i]
+                    part = share[now, middle] / degree[middle]
+                    share[now, middle] = 0.0
+                    for arc in range(start[middle], start[middle + 1]):
+                        other = columns[arc]
+                        if share[after, other] == 0.0:
+                            queue[after, found] = other
+                            found += 1
+                        share[after, other] += part * values[arc]
+                for i in range(found):
+                    other = queue[after, i]
+                    if share[2, other] == 0.0:
+                        queue[2, touched] = other
+                        touched += 1
+                    share[2, other] += share[after, other]
+                now, count = after, found
+            for i in range(count):
+                share[now, queue[now, i]] = 0.0
+            for i in range(touched):
+                other = queue[2, i]
+                ratio = share[2, other] * scale / degree[other]
+                share[2, other] = 0.0
+                if ratio > 1.0 + ROUNDING:
+                    log_columns[to] = other
+                    log_values[to] = log(ratio)
+                    to += 1
+            log_start[row + 1] = to
 
 
-@kernel
 def multiply(
     start: Int64, columns: Int32, values: Float32, old: Float32, block: Float32, column: int
 ) -> None:
     """Write a sparse matrix times `old` into the columns of `block` from `column` on."""
-    rows, width = old.shape
-    total = np.empty(width, np.float32)
-    for row in range(rows):
-        for j in range(width):
-            total[j] = 0.0
-        for arc in range(start[row], start[row + 1]):
-            if arc + _AHEAD < len(columns):
-                prefetch_row(old, columns[arc + _AHEAD])
-            other, value = columns[arc], values[arc]
-            for j in range(width):  # here and not in a function of its own: half the time
-                total[j] += value * old[other, j]
-        for j in range(width):
-            block[row, column + j] = total[j]
+    with cython.nogil:
+        write_sparse_product(start, columns, values, old, block, column)
 
 
-@kernel
 def write_dense(start: Int64, columns: Int32, values: Float32, dense: Float64) -> None:
     """Write a sparse matrix into a dense one of zeros."""
-    for row in range(len(start) - 1):
-        for arc in range(start[row], start[row + 1]):
-            dense[row, columns[arc]] = values[arc]
+    with cython.nogil:
+        for row in range(len(start) - 1):
+            for arc in range(start[row], start[row + 1]):
+                dense[row, columns[arc]] = values[arc]
 
 
-@kernel
 def find_bad_edge(first: Int32, second: Int32, weight: Float64, nodes: int) -> int:
     """Return the first edge that is a loop, or has a node or a weight that is not allowed; -1: none."""
-    for edge in range(len(first)):
-        a, b = first[edge], second[edge]
-        if a == b or a < 0 or b < 0 or a >= nodes or b >= nodes:
-            return edge
-        if not 0.0 < weight[edge] < np.inf:
-            return edge
+    with cython.nogil:
+        for edge in range(len(first)):
+            a, b = first[edge], second[edge]
+            if a == b or a < 0 or b < 0 or a >= nodes or b >= nodes:
+                return edge
+            if not 0.0 < weight[edge] < inf:
+                return edge
     return -1
-
-
-@kernel
-def nonempty(start: Int64) -> Bool:
-    """Return which rows have anything."""
-    return start[1:] > start[:-1]

@@ -273,9 +273,11 @@ def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, tell: _Tol
     scale = degree.sum() / window
     graph = arcs.start, arcs.columns, arcs.values, degree, scale
     for begin in range(0, core, _ROWS):
-        rows = begin, min(begin + _ROWS, core)
-        walk_kernels.log_walks(rows, window, *graph, share, queue, logs.start, logs.columns, logs.values)
-        tell.done(1 + (PRODUCTS - 1) * rows[1] // core)
+        stop = min(begin + _ROWS, core)
+        walk_kernels.log_walks(
+            begin, stop, window, *graph, share, queue, logs.start, logs.columns, logs.values
+        )
+        tell.done(1 + (PRODUCTS - 1) * stop // core)
     count = logs.start[-1]
     return Sparse(logs.start, logs.columns[:count], logs.values[:count])
 

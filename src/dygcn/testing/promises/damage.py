@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from dygcn.errors import DygcnError, FolderError, StorageError
 from dygcn.events import read_events
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
+from dygcn.live.loading import start
 from dygcn.live.opening import open as open_folder
-from dygcn.live.opening import start
 from dygcn.live.parts import Part
 from dygcn.models import folder as folders
 from dygcn.storage import LOG_FILE

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dygcn.events import read_events
 from dygcn.live import durable
 from dygcn.live.admission import Screened
+from dygcn.live.loading import start
 from dygcn.live.opening import open as open_folder
-from dygcn.live.opening import start
 from dygcn.live.parts import APPLIED, GAP, REPEATED, Part, Receipt
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.images import memory_folder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.live.opening import start
+from dygcn.live.loading import start
 from dygcn.propagation import ExactRule, set_threads, spreading
 from dygcn.testing.dense import twin_vectors
 from dygcn.testing.oracle import GraphOracle

@@ -19,8 +19,8 @@ import msgspec
 import dygcn
 from dygcn.events import read_events
 from dygcn.live.durable import DurableEmbedding
+from dygcn.live.loading import start
 from dygcn.live.opening import open as open_folder
-from dygcn.live.opening import start
 from dygcn.live.parts import Part
 from dygcn.testing.promise import Check, Finding
 from dygcn.testing.promises.crafted import ids_of_one_place, names_of_one_key

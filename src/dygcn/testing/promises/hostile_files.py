@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from dygcn.errors import EventError
 from dygcn.events import decode_events, read_events
-from dygcn.live.opening import load, start
+from dygcn.live.loading import load, start
 from dygcn.live.opening import open as open_folder
 from dygcn.models import folder as folders
 from dygcn.storage import EVENTS, LOG_FILE, NewEntry, pack

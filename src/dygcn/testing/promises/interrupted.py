@@ -19,7 +19,7 @@ import numpy as np
 from dygcn.errors import DygcnError, TornState, WriteFailed
 from dygcn.live import LiveEmbedding
 from dygcn.live.durable import DurableEmbedding
-from dygcn.live.opening import load, start
+from dygcn.live.loading import load, start
 from dygcn.live.opening import open as open_folder
 from dygcn.models.model import Model
 from dygcn.models.state import Changing

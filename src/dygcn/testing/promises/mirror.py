@@ -22,8 +22,8 @@ from dygcn.errors import ClockWarning
 from dygcn.live import DurableEmbedding, LiveEmbedding
 from dygcn.live import feed as feed_module
 from dygcn.live import histories as histories_module
+from dygcn.live.loading import start
 from dygcn.live.opening import open as open_folder
-from dygcn.live.opening import start
 from dygcn.models import Model
 from dygcn.models.model import order_weights
 from dygcn.propagation import set_threads

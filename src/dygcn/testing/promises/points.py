@@ -27,7 +27,7 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "committed, not applied": (EventLog, _COMMIT, AFTER),
     ACKNOWLEDGED: (None, "", BEFORE),
     "a file of a snapshot is written": (folder, "save_file", AFTER),
-    "files of a snapshot are synced": (folder, "_sync", AFTER),
+    "files of a snapshot are synced": (folder, "sync_file", AFTER),
     "before a snapshot gets its name": (folder, "_swap", BEFORE),
     "after a snapshot gets its name": (folder, "_swap", AFTER),
     "between snapshot and pruning": (durable, "drop_old_snapshots", BEFORE),
@@ -157,14 +157,14 @@ def synchronous_off() -> None:
 
 def snapshots_not_synced() -> None:
     """Write snapshots without a sync, and forget the log before them all the same."""
-    folder._sync = lambda path: None
+    vars(folder).update(sync_file=lambda path: None, sync_names=lambda path: None)
 
 
 def settle_nothing() -> None:
     """Take what a process that died left for durable, wherever it stands."""
     EventLog._settle = lambda self: None  # type: ignore[method-assign]
     log.write_again = lambda file: None
-    shelf.sync_names = lambda folder: None
+    vars(shelf).update(sync_names=lambda folder: None)
 
 
 def trust_the_next_sync() -> None:

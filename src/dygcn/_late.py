@@ -1,0 +1,61 @@
+"""Imports that wait until something is used, so that a command starts with what it needs and no more."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class _Late:
+    """Stands for a module; the first attribute that is asked for imports it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
+def late(name: str) -> Any:
+    """Return a module that is imported when one of its attributes is used.
+
+    Of a module of this package, say the real import to the type checker beside it, under ``TYPE_CHECKING``.
+
+    Examples
+    --------
+    >>> late("fractions").Fraction(1, 2)
+    Fraction(1, 2)
+    """
+    return _Late(name)
+
+
+def late_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported when first used.
+
+    Parameters
+    ----------
+    homes
+        Name -> module that has it.
+
+    Examples
+    --------
+    >>> getattribute, names = late_names("numbers_of_mine", {"Fraction": "fractions"})
+    >>> getattribute("Fraction")(1, 2), names()
+    (Fraction(1, 2), ['Fraction'])
+    >>> getattribute("Fiction")
+    Traceback (most recent call last):
+    ...
+    AttributeError: module 'numbers_of_mine' has no attribute 'Fiction'
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return find, lambda: sorted(homes)

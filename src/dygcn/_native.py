@@ -1,0 +1,37 @@
+"""What compiled kernels take from C, written in Python for kernels that run uncompiled.
+
+A kernel module is a plain `.py` file. The `.pxd` file beside it gives its functions C types, and Cython
+compiles both when the package is built. Where no C compiler was to be had, the same `.py` runs as it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+compiled = False
+nogil = nullcontext()
+"""In the place of ``cython.nogil`` where the package `cython` is not installed."""
+WORD = (1 << 64) - 1
+"""Words wrap around: in C by themselves, in Python by this mask."""
+
+
+def word(number: int) -> int:
+    """Return the 64 bits of an integer as a number that is not below zero."""
+    return int(number) & WORD
+
+
+def folded(left: int, right: int) -> int:
+    """Multiply two words to 128 bits, and return the upper half xor the lower half."""
+    product = word(left) * word(right)
+    return (product ^ (product >> 64)) & WORD
+
+
+def prefetch_8(array: NDArray[Any], at: int) -> None:
+    """Ask for an element of an array before it is needed; it has no effect on any value."""
+
+
+prefetch_32 = prefetch_64 = prefetch_words = prefetch_8

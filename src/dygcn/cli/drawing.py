@@ -1,0 +1,55 @@
+"""What rich draws for the commands: progress bars and tables."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dygcn.cli.printing import Notify
+
+_BETWEEN = 2  # spaces
+
+
+@contextmanager
+def bar() -> Iterator[Notify]:
+    """Show progress on standard error; hand over a function to call as (done, total, what)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("starting", total=None)
+
+        def notify(done: int, total: int, what: str) -> None:
+            shown.update(task, completed=done, total=total, description=what)
+
+        yield notify
+
+
+def print_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print rows under the names of their columns."""
+    console = Console()
+    widths = _widths([list(column) for column in zip(columns, *cells, strict=True)], console.width)
+    table = Table(box=None, pad_edge=False)
+    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        table.add_column(column, justify="left" if index == 0 else "right", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.width = max(console.width, sum(widths) + _BETWEEN * len(widths))
+    console.print(table)
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return how wide each column is to be: lines may wrap where there is no room, words are never cut."""
+    widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
+    spare = room - sum(widths) - _BETWEEN * len(widths)
+    for index, column in enumerate(columns):
+        more = min(max(map(len, column)) - widths[index], max(spare, 0))
+        widths[index] += more
+        spare -= more
+    return widths

@@ -1,0 +1,38 @@
+cimport cython
+from libc.stdint cimport int8_t, int32_t, int64_t
+
+@cython.final
+cdef class BatchArrays:
+    cdef readonly tuple arrays
+    cdef int32_t[::1] a
+    cdef int32_t[::1] b
+    cdef int64_t[::1] old
+    cdef int64_t[::1] new
+    cdef double[::1] last
+    cdef float[::1] count
+    cdef int64_t[::1] ghosts
+    cdef double[::1] ghost_t
+    cdef int32_t[::1] pair_of
+    cdef int8_t[::1] mark
+    cdef int32_t[::1] seat
+    cdef int32_t[::1] table
+    cdef int32_t[::1] end_a
+    cdef int32_t[::1] end_b
+    cdef int64_t[::1] weight
+    cdef int64_t[::1] needed
+    cdef int64_t[::1] sizes
+    cdef int64_t[::1] secret
+    cdef int32_t[::1] arcs
+    cdef int64_t[::1] arc_weights
+    cdef int32_t[:, ::1] nodes
+
+@cython.final
+cdef class NodeArrays:
+    cdef readonly tuple arrays
+    cdef int64_t[::1] strength
+    cdef int64_t[::1] change
+    cdef int8_t[::1] own
+    cdef int8_t[::1] active
+    cdef int8_t[::1] seen
+    cdef double[::1] last
+    cdef float[::1] count

@@ -1,0 +1,48 @@
+cimport cython
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from dygcn.features.units cimport UnitTable, find_units
+from dygcn.graph.arcs cimport ArcArrays
+from dygcn.graph.batch cimport BatchArrays, NodeArrays
+from dygcn.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
+from dygcn.graph.writing cimport apply_events
+from dygcn.propagation.gathering cimport number_nodes
+from dygcn.propagation.kernels cimport do_order
+from dygcn.propagation.sum_rows cimport SumRows
+from dygcn.propagation.work cimport ArcChanges, Bank, Marks, Reach, Work
+
+cdef int64_t CAME
+cdef int64_t DONE
+cdef int64_t MOVED
+cdef int64_t WENT
+cdef int64_t ALL_DONE
+cdef int64_t NOT_BEGUN
+
+@cython.final
+cdef class Step:
+    cdef readonly tuple parts
+    cdef SumRows sums
+    cdef Bank out
+    cdef Step following
+
+@cython.final
+cdef class Course:
+    cdef readonly tuple parts
+    cdef ArcChanges changes
+    cdef Bank start
+    cdef uint64_t[::1] wanted
+    cdef Work work
+    cdef Marks marks
+    cdef Reach reach
+    cdef Step first
+
+@cython.locals(noted=int64_t, node=int64_t)
+cdef int64_t _note_nodes(Course course, BatchArrays batch) noexcept nogil
+@cython.locals(n=int64_t)
+cdef int64_t _start(Course course, ArcChanges changes, BatchArrays batch, Py_ssize_t arcs, IdArrays ids, UnitTable units) noexcept nogil
+@cython.locals(last=bint, status=int64_t, found=int64_t, moved=int64_t, reached=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Bank wave, Py_ssize_t senders, Py_ssize_t arcs, Py_ssize_t structural, Course course, ArcArrays push, int64_t shift, int64_t noted, int64_t added) noexcept nogil
+cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t noted) noexcept nogil
+@cython.locals(arcs=int64_t, noted=int64_t, structural=int64_t, order=int64_t, moved=int64_t, added=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, UnitTable units, IdArrays ids, int64_t shift, BatchArrays batch, ArcArrays push, bint directed) noexcept nogil
+@cython.locals(order=int64_t, moved=int64_t, noted=int64_t, added=int64_t, status=int64_t)
+cpdef tuple update_at_once(Course course, UnitTable units, IdArrays ids, int64_t shift, BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t, bint directed, bint stay, int64_t limit, double half_life)

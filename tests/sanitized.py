@@ -1,0 +1,155 @@
+"""Kernels in builds that notice what an ordinary one does not: wrong indices, overruns, use after free.
+
+``python -m tests.sanitized memory`` builds with every index checked and with gcc's sanitizers for addresses
+and undefined behaviour, runs the tests of kernels and the hub streams, then compiles faults in, one by one,
+and asks that each is caught. ``thread`` runs updates by two threads under the thread sanitizer. A second
+argument names a folder, in which what was built is kept.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.seeded import ROOT, copy_sources, elsewhere, with_line
+
+BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "thread": ["-Db_sanitize=thread"]}
+DEBUG = ["-Dcompiled=enabled", "-Doptimization=1", "-Ddebug=true", "-Db_lundef=false"]
+LIBRARIES = {"memory": ["libasan.so", "libubsan.so"], "thread": ["libtsan.so"]}
+KERNEL_TESTS = [
+    "tests/test_rows.py",
+    "tests/graph",
+    "tests/propagation",
+    *(f"tests/live/test_{name}.py" for name in ("exact", "cuts", "hubs", "rolled", "walks", "contacts")),
+]
+NOT_HERE = "not noticed and not caught"  # what is uncompiled anyway
+THREAD_TESTS = ["tests/propagation/test_threads.py"]
+
+
+@dataclass
+class Fault:
+    """A line that is wrong in C, the test that runs into it, and what the sanitizer says."""
+
+    name: str
+    file: str
+    line: str
+    wrong: str
+    test: str
+    said: str
+
+
+FAULTS = [
+    Fault(
+        "an overrun by one element",
+        "src/dygcn/_rows.c",
+        "for (ptrdiff_t j = 0; j < n; j++) square += (double)row[j] * (double)row[j];",
+        "for (ptrdiff_t j = 0; j <= n; j++) square += (double)row[j] * (double)row[j];",
+        "tests/test_rows.py",
+        "AddressSanitizer: heap-buffer-overflow",
+    ),
+    Fault(
+        "use after growth",
+        "src/dygcn/_rows.pyx",
+        "self.data = <char *>&self.owner[0] if self.owner.shape[0] else NULL",
+        "self.data = <char *>&self.owner[0] if self.owner.shape[0] else NULL\nself.owner = self.array = None",
+        "tests/test_rows.py::test_a_block_outlives_the_growth_of_its_array",
+        "AddressSanitizer: heap-use-after-free",
+    ),
+    Fault(
+        "an index that is one too large",
+        "src/dygcn/graph/ids_kernels.py",
+        "out[i] = _find_int(ids, values[i])",
+        "out[i + 1] = _find_int(ids, values[i])",
+        "tests/graph/test_ids.py",
+        "IndexError: Out of bounds on buffer access",
+    ),
+]
+
+
+class Tree:
+    """A copy of the sources, and an installation of what was built from it."""
+
+    def __init__(self, folder, kind):
+        self.sources, self._build, self.installed = folder / "sources", folder / "build", folder / "installed"
+        self.kind, self._said = kind, folder / "said"
+        shutil.rmtree(self.sources, ignore_errors=True)
+        copy_sources(self.sources)
+        if self._build.exists():
+            return
+        options = [*BUILDS[kind], *DEBUG, f"-Dpython.platlibdir={self.installed}"]
+        self._run("meson", "setup", *options, self._build, self.sources)
+
+    def build(self):
+        """Compile what changed."""
+        self._run("meson", "install", "-C", self._build)
+
+    @staticmethod
+    def _run(*command):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test(self, *arguments, **options):
+        """Run tests on it."""
+        preloaded = [
+            subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
+            for name in [*LIBRARIES[self.kind], "libstdc++.so.6"]
+        ]
+        env = {
+            **os.environ,
+            **elsewhere(),
+            "ASAN_OPTIONS": f"detect_leaks=0:log_path={self._said}",
+            "LD_PRELOAD": " ".join(preloaded),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONMALLOC": "malloc",
+            "PYTHONPATH": f"{self.installed}:{ROOT}",
+            "TSAN_OPTIONS": f"halt_on_error=1:log_path={self._said}",
+            "UBSAN_OPTIONS": f"halt_on_error=1:print_stacktrace=1:log_path={self._said}",
+        }
+        start = f"import dygcn, pytest, sys; assert dygcn.__file__.startswith({str(self.installed)!r}); "
+        start += "sys.exit(pytest.main(sys.argv[1:]))"
+        always = ["-q", "-x", "-p", "no:cacheprovider", "-p", "tests.counted"]
+        return subprocess.run(
+            [sys.executable, "-c", start, *always, *arguments], env=env, cwd=ROOT, **options
+        )
+
+    def said(self):
+        """Return what the sanitizers said, and forget it."""
+        files = list(self._said.parent.glob("said.*"))
+        text = "\n".join(file.read_text() for file in files)
+        for file in files:
+            file.unlink()
+        return text
+
+
+def try_fault(tree, fault):
+    """Compile a fault in, see it caught, and take it out again."""
+    file = tree.sources / fault.file
+    right = file.read_text()
+    file.write_text(with_line(right, fault.line, fault.wrong))
+    tree.build()
+    done = tree.test(fault.test, "-s", capture_output=True, text=True)
+    said = tree.said() + done.stdout + done.stderr
+    assert done.returncode != 0, f"{fault.name}: not caught"
+    assert fault.said in said, f"{fault.name}: {said}"
+    print(f"caught: {fault.name}, by {fault.test}: {fault.said}")
+    file.write_text(right)
+
+
+def main(kind, folder):
+    """Build, run the tests, and try the faults."""
+    tree = Tree(Path(folder), kind)
+    tree.build()
+    tests = THREAD_TESTS if kind == "thread" else KERNEL_TESTS
+    done = tree.test("-n", "2", "--dist", "loadfile", "-k", NOT_HERE, *tests)
+    if done.returncode:
+        sys.exit(tree.said() or done.returncode)
+    for fault in FAULTS if kind == "memory" else []:
+        try_fault(tree, fault)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as another:
+        main(sys.argv[1], *(sys.argv[2:] or [another]))
