@@ -47,7 +47,7 @@ Nodes: TypeAlias = NDArray[np.int32]
 """Dense internal ids."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class IdColumn:
     """User ids, all int64 or all UTF-8 strings, without a Python object for each."""
 
@@ -63,7 +63,7 @@ class IdColumn:
         return len(self.values) - (self.data is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class EventBatch:
     """Edge events in arrival order, checked: ids readable, weights positive, times finite."""
 
@@ -78,7 +78,17 @@ class EventBatch:
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
-class GraphDelta:
+class Written:
+    """What one batch did to the graph, apart from its arcs."""
+
+    left: Nodes  # nodes that were in the graph and are no more
+    unchanged: int  # adds of an edge that had that weight
+    missing: int  # removes of an edge that was not there
+    loops: int  # self loops, dropped
+
+
+@dataclass(slots=True)
+class GraphDelta(Written):
     """The net effect of one batch on the graph, already written to it.
 
     An arc says "`receiver` aggregates `sender` with this weight"; an undirected edge is two arcs.
@@ -91,10 +101,6 @@ class GraphDelta:
     new: Int64  # (a,) weight now, never equal to old
     touched: Nodes  # (m,) ends of every event, also where nothing changed in the end
     arrived: Nodes  # nodes that are in the graph now and were not before
-    left: Nodes  # nodes that were in the graph and are no more
-    unchanged: int = 0  # adds of an edge that had that weight
-    missing: int = 0  # removes of an edge that was not there
-    loops: int = 0  # self loops, dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dygcn.graph.outcomes import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.live.digest import digest_of
 from dygcn.models import Model, State
 from dygcn.propagation import exact, kernels, outcomes, room
+from dygcn.records import Written
 
 WIDTH = 5
 LIGHT, ANY = st.just(1.0), st.sampled_from([1.0, 1.0, 2.0, 0.5, 200.0, 3e6])  # two of the last are too much
@@ -79,7 +80,7 @@ def outcome(state, how, batch):
         delta, moved = how(state, batch)
     except CapacityError:
         return None
-    told = [np.asarray(getattr(delta, field.name)).tolist() for field in dataclasses.fields(delta)]
+    told = [np.asarray(getattr(delta, field.name)).tolist() for field in dataclasses.fields(Written)]
     reached = dict(zip(moved.nodes.tolist(), moved.orders.tolist(), strict=True))
     assert len(reached) == len(moved.nodes)
     state._finish(delta, moved)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dygcn._late import late_names
 
 if TYPE_CHECKING:
-    from dygcn.events.codec import read_events, read_pairs, read_update, removes_then_adds
+    from dygcn.events.codec import read_events, read_pairs, read_update, removes_then_adds, single_pair
     from dygcn.events.columns import id_column, join_ids, python_ids, seconds, take
     from dygcn.events.joining import join_events
     from dygcn.events.windows import cut_steps, rows_of, sort_by_time
@@ -33,6 +33,7 @@ else:
             "removes_then_adds": "dygcn.events.codec",
             "rows_of": "dygcn.events.windows",
             "seconds": "dygcn.events.columns",
+            "single_pair": "dygcn.events.codec",
             "sort_by_time": "dygcn.events.windows",
             "take": "dygcn.events.columns",
         },
@@ -53,6 +54,7 @@ __all__ = [
     "removes_then_adds",
     "rows_of",
     "seconds",
+    "single_pair",
     "sort_by_time",
     "take",
 ]

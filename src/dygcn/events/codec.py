@@ -97,10 +97,6 @@ def removes_then_adds(
     >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
     [-1, 1]
     """
-    if columns is None and (remove is None or add is None):
-        batch = _one_pair(add if remove is None else remove, 1 if remove is None else -1)
-        if batch is not None:
-            return batch
     sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
     names = check_columns(columns)
     if sides and all(_has_names(side) for side, _ in sides):
@@ -134,17 +130,30 @@ def read_update(
     1
     """
     if events is None:
-        return removes_then_adds(add, remove, kind, columns)
+        pair = None if columns is not None else single_pair(add, remove)
+        batch = None if pair is None else _one_pair(*pair)
+        return batch if batch is not None else removes_then_adds(add, remove, kind, columns)
     if add is not None or remove is not None:
         raise OptionError("pass either events or add= and remove=, not both")
     return read_events(events, kind, columns)
 
 
-def _one_pair(pairs: object, op: int) -> EventBatch | None:
-    """Read the commonest of all updates, one edge between two numbers, without looking at all else."""
+def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
+    """Return both ends and +1 or -1, if an update names one edge and nothing else: the commonest of all.
+
+    Examples
+    --------
+    >>> single_pair(None, [("ann", "bob")]), single_pair([(1, 2)], [(3, 4)])
+    (('ann', 'bob', -1), None)
+    """
+    pairs = add if remove is None else remove if add is None else None
     if type(pairs) is not list or len(pairs) != 1 or type(pairs[0]) is not tuple or len(pairs[0]) != 2:
         return None
-    a, b = pairs[0]
+    return *pairs[0], 1 if remove is None else -1
+
+
+def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
+    """Make a batch of one edge between two numbers, without looking at all else."""
     if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
         return None
     ends = np.array((a, b), np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from dygcn.graph.batch import BatchArrays
 from dygcn.graph.hashing import new_secret
 from dygcn.graph.ids import replace_together
-from dygcn.graph.outcomes import FOUND, UNCHANGED
+from dygcn.graph.outcomes import CAME, FOUND, TOUCHED, UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,18 +81,16 @@ class PairRoom:
         self.pair_of[:events] = staged.pair_of[:events]
         self.sizes[UNCHANGED:] = *told, n
 
-    def take(
-        self, arcs: int, touched: int, came: int, went: int
-    ) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes, Nodes]:
-        """Return what a batch left: receivers, senders, old and new weights, and three lists of nodes.
+    def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
+        """Return what a batch left: receivers, senders, old and new weights, who was touched and who came.
 
         They are copies; or, after a very large batch, the room's own arrays, and the room is a small one.
         """
         ends, weights, nodes = self.arcs[: 2 * arcs], self.arc_weights[: 2 * arcs], self.nodes
-        lists = nodes[0, :touched], nodes[1, :came], nodes[2, :went]
+        lists = nodes[0, : self.sizes[TOUCHED]], nodes[1, : self.sizes[CAME]]
         if self._size > _KEPT:
             self._make(_FIRST)
         else:
             ends, weights = ends.copy(), weights.copy()
-            lists = lists[0].copy(), lists[1].copy(), lists[2].copy()
+            lists = lists[0].copy(), lists[1].copy()
         return ends[:arcs], ends[arcs:], weights[:arcs], weights[arcs:], *lists

@@ -11,6 +11,7 @@ from dygcn.events import join_ids, rows_of, take
 from dygcn.graph.delta import find_pairs, overweight, play_weights
 from dygcn.graph.ghosts import weights_left
 from dygcn.graph.ids import IdMap
+from dygcn.graph.on_grid import off_grid, units_of
 from dygcn.graph.pair_room import PairRoom
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> d
         graph.check_form(batch, now)
     except EventError as error:
         return dict.fromkeys(range(len(batch)), error.reason)
-    units, off = graph.units_of(batch)
-    found = graph.off_grid(batch, np.flatnonzero(off))
+    units, off = units_of(graph, batch)
+    found = off_grid(graph, batch, np.flatnonzero(off))
     rest = np.flatnonzero(~off) if found else np.arange(len(batch))
     if found:
         batch, units = rows_of(batch, rest), units[rest]
@@ -65,10 +66,10 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
     if len(batch) == 0:
         return
     graph.check_form(batch, now)
-    units, off = graph.units_of(batch)
+    units, off = units_of(graph, batch)
     if off.any():
         row = int(off.argmax())
-        raise CapacityError(graph.off_grid(batch, np.array([row]))[row], row)
+        raise CapacityError(off_grid(graph, batch, np.array([row]))[row], row)
     if _Trial(graph, batch, units, now).is_heavy():
         raise CapacityError(graph.too_heavy)
 

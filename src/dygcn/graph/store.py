@@ -18,17 +18,33 @@ from dygcn.graph.delta import find_pairs
 from dygcn.graph.fixed import DEEPEST
 from dygcn.graph.ids import IdMap, grown, replace_together
 from dygcn.graph.memory import Memory
-from dygcn.graph.outcomes import AGE, DONE, FOUND, LOOP, OVERWEIGHT, SMALL_POOL, UNCHANGED
+from dygcn.graph.on_grid import off_grid, units_of
+from dygcn.graph.outcomes import AGE, DONE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.graph.pair_contacts import pair_contacts
 from dygcn.graph.pair_room import PairRoom
 from dygcn.graph.staging import NodeEvents, StagedPairs
-from dygcn.records import Bool, EventBatch, Float32, Float64, GraphDelta, IdColumn, Int8, Int64, Nodes
+from dygcn.records import (
+    Bool,
+    EventBatch,
+    Float32,
+    Float64,
+    GraphDelta,
+    IdColumn,
+    Int8,
+    Int64,
+    Nodes,
+    Written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.graph.arcs import ArcArrays
+    from dygcn.graph.batch import BatchArrays
+
 GREATEST_SHIFT = 30
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
+_NOBODY = np.empty(0, np.int32)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
@@ -95,6 +111,7 @@ class Graph:
         self._node_count = 0
         self._room = PairRoom()
         self._staged: StagedPairs | None = None  # while they are written, or what follows from them
+        self._plain_shift = self._unused(self.one)
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
         self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
         self.node_arrays: NodeArrays  # what there is of each node, for loops
@@ -235,18 +252,32 @@ class Graph:
 
     def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
         while True:
-            delta = self.finish(ready, writing.write_events(*self.writing_of(ready)))
-            if delta is not None:
-                return delta
+            status = writing.write_events(
+                *self.places(len(ready.op)), ready.src, ready.dst, ready.op, ready.weight, ready.t
+            )
+            written = self.finish(ready, status)
+            if written is not None:
+                return self.delta(written)
 
-    def writing_of(self, ready: NodeEvents) -> tuple[Any, ...]:
-        """Return the arguments of `writing.apply_events`."""
-        self._room.make_room(len(ready.op))
+    def places(
+        self, events: int
+    ) -> tuple[BatchArrays, ArcArrays, ArcArrays, NodeArrays, bool, bool, int, float]:
+        """Return what `writing.apply_events` works in and by, with room for so many events."""
+        self._room.make_room(events)
         where = self._room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
-        events = ready.src, ready.dst, ready.op, ready.weight, ready.t
-        return *where, *events, self.directed, self.stay, self.limit, self._count_half_life
+        return *where, self.directed, self.stay, self.limit, self._count_half_life
 
-    def finish(self, ready: NodeEvents, status: int) -> GraphDelta | None:
+    @property
+    def takes_ones(self) -> bool:
+        """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
+        return self.memory is None and self._plain and self.weight_shift <= self._plain_shift
+
+    @property
+    def last_contact(self) -> float:
+        """When an event without a time happens: when the last one did; 0 where nobody looks at times."""
+        return 0.0 if self.contacts is None else self.contacts.clock
+
+    def finish(self, ready: NodeEvents, status: int) -> Written | None:
         """Take what `writing.apply_events` left; None: there was no room, and it must be called again.
 
         Raises
@@ -261,7 +292,7 @@ class Graph:
             self._refuse(ready)
         if self.contacts is not None:
             self.contacts.clock = ready.contact_clock
-        return self._delta()
+        return self.count()
 
     def _refuse(self, ready: NodeEvents) -> NoReturn:
         """Forget nodes that came with events which are not written after all."""
@@ -335,7 +366,7 @@ class Graph:
             status = writing.write_pairs(*where, staged.named, self.directed, self.stay, kept)
             if status == SMALL_POOL:
                 self._make_room_for_arcs()
-        return self._delta()
+        return self.delta(self.count())
 
     def _make_room_for_arcs(self) -> None:
         pool, table, more_pool, more_table = self._room.needed.tolist()
@@ -343,24 +374,36 @@ class Graph:
         if self.directed:
             self.push.make_room_for_arcs(more_pool, more_table)
 
-    def _delta(self) -> GraphDelta:
-        """Return what the last batch left in its room, and count."""
+    def count(self) -> Written:
+        """Take the numbers that the last batch left in its room, and count nodes and edges."""
         room = self._room
-        came, went, idle, touched, moved, edges, unchanged, missing, loops, _ = room.sizes.tolist()
+        came, went, idle, _, _, edges, unchanged, missing, loops, _ = room.sizes.tolist()
         self.edge_count += edges
         self._node_count += came - went
         if idle:
             self.ids.release(room.nodes[3, :idle])
-        arcs = moved if self.directed else 2 * moved
-        return GraphDelta(*room.take(arcs, touched, came, went), unchanged, missing, loops)
+        left = room.nodes[2, :went].copy() if went else _NOBODY
+        return Written(left, unchanged, missing, loops)
+
+    def delta(self, written: Written) -> GraphDelta:
+        """Add the arcs to what the last batch wrote."""
+        arcs = int(self._room.sizes[MOVED]) * (1 if self.directed else 2)
+        told = written.left, written.unchanged, written.missing, written.loops
+        receiver, sender, old, new, touched, arrived = self._room.take(arcs)
+        return GraphDelta(*told, receiver, sender, old, new, touched, arrived)
 
     def _note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
-        plain = weights is self._ones or weights.base is self._ones
+        plain = weights.base is self._ones
+        if plain and self.weight_shift <= self._plain_shift:
+            return
         bits = self.one if plain else int(np.bitwise_or.reduce(weights))
         if bits:
-            unused = (bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST)
-            self.weight_shift = min(self.weight_shift, max(unused, 0))
+            self.weight_shift = min(self.weight_shift, self._unused(bits))
+
+    def _unused(self, bits: int) -> int:
+        """Return how many low bits a weight leaves unused, and its ghost."""
+        return max((bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST), 0)
 
     def _census(self, nodes: Nodes, own: int | None = None) -> GraphDelta:
         """See which nodes came, went, or never were there, and forget the last ones."""
@@ -408,29 +451,11 @@ class Graph:
         if batch.weight is None and self._plain:
             ones = self._ones
             return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
-        units, bad = self.units_of(batch)
+        units, bad = units_of(self, batch)
         if bad.any():
             row = int(bad.argmax())
-            raise CapacityError(self.off_grid(batch, np.array([row]))[row], row)
+            raise CapacityError(off_grid(self, batch, np.array([row]))[row], row)
         return units
-
-    def units_of(self, batch: EventBatch) -> tuple[Int64, Bool]:
-        """Return the weights of adds on the grid, 0 for removes, and which of them it cannot carry."""
-        weight = np.ones(len(batch)) if batch.weight is None else batch.weight
-        with np.errstate(over="ignore"):  # what is too large is off the grid
-            units = np.rint(weight / self.grid)
-        bad = ~((units >= 1) & (units < self.limit)) & (batch.op > 0)
-        return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
-
-    def off_grid(self, batch: EventBatch, rows: Int64) -> dict[int, str]:
-        """Return why the weights of rows are refused."""
-        weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
-        allowed = (
-            f"this model carries weights from {self.grid:g} to {self.limit * self.grid:g} "
-            "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
-        )
-        told = (f"weight is {weight:g}; {allowed}" for weight in weights)
-        return dict(zip(rows.tolist(), told, strict=True))
 
     def check_form(self, batch: EventBatch, now: float | None) -> None:
         """Refuse a batch whose ids are of another type, or that lacks the times that a memory needs."""
@@ -455,7 +480,8 @@ class Graph:
 
     def _make_room(self) -> None:
         high = self.ids.high
-        if high <= len(self._active) and self.node_arrays.arrays[-1] is self._contact_arrays[-1]:
+        contacts = self.contacts
+        if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-1] is contacts.counts):
             return
         self.pull.make_room(high)
         self.push.make_room(high)

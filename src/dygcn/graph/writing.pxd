@@ -22,13 +22,15 @@ cdef int64_t UNCHANGED
 
 cdef int64_t apply_events(
     BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
+    bint directed, bint stay, int64_t limit, double half_life,
     const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t, bint directed, bint stay, int64_t limit, double half_life,
+    const double[::1] t,
 ) noexcept nogil
 cpdef int64_t write_events(
     BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
+    bint directed, bint stay, int64_t limit, double half_life,
     const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t, bint directed, bint stay, int64_t limit, double half_life,
+    const double[::1] t,
 )
 @cython.locals(heavy=bint)
 cpdef int64_t play_remembered(

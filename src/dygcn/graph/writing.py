@@ -46,15 +46,15 @@ def apply_events(
     pull: ArcArrays,
     push: ArcArrays,
     nodes: NodeArrays,
+    directed: bool,
+    stay: bool,
+    limit: int,
+    half_life: float,
     src: Nodes,
     dst: Nodes,
     op: Int8,
     weight: Int64,
     t: Float64,
-    directed: bool,
-    stay: bool,
-    limit: int,
-    half_life: float,
 ) -> int:
     """Play events and write their net effect, in a graph that remembers nothing; see `commit`.
 
@@ -74,20 +74,20 @@ def write_events(
     pull: ArcArrays,
     push: ArcArrays,
     nodes: NodeArrays,
+    directed: bool,
+    stay: bool,
+    limit: int,
+    half_life: float,
     src: Nodes,
     dst: Nodes,
     op: Int8,
     weight: Int64,
     t: Float64,
-    directed: bool,
-    stay: bool,
-    limit: int,
-    half_life: float,
 ) -> int:
     """Apply events, for plain Python."""
     with cython.nogil:
         status = apply_events(
-            batch, pull, push, nodes, src, dst, op, weight, t, directed, stay, limit, half_life
+            batch, pull, push, nodes, directed, stay, limit, half_life, src, dst, op, weight, t
         )
     return status
 

@@ -36,6 +36,8 @@ def usual_jump(state: State) -> float | None:
 
 def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
     """Warn, before anything is changed, if times are further ahead of the clock than is usual."""
+    if now is None and batch.t is None:
+        return
     jump = usual_jump(state)
     if jump is None:
         return

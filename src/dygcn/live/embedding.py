@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
-from dygcn.events import python_ids, read_events, read_update
+from dygcn.errors import FeatureError, OptionError
+from dygcn.events import python_ids, read_events, read_update, single_pair
 from dygcn.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
@@ -102,9 +100,21 @@ class LiveEmbedding:
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
+        if events is None and now is None and columns is None:
+            pair = single_pair(add, remove)
+            change = None if pair is None else self._apply_edge(*pair)
+            if change is not None:
+                return change
         batch = read_update(events, add, remove, self.model.kind, columns)
         warn_of_jump(self._state, batch, now)
         return self._apply(batch, now)
+
+    def _apply_edge(self, a: object, b: object, op: int) -> Change | None:
+        """Apply the commonest of all updates; None: apply it as a batch."""
+        self._settle_latest()
+        with self._state.changing:
+            outcome = self._state.write_edge(a, b, op)
+            return None if outcome is None else self._changed(outcome)
 
     def _apply(self, batch: EventBatch, now: float | None) -> Change:
         self._settle_latest()
@@ -114,7 +124,10 @@ class LiveEmbedding:
             change = self._changed(outcome)
         # What follows may warn, and a warning may be an error: the update is whole before it.
         if self.model.paper is not None and health.wants_restart(self._state, self._version):
-            return self._restarted(outcome, change)
+            base = fresh_base.base_or_warning(self._state)
+            if base is not None:
+                with self._state.changing:
+                    change = self._note(fresh_base.renewed(self._state, base, outcome))
         return change
 
     @guarded
@@ -141,18 +154,6 @@ class LiveEmbedding:
         if failure is not None:
             raise failure
         return change
-
-    def _restarted(self, outcome: Outcome, change: Change) -> Change:
-        """Take a fresh base inside an update; without one (no torch, say) go on and warn."""
-        try:
-            base = bases.fresh_vectors(self._state)
-        except DygcnError as error:
-            warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=3)
-            return change
-        with self._state.changing:
-            fresh = fresh_base.take_base(self._state, *base)
-            moved = dataclasses.replace(fresh.moved, rows=fresh.moved.rows + outcome.moved.rows)
-            return self._note(dataclasses.replace(outcome, moved=moved))
 
     @guarded
     def set_features(self, ids: object, values: object) -> Change:
@@ -233,9 +234,8 @@ class LiveEmbedding:
         self._settle_latest()
         with self._state.changing:
             outcome = self._state.remove(known)
-            return self._changed(
-                Outcome(outcome.moved, outcome.left, outcome.unchanged, len(nodes) - len(known), 0)
-            )
+            outcome.missing = len(nodes) - len(known)
+            return self._changed(outcome)
 
     def _settle_latest(self) -> None:
         """Let the last change look up its ids while its nodes still have them."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import TYPE_CHECKING
 
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.features import Embedding
 from dygcn.live.health import take_anchor
+from dygcn.training.bases import fresh_vectors
 
 if TYPE_CHECKING:
     from dygcn.models import Base, Model, Outcome, State
@@ -44,3 +46,20 @@ def take_base(state: State, computed: Base, ids: IdColumn, vectors: Float32) -> 
     state.model = dataclasses.replace(state.model, paper=paper)
     take_anchor(state)
     return outcome
+
+
+def base_or_warning(state: State) -> tuple[Base, IdColumn, Float32] | None:
+    """Compute a base that is due; where none can be had (no torch, say) warn, and the update goes on."""
+    try:
+        return fresh_vectors(state)
+    except DygcnError as error:
+        warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=5)
+        return None
+
+
+def renewed(state: State, base: tuple[Base, IdColumn, Float32], outcome: Outcome) -> Outcome:
+    """Take a base that was due, inside an update; return what both did."""
+    fresh = take_base(state, *base).moved
+    return dataclasses.replace(
+        outcome, moved=dataclasses.replace(fresh, rows=fresh.rows + outcome.moved.rows)
+    )

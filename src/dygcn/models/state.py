@@ -12,7 +12,17 @@ from dygcn.features import to_grid
 from dygcn.graph.completing import abandon, complete
 from dygcn.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.propagation import ExactRule, RollingRule
-from dygcn.records import EventBatch, FeatureDelta, Float32, GraphDelta, IdColumn, Int64, Moved, Nodes
+from dygcn.records import (
+    EventBatch,
+    FeatureDelta,
+    Float32,
+    GraphDelta,
+    IdColumn,
+    Int64,
+    Moved,
+    Nodes,
+    Written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,6 +169,23 @@ class State:
         delta = self.graph.write(ready)
         return self._finish(delta, self.rule.apply(self.graph, delta))
 
+    def write_edge(self, a: object, b: object, op: int) -> Outcome | None:
+        """Add or remove one edge of weight one, without a time, between ids of the graph; while `changing`.
+
+        Returns
+        -------
+        Outcome or None
+            None: nothing was done. The edge is to be applied as a batch.
+        """
+        rule, graph = self.rule, self.graph
+        if not isinstance(rule, ExactRule):
+            return None
+        first, second = graph.find_one(a), graph.find_one(b)
+        if first < 0 or second < 0 or first == second:
+            return None
+        done = rule.apply_edge(graph, first, second, op)
+        return None if done is None else self._finish(*done)
+
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
 
@@ -218,14 +245,14 @@ class State:
         if isinstance(self.rule, ExactRule):
             self.rule.rebuild(self.graph)
 
-    def _finish(self, delta: GraphDelta, moved: Moved) -> Outcome:
+    def _finish(self, written: Written, moved: Moved) -> Outcome:
         left = self._nobody
-        if len(delta.left):
-            left = self.graph.ids.names(delta.left)
-            self.graph.release(delta.left)
+        if len(written.left):
+            left = self.graph.ids.names(written.left)
+            self.graph.release(written.left)
         self._done()
         self.written = True
-        return Outcome(moved, left, delta.unchanged, delta.missing, delta.loops)
+        return Outcome(moved, left, written.unchanged, written.missing, written.loops)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
@@ -318,4 +345,4 @@ def _last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
 
 def _no_arcs(touched: Nodes, arrived: Nodes) -> GraphDelta:
     none, no_weights = np.empty(0, np.int32), np.empty(0, np.int64)
-    return GraphDelta(none, none, no_weights, no_weights, touched, arrived, none)
+    return GraphDelta(none, 0, 0, 0, none, none, no_weights, no_weights, touched, arrived)

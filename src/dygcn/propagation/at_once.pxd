@@ -34,6 +34,22 @@ cdef class Course:
     cdef Marks marks
     cdef Reach reach
     cdef Step first
+    cdef UnitTable units
+    cdef IdArrays ids
+    cdef int64_t shift
+    cdef BatchArrays batch
+    cdef ArcArrays pull
+    cdef ArcArrays push
+    cdef NodeArrays nodes
+    cdef bint directed
+    cdef bint stay
+    cdef int64_t limit
+    cdef double half_life
+    cdef int32_t[::1] src
+    cdef int32_t[::1] dst
+    cdef int8_t[::1] op
+    cdef int64_t[::1] weight
+    cdef double[::1] t
 
 @cython.locals(noted=int64_t, node=int64_t)
 cdef int64_t _note_nodes(Course course, BatchArrays batch) noexcept nogil
@@ -43,6 +59,10 @@ cdef int64_t _start(Course course, ArcChanges changes, BatchArrays batch, Py_ssi
 cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Bank wave, Py_ssize_t senders, Py_ssize_t arcs, Py_ssize_t structural, Course course, ArcArrays push, int64_t shift, int64_t noted, int64_t added) noexcept nogil
 cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t noted) noexcept nogil
 @cython.locals(arcs=int64_t, noted=int64_t, structural=int64_t, order=int64_t, moved=int64_t, added=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, UnitTable units, IdArrays ids, int64_t shift, BatchArrays batch, ArcArrays push, bint directed) noexcept nogil
-@cython.locals(order=int64_t, moved=int64_t, noted=int64_t, added=int64_t, status=int64_t)
-cpdef tuple update_at_once(Course course, UnitTable units, IdArrays ids, int64_t shift, BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t, bint directed, bint stay, int64_t limit, double half_life)
+cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, BatchArrays batch) noexcept nogil
+@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t, int64_t) _update(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t) noexcept nogil
+@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+cpdef tuple update_at_once(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t)
+@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+cpdef tuple update_edge(Course course, int64_t a, int64_t b, int64_t op, int64_t weight, double t)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dygcn.graph.outcomes import CAME, DONE, MOVED, WENT
 from dygcn.propagation.outcomes import ALL_DONE, NOT_BEGUN
 
@@ -43,7 +45,7 @@ class Step:
 
 
 class Course:
-    """All that an update in one call works in.
+    """All that an update in one call works in, and room for one event.
 
     Parameters
     ----------
@@ -51,6 +53,12 @@ class Course:
         Room for the changed arcs, for the features of their senders, and for what these are looked up by.
     work, marks, reach
         Of all orders; `first` is the first of them.
+    units, ids
+        Where features are found, and by what.
+    shift
+        Every weight is a multiple of 2 to this.
+    batch, pull, push, nodes, directed, stay, limit, half_life
+        See `graph.writing.apply_events`.
     """
 
     def __init__(
@@ -62,10 +70,29 @@ class Course:
         marks: Marks,
         reach: Reach,
         first: Step,
+        units: UnitTable,
+        ids: IdArrays,
+        shift: int,
+        batch: BatchArrays,
+        pull: ArcArrays,
+        push: ArcArrays,
+        nodes: NodeArrays,
+        directed: bool,
+        stay: bool,
+        limit: int,
+        half_life: float,
     ) -> None:
-        self.parts = changes, start, wanted, work, marks, reach, first
+        room = changes, start, wanted, work, marks, reach, first
+        graph = batch, pull, push, nodes, directed, stay, limit, half_life
+        self.parts = *room, units, ids, shift, *graph
         self.changes, self.start, self.wanted = changes, start, wanted
         self.work, self.marks, self.reach, self.first = work, marks, reach, first
+        self.units, self.ids, self.shift = units, ids, shift
+        self.batch, self.pull, self.push, self.nodes = batch, pull, push, nodes
+        self.directed, self.stay, self.limit, self.half_life = directed, stay, limit, half_life
+        self.src, self.dst = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self.op, self.weight = np.zeros(1, np.int8), np.zeros(1, np.int64)
+        self.t = np.zeros(1 if half_life > 0 else 0)
 
     def __reduce__(self) -> tuple[type[Course], tuple[Any, ...]]:
         return Course, self.parts
@@ -159,47 +186,47 @@ def _forget_marks(course: Course, batch: BatchArrays, noted: int) -> None:
         course.marks.seen[batch.nodes[2, i]] = 0
 
 
-def _propagate(
-    course: Course,
-    units: UnitTable,
-    ids: IdArrays,
-    shift: int,
-    batch: BatchArrays,
-    push: ArcArrays,
-    directed: bool,
-) -> tuple[int, int, int, int]:
+def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
     """Take what was written to the graph through every order."""
-    arcs = batch.sizes[MOVED] if directed else 2 * batch.sizes[MOVED]
+    arcs = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(course.reach.nodes) or arcs > len(course.wanted):
         return NOT_BEGUN, 0, 0, 0
     noted = _note_nodes(course, batch)
-    structural = _start(course, course.changes, batch, arcs, ids, units)
+    structural = _start(course, course.changes, batch, arcs, course.ids, course.units)
     order, moved, noted, added = _orders_from(
-        course.first, 1, course.start, 0, arcs, structural, course, push, shift, noted, 0
+        course.first, 1, course.start, 0, arcs, structural, course, course.push, course.shift, noted, 0
     )
     if order == ALL_DONE:
         _forget_marks(course, batch, noted)
     return order, moved, noted, added
 
 
+def _update(
+    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
+) -> tuple[int, int, int, int, int]:
+    order, moved, noted, added = ALL_DONE, 0, 0, 0
+    status = apply_events(
+        course.batch,
+        course.pull,
+        course.push,
+        course.nodes,
+        course.directed,
+        course.stay,
+        course.limit,
+        course.half_life,
+        src,
+        dst,
+        op,
+        weight,
+        t,
+    )
+    if status == DONE:
+        order, moved, noted, added = _propagate(course, course.batch)
+    return status, order, moved, noted, added
+
+
 def update_at_once(
-    course: Course,
-    units: UnitTable,
-    ids: IdArrays,
-    shift: int,
-    batch: BatchArrays,
-    pull: ArcArrays,
-    push: ArcArrays,
-    nodes: NodeArrays,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-    directed: bool,
-    stay: bool,
-    limit: int,
-    half_life: float,
+    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
 ) -> tuple[int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
@@ -210,11 +237,20 @@ def update_at_once(
         newcomers need more room; how many messages moved in the order before it, how many nodes
         were reached (`Course.reach`) and rows added to so far.
     """
-    order, moved, noted, added = ALL_DONE, 0, 0, 0
     with cython.nogil:
-        status = apply_events(
-            batch, pull, push, nodes, src, dst, op, weight, t, directed, stay, limit, half_life
+        status, order, moved, noted, added = _update(course, src, dst, op, weight, t)
+    return status, order, moved, noted, added
+
+
+def update_edge(
+    course: Course, a: int, b: int, op: int, weight: int, t: float
+) -> tuple[int, int, int, int, int]:
+    """Apply one event, as `update_at_once` does, without an array made for it."""
+    with cython.nogil:
+        course.src[0], course.dst[0], course.op[0], course.weight[0] = a, b, op, weight
+        if len(course.t) > 0:
+            course.t[0] = t
+        status, order, moved, noted, added = _update(
+            course, course.src, course.dst, course.op, course.weight, course.t
         )
-        if status == DONE:
-            order, moved, noted, added = _propagate(course, units, ids, shift, batch, push, directed)
     return status, order, moved, noted, added

@@ -18,9 +18,10 @@ import numpy as np
 
 from dygcn._rows import RowBlock
 from dygcn.features import Hashed, Walks
+from dygcn.graph.outcomes import DONE
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation import kernels
-from dygcn.propagation.at_once import Course, Step, update_at_once
+from dygcn.propagation.at_once import Course, Step, update_at_once, update_edge
 from dygcn.propagation.gathering import distinct_rows
 from dygcn.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.propagation.room import Room
@@ -30,7 +31,18 @@ from dygcn.propagation.sums import Sums
 from dygcn.propagation.threads import side_by_side, threads
 from dygcn.propagation.withholding import Withheld
 from dygcn.propagation.work import ArcChanges, Bank
-from dygcn.records import Additions, Bytes, FeatureDelta, Float64, GraphDelta, Int32, Int64, Moved, Nodes
+from dygcn.records import (
+    Additions,
+    Bytes,
+    FeatureDelta,
+    Float64,
+    GraphDelta,
+    Int32,
+    Int64,
+    Moved,
+    Nodes,
+    Written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +79,8 @@ class ExactRule:
         self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
         self._room = Room(features.width)
         self._spreading = Spreading(self.sums, self._room)
+        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is room for
+        self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
         self.tolerance = 0.0
         self._parts: tuple[object, ...] = ()  # what the course below was made of
         self._course: Course
@@ -112,51 +126,70 @@ class ExactRule:
         self._room.tidy(self.sums[-1].nbytes // 4)
         return moved
 
-    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[GraphDelta, Moved]:
+    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[Written, Moved]:
         """Write prepared events to the graph and to the state; a few of them in one call, if that can be."""
-        features, spreading = self.features, self._spreading
+        features = self._for_one_call()
         if (
             len(ready.op) > FEW
-            or not isinstance(features, Hashed | Walks)
+            or features is None
             or graph.memory is not None
             or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
-            or spreading.watch is not None
-            or spreading.withheld
         ):
             delta = graph.write(ready)
             return delta, self.apply(graph, delta)
         self.make_room(graph)
         while True:
-            status, *reached = self._at_once(graph, features, ready)
+            course = self._course_of_now(graph, features, len(ready.op))
+            status, *reached = update_at_once(course, ready.src, ready.dst, ready.op, ready.weight, ready.t)
             written = graph.finish(ready, status)
             if written is not None:
                 return written, self._go_on(graph, written, *reached)
 
-    def _at_once(self, graph: Graph, features: Hashed | Walks, ready: NodeEvents) -> tuple[int, ...]:
-        ids = graph.ids
-        units = features.unit_table(ids)
-        return update_at_once(
-            self._course_of_now(), units, ids.arrays, graph.weight_shift, *graph.writing_of(ready)
-        )
+    def apply_edge(self, graph: Graph, a: int, b: int, op: int) -> tuple[Written, Moved] | None:
+        """Add or remove one edge of weight one between nodes of the graph.
 
-    def _course_of_now(self) -> Course:
+        Returns
+        -------
+        tuple or None
+            None: nothing was done, and `apply_events` must be used.
+        """
+        features, known = self._for_one_call(), self._nodes
+        if features is None or not graph.takes_ones or not (0 <= a < known and 0 <= b < known):
+            return None
+        course = self._course_of_now(graph, features, 1)
+        status, *reached = update_edge(course, a, b, op, graph.one, graph.last_contact)
+        if status != DONE:
+            return None
+        written = graph.count()
+        return written, self._go_on(graph, written, *reached)
+
+    def _for_one_call(self) -> Hashed | Walks | None:
+        """Return the features, if loops can find them and nobody is to be told of what is added meanwhile."""
+        spreading = self._spreading
+        if spreading.withheld or spreading.watch is not None:
+            return None
+        return self._looked_up
+
+    def _course_of_now(self, graph: Graph, features: Hashed | Walks, events: int) -> Course:
         """Return what an update in one call works in; a new one if any of it was replaced since the last."""
-        room, marks = self._room, self._spreading.marks
-        sums = [one.arrays for one in self.sums]
-        parts = (room.works[0], room.reach, marks, room.last, *room.banks, *sums)
+        room, ids = self._room, graph.ids
+        marks, work, reach = self._spreading.marks, room.works[0], room.reach
+        rest = features.unit_table(ids), ids.arrays, graph.weight_shift, *graph.places(events)
+        parts = (work, reach, marks, room.last, *room.banks, *[one.arrays for one in self.sums], *rest)
         if parts != self._parts:
             step: Any = None
             for order in range(self.orders, 0, -1):
-                step = Step(sums[order - 1], room.bank(order, step is None), step)
-            self._course = Course(room.few, room.start, room.wanted, room.works[0], marks, room.reach, step)
+                step = Step(self.sums[order - 1].arrays, room.bank(order, step is None), step)
+            self._course = Course(room.few, room.start, room.wanted, work, marks, reach, step, *rest)
             self._parts = parts
         return self._course
 
-    def _go_on(self, graph: Graph, delta: GraphDelta, order: int, moved: int, noted: int, rows: int) -> Moved:
+    def _go_on(self, graph: Graph, written: Written, order: int, moved: int, noted: int, rows: int) -> Moved:
         """Go on from the order that `update_at_once` could not do, if there is one."""
         if order == ALL_DONE:
             nodes, orders = self._room.reach.arrays
             return Moved(nodes[:noted].copy(), orders[:noted].copy(), rows)
+        delta = graph.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
@@ -298,12 +331,15 @@ class ExactRule:
 
     def make_room(self, graph: Graph) -> None:
         """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
-        nodes = graph.ids.high
+        nodes, shift = graph.ids.high, graph.weight_shift
+        if nodes <= self._nodes and shift >= self._shift:
+            return
         for sums in self.sums:
-            if graph.weight_shift < sums.weight_shift:
-                sums.layout(graph.weight_shift, graph.one)
+            if shift < sums.weight_shift:
+                sums.layout(shift, graph.one)
             sums.make_room(nodes)
         self._spreading.make_room(nodes)
+        self._nodes, self._shift = nodes, min(shift, self._shift)
 
 
 def _in_ranges(loop: Callable[..., None], nodes: int, *arguments: object) -> None:

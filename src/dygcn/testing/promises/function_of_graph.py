@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.graph.staging import NodeEvents
     from dygcn.live import LiveEmbedding
     from dygcn.models import Model
-    from dygcn.records import GraphDelta, Moved
+    from dygcn.records import Moved, Written
 
 BATCHES, THREADS = (1, 7, 100, 10_000), (1, 2)
 _NODES, _MOST_EVENTS = 60, 12
@@ -189,7 +189,7 @@ def walk(size: int, seed: int) -> Tally:
     return tally
 
 
-def lose_a_push(self: ExactRule, graph: Graph, ready: NodeEvents) -> tuple[GraphDelta, Moved]:
+def lose_a_push(self: ExactRule, graph: Graph, ready: NodeEvents) -> tuple[Written, Moved]:
     """The seeded bug: now and then a row of the last order keeps what it was."""
     sums = self.sums[-1]
     before = sums.narrow.copy()
