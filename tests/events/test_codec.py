@@ -312,7 +312,7 @@ def test_everything_else_is_read_at_length(name, read_at_length):
     def pairs():
         return iter([(1, 2)]) if name == "a generator" else AT_LENGTH[name]
 
-    found = taken(lambda: removes_then_adds(pairs(), None))
+    found = taken(lambda: codec.read_update(None, pairs(), None, None, None))
     assert len(read_at_length) == 1
     assert found == taken(lambda: codec.read_pairs(pairs(), 1))
     refused = {"one end", "booleans", "one boolean", "floats", "too great", "too small", "a missing end"}
@@ -321,7 +321,8 @@ def test_everything_else_is_read_at_length(name, read_at_length):
 
 
 def test_the_operations_of_single_pairs_are_shared_and_never_written_to():
-    first, second = removes_then_adds([(1, 2)], None), removes_then_adds(None, [(1, 2)])
+    first = codec.read_update(None, [(1, 2)], None, "int64", None)
+    second = codec.read_update(None, None, [(1, 2)], "int64", None)
     live = dygcn.fit([(1, 2), (2, 3)], dim=4)
     live.update(add=[(1, 3)])
     live.update(remove=[(1, 3)])
