@@ -1,20 +1,37 @@
 /* Loops over several rows, and products of matrices, for one CPU level: a part of _rows.c.
    Every number is summed in one order, however many rows there are: bits depend on nothing else. */
 
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static __forceinline
+#endif
+
 /* A sum in order waits for each addition: so sums of several rows go on side by side. */
 #define CHAINS 8
 #define STEPS 32
 
-static inline void add_in_order(double part[CHAINS][STEPS], ptrdiff_t count, ptrdiff_t stop, double *sum) {
-    if (count == CHAINS && stop == STEPS) {
-        double total[CHAINS];
-        for (int i = 0; i < CHAINS; i++) total[i] = sum[i];
-        for (int j = 0; j < STEPS; j++)
-            for (int i = 0; i < CHAINS; i++) total[i] += part[i][j];
-        for (int i = 0; i < CHAINS; i++) sum[i] = total[i];
-    } else
-        for (ptrdiff_t i = 0; i < count; i++)
-            for (ptrdiff_t j = 0; j < stop; j++) sum[i] += part[i][j];
+INLINE void add_in_order(double part[CHAINS][STEPS], const ptrdiff_t count, const ptrdiff_t stop, double *sum) {
+    double total[CHAINS];
+    for (ptrdiff_t i = 0; i < count; i++) total[i] = sum[i];
+    for (ptrdiff_t j = 0; j < stop; j++)
+        for (ptrdiff_t i = 0; i < count; i++) total[i] += part[i][j];
+    for (ptrdiff_t i = 0; i < count; i++) sum[i] = total[i];
+}
+
+INLINE void add_row_squares(const double *restrict rows, ptrdiff_t n, double *sum, const ptrdiff_t count,
+                            const ptrdiff_t stop) {
+    double part[CHAINS][STEPS];
+    for (ptrdiff_t i = 0; i < count; i++)
+        for (ptrdiff_t j = 0; j < stop; j++) part[i][j] = rows[i * n + j] * rows[i * n + j];
+    add_in_order(part, count, stop, sum);
+}
+
+static void row_squares(const double *rows, ptrdiff_t count, double *sum, ptrdiff_t n) {
+    ptrdiff_t j = 0;
+    if (count == CHAINS)
+        for (; j + STEPS <= n; j += STEPS) add_row_squares(rows + j, n, sum, CHAINS, STEPS);
+    for (; j < n; j += STEPS) add_row_squares(rows + j, n, sum, count, n - j < STEPS ? n - j : STEPS);
 }
 
 /* Rows of doubles to length one; how many have none, and are not written. The rows are zero afterwards. */
@@ -22,15 +39,8 @@ static ptrdiff_t scale_to_one(double *restrict rows, ptrdiff_t count, float *res
     ptrdiff_t none = 0;
     for (ptrdiff_t first = 0; first < count; first += CHAINS) {
         const ptrdiff_t some = count - first < CHAINS ? count - first : CHAINS;
-        double square[CHAINS] = {0}, part[CHAINS][STEPS];
-        for (ptrdiff_t from = 0; from < n; from += STEPS) {
-            const ptrdiff_t stop = n - from < STEPS ? n - from : STEPS;
-            for (ptrdiff_t i = 0; i < some; i++) {
-                const double *restrict row = rows + (first + i) * n + from;
-                for (ptrdiff_t j = 0; j < stop; j++) part[i][j] = row[j] * row[j];
-            }
-            add_in_order(part, some, stop, square);
-        }
+        double square[CHAINS] = {0};
+        row_squares(rows + first * n, some, square, n);
         for (ptrdiff_t i = 0; i < some; i++) {
             const double *restrict row = rows + (first + i) * n;
             const double inverse = 1.0 / sqrt(square[i]);
@@ -44,22 +54,31 @@ static ptrdiff_t scale_to_one(double *restrict rows, ptrdiff_t count, float *res
     return none;
 }
 
+INLINE void add_products(const float *const *left, const float *const *right, ptrdiff_t from, double *sum,
+                         const ptrdiff_t count, const ptrdiff_t stop) {
+    double part[CHAINS][STEPS];
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const float *restrict a = left[i] + from, *restrict b = right[i] + from;
+        for (ptrdiff_t j = 0; j < stop; j++) part[i][j] = (double)a[j] * (double)b[j];
+    }
+    add_in_order(part, count, stop, sum);
+}
+
 /* Row i, or the one that is named, of `left` times that of `right`. */
 static void dots(const float *left, const int64_t *left_at, const float *right, const int64_t *right_at,
                  ptrdiff_t count, double *restrict out, ptrdiff_t n) {
     for (ptrdiff_t first = 0; first < count; first += CHAINS) {
         const ptrdiff_t some = count - first < CHAINS ? count - first : CHAINS;
-        double sum[CHAINS] = {0}, part[CHAINS][STEPS];
-        for (ptrdiff_t from = 0; from < n; from += STEPS) {
-            const ptrdiff_t stop = n - from < STEPS ? n - from : STEPS;
-            for (ptrdiff_t i = 0; i < some; i++) {
-                const ptrdiff_t l = left_at ? left_at[first + i] : first + i;
-                const ptrdiff_t r = right_at ? right_at[first + i] : first + i;
-                const float *restrict a = left + l * n + from, *restrict b = right + r * n + from;
-                for (ptrdiff_t j = 0; j < stop; j++) part[i][j] = (double)a[j] * (double)b[j];
-            }
-            add_in_order(part, some, stop, sum);
+        const float *a[CHAINS], *b[CHAINS];
+        double sum[CHAINS] = {0};
+        ptrdiff_t j = 0;
+        for (ptrdiff_t i = 0; i < some; i++) {
+            a[i] = left + (left_at ? left_at[first + i] : first + i) * n;
+            b[i] = right + (right_at ? right_at[first + i] : first + i) * n;
         }
+        if (some == CHAINS)
+            for (; j + STEPS <= n; j += STEPS) add_products(a, b, j, sum, CHAINS, STEPS);
+        for (; j < n; j += STEPS) add_products(a, b, j, sum, some, n - j < STEPS ? n - j : STEPS);
         for (ptrdiff_t i = 0; i < some; i++) out[first + i] = sum[i];
     }
 }
@@ -78,16 +97,16 @@ static void dots(const float *left, const int64_t *left_at, const float *right, 
 #define SUMS 8
 #endif
 #define AHEAD 8 /* rows that are asked for before they are needed */
+#define NEAR 4096 /* numbers that fit the nearest cache beside others */
+#define MANY 12
 
 #if defined(__GNUC__)
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 #define ALL_OF _Pragma("GCC unroll 24")
-#define INLINE static inline __attribute__((always_inline))
 #else
 typedef struct { float at[LANES]; } vec, anywhere;
 #define ALL_OF
-#define INLINE static __forceinline
 #endif
 
 INLINE vec loaded(const float *from) {
@@ -103,12 +122,13 @@ INLINE vec plus(vec sum, float a, vec w) {
 #endif
 }
 
-INLINE void project_tile(const float *restrict in, ptrdiff_t width, const float *restrict weights,
+/* Sums of some rows by some vectors of columns, over `depth` columns of the input. */
+INLINE void project_tile(const float *restrict in, ptrdiff_t width, ptrdiff_t depth, const float *restrict weights,
                          ptrdiff_t dim, float *restrict out, ptrdiff_t step, const int rows, const int vectors) {
     vec sum[SUMS];
     ALL_OF for (int i = 0; i < rows; i++)
         ALL_OF for (int v = 0; v < vectors; v++) sum[i * vectors + v] = loaded(out + i * step + v * LANES);
-    for (ptrdiff_t c = 0; c < width; c++) {
+    for (ptrdiff_t c = 0; c < depth; c++) {
         vec w[8];
         ALL_OF for (int v = 0; v < vectors; v++) w[v] = loaded(weights + c * dim + v * LANES);
         ALL_OF for (int i = 0; i < rows; i++) {
@@ -120,14 +140,30 @@ INLINE void project_tile(const float *restrict in, ptrdiff_t width, const float 
         ALL_OF for (int v = 0; v < vectors; v++) *(anywhere *)(out + i * step + v * LANES) = sum[i * vectors + v];
 }
 
+/* All rows by some vectors of columns, over as many columns of the input at a time as fit the nearest cache.
+   For many rows these weights are copied side by side first: no load then lies across two lines of the cache. */
 #define PROJECT(vectors)                                                                              \
     static void project_##vectors(const float *in, ptrdiff_t rows, ptrdiff_t width, const float *weights, \
                                   ptrdiff_t dim, float *out, ptrdiff_t step) {                        \
-        const ptrdiff_t some = SUMS / vectors;                                                        \
-        for (; rows >= some; rows -= some, in += some * width, out += some * step)                    \
-            project_tile(in, width, weights, dim, out, step, SUMS / vectors, vectors);                \
-        for (; rows > 0; rows--, in += width, out += step)                                            \
-            project_tile(in, width, weights, dim, out, step, 1, vectors);                             \
+        const ptrdiff_t some = SUMS / vectors, columns = vectors * LANES, most = NEAR / columns;      \
+        _Alignas(64) float near[NEAR];                                                                \
+        for (ptrdiff_t c = 0; c < width; c += most) {                                                 \
+            const ptrdiff_t depth = width - c < most ? width - c : most;                              \
+            const float *w = weights + c * dim;                                                       \
+            ptrdiff_t w_step = dim, i = 0;                                                            \
+            if (rows >= MANY) {                                                                       \
+                for (ptrdiff_t r = 0; r < depth; r++)                                                 \
+                    memcpy(near + r * columns, w + r * dim, columns * sizeof(float));                 \
+                w = near;                                                                             \
+                w_step = columns;                                                                     \
+            }                                                                                         \
+            for (; i + some <= rows; i += some)                                                       \
+                project_tile(in + i * width + c, width, depth, w, w_step, out + i * step, step,       \
+                             SUMS / vectors, vectors);                                                \
+            for (; i < rows; i++)                                                                     \
+                project_tile(in + i * width + c, width, depth, w, w_step, out + i * step, step, 1,    \
+                             vectors);                                                                \
+        }                                                                                             \
     }
 
 PROJECT(8)
@@ -159,7 +195,7 @@ static void project(const float *restrict in, ptrdiff_t rows, ptrdiff_t width, c
     }
     if (dim % LANES) project_rest(in, rows, width, weights, dim, out, dim % LANES);
     ptrdiff_t j = 0;
-    if (SUMS > 16 || rows == 1)
+    if (rows == 1)
         for (; dim - j >= 8 * LANES; j += 8 * LANES) project_8(in, rows, width, weights + j, dim, out + j, dim);
     for (; dim - j >= 4 * LANES; j += 4 * LANES) project_4(in, rows, width, weights + j, dim, out + j, dim);
     for (; dim - j >= 2 * LANES; j += 2 * LANES) project_2(in, rows, width, weights + j, dim, out + j, dim);

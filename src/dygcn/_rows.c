@@ -118,18 +118,24 @@ static inline void prefetch_row(const char *row, ptrdiff_t size) {
             for (ptrdiff_t j = 0; j < n; j++) out[j] += (double)s[j] * factor;                       \
         }                                                                                            \
     }                                                                                                \
+    INLINE void add_squares_##k(const S *restrict s, ptrdiff_t n, const double *restrict steps,      \
+                                double *square, const ptrdiff_t count, const ptrdiff_t stop) {       \
+        double part[CHAINS][STEPS];                                                                  \
+        for (ptrdiff_t i = 0; i < count; i++)                                                        \
+            for (ptrdiff_t j = 0; j < stop; j++) {                                                   \
+                double value = (double)s[i * n + j] * steps[j];                                      \
+                part[i][j] = value * value;                                                          \
+            }                                                                                        \
+        add_in_order(part, count, stop, square);                                                     \
+    }                                                                                                \
     static void units_of_##k(const S *restrict s, ptrdiff_t count, const double *restrict steps,     \
                              double floor, float *restrict out, ptrdiff_t n) {                       \
-        double square[CHAINS] = {0}, part[CHAINS][STEPS];                                             \
-        for (ptrdiff_t first = 0; first < n; first += STEPS) {                                        \
-            const ptrdiff_t stop = n - first < STEPS ? n - first : STEPS;                              \
-            for (ptrdiff_t i = 0; i < count; i++)                                                    \
-                for (ptrdiff_t j = 0; j < stop; j++) {                                               \
-                    double value = (double)s[i * n + first + j] * steps[first + j];                  \
-                    part[i][j] = value * value;                                                      \
-                }                                                                                    \
-            add_in_order(part, count, stop, square);                                                 \
-        }                                                                                            \
+        double square[CHAINS] = {0};                                                                 \
+        ptrdiff_t j = 0;                                                                             \
+        if (count == CHAINS)                                                                         \
+            for (; j + STEPS <= n; j += STEPS) add_squares_##k(s + j, n, steps + j, square, CHAINS, STEPS); \
+        for (; j < n; j += STEPS)                                                                    \
+            add_squares_##k(s + j, n, steps + j, square, count, n - j < STEPS ? n - j : STEPS);      \
         for (ptrdiff_t i = 0; i < count; i++, s += n, out += n) {                                    \
             double length = sqrt(square[i]);                                                         \
             double inverse = 1.0 / (length > floor ? length : floor);                                \
