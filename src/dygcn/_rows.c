@@ -39,59 +39,84 @@ static inline int32_t rounded(double x) {
         }                                                                                            \
     }
 
-/* Blocks of columns stay in registers, or near, while all rows are added to them. */
-#define PART 128
+#define BLOCK 64 /* columns */
 #define ROWS_AHEAD 6
 
 static inline void prefetch_row(const char *row, ptrdiff_t size) {
     for (ptrdiff_t at = 0; at < size; at += 64) dygcn_prefetch_line(row + at);
 }
 
-#define ADD_ALL(S, US, T, name)                                                                            \
-    static inline int32_t name##_part(S *restrict s, const T *restrict table, const dygcn_rows_to_add *add,\
-                                      int32_t *restrict out, int asked, ptrdiff_t known,                   \
-                                      ptrdiff_t width, ptrdiff_t n) {                                      \
-        US sum[PART];                                                                                      \
-        int32_t any = 0;                                                                                   \
-        for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)s[j];                                               \
-        for (ptrdiff_t c = 0; c < add->count; c++) {                                                       \
-            const T *restrict t = table + add->row[c] * width;                                             \
-            const int64_t factor = add->factor[c];                                                         \
-            if (c + ROWS_AHEAD < known)                                                                    \
-                prefetch_row((const char *)(table + add->row[c + ROWS_AHEAD] * width),                     \
-                             width * (ptrdiff_t)sizeof(T));                                                \
-            if (factor == 1)                                                                               \
-                for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)(sum[j] + (US)t[j]);                        \
-            else if (factor == -1)                                                                         \
-                for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)(sum[j] - (US)t[j]);                        \
-            else {                                                                                         \
-                const US w = (US)factor;                                                                   \
-                for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)(sum[j] + (US)((uint64_t)w * (US)t[j]));    \
-            }                                                                                              \
-        }                                                                                                  \
-        if (out != NULL)                                                                                   \
-            for (ptrdiff_t j = 0; j < n; j++) {                                                            \
-                int32_t d = rounded((double)(S)sum[j] * add->now) - rounded((double)s[j] * add->was);      \
-                out[j] = d;                                                                                \
-                any |= d;                                                                                  \
-            }                                                                                              \
-        else if (asked)                                                                                    \
-            for (ptrdiff_t j = 0; j < n; j++)                                                              \
-                any |= rounded((double)(S)sum[j] * add->now) ^ rounded((double)s[j] * add->was);           \
-        for (ptrdiff_t j = 0; j < n; j++) s[j] = (S)sum[j];                                                \
-        return any;                                                                                        \
-    }                                                                                                      \
-    static int name(void *stored, const void *table, const dygcn_rows_to_add *add, int32_t *out,           \
-                    ptrdiff_t n) {                                                                         \
-        S *s = stored;                                                                                     \
-        const T *t = table;                                                                                \
-        int32_t any = 0;                                                                                   \
-        ptrdiff_t j = 0;                                                                                   \
-        for (; j + PART <= n; j += PART)                                                                   \
-            any |= name##_part(s + j, t + j, add, out ? out + j : NULL, any == 0, j ? 0 : add->known, n, PART);\
-        if (j < n)                                                                                         \
-            any |= name##_part(s + j, t + j, add, out ? out + j : NULL, any == 0, j ? 0 : add->known, n, n - j);\
-        return any != 0;                                                                                   \
+/* Blocks of columns stay in registers while all rows are added to them. Where nobody asks by how much a message
+   moved, the first column nearly always settles that it did. */
+#define ADD_ALL(S, US, k, T, t)                                                                               \
+    static inline int32_t first_moves_##k##_##t(const S *s, const T *table, const dygcn_rows_to_add *add,     \
+                                                ptrdiff_t n) {                                                \
+        US sum = (US)s[0];                                                                                    \
+        for (ptrdiff_t c = 0; c < add->count; c++)                                                            \
+            sum = (US)(sum + (US)((uint64_t)(US)add->factor[c] * (US)table[add->row[c] * n]));                \
+        return rounded((double)(S)sum * add->now) ^ rounded((double)s[0] * add->was);                         \
+    }                                                                                                         \
+    INLINE int32_t add_in_##k##_##t(S *restrict s, const T *restrict table, const dygcn_rows_to_add *add,     \
+                                    int32_t *restrict out, int asked, ptrdiff_t known, ptrdiff_t width,       \
+                                    const ptrdiff_t n) {                                                      \
+        US sum[BLOCK];                                                                                        \
+        const double was = add->was, now = add->now;                                                          \
+        int32_t any = 0;                                                                                      \
+        for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)s[j];                                                  \
+        for (ptrdiff_t c = 0; c < add->count; c++) {                                                          \
+            const T *restrict row = table + add->row[c] * width;                                              \
+            const US w = (US)add->factor[c];                                                                  \
+            if (c + ROWS_AHEAD < known)                                                                       \
+                prefetch_row((const char *)(table + add->row[c + ROWS_AHEAD] * width),                        \
+                             width * (ptrdiff_t)sizeof(T));                                                   \
+            if (w == 1)                                                                                       \
+                for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)(sum[j] + (US)row[j]);                         \
+            else                                                                                              \
+                for (ptrdiff_t j = 0; j < n; j++) sum[j] = (US)(sum[j] + (US)((uint64_t)w * (US)row[j]));     \
+        }                                                                                                     \
+        if (out != NULL)                                                                                      \
+            for (ptrdiff_t j = 0; j < n; j++) {                                                               \
+                int32_t d = rounded((double)(S)sum[j] * now) - rounded((double)s[j] * was);                   \
+                out[j] = d;                                                                                   \
+                any |= d;                                                                                     \
+            }                                                                                                 \
+        else if (asked)                                                                                       \
+            for (ptrdiff_t j = 0; j < n; j++)                                                                 \
+                any |= rounded((double)(S)sum[j] * now) ^ rounded((double)s[j] * was);                        \
+        for (ptrdiff_t j = 0; j < n; j++) s[j] = (S)sum[j];                                                   \
+        return any;                                                                                           \
+    }                                                                                                         \
+    static int32_t add_block_##k##_##t(S *restrict s, const T *restrict table, const dygcn_rows_to_add *add,  \
+                                       int32_t *restrict out, int asked, ptrdiff_t known, ptrdiff_t width) {  \
+        return add_in_##k##_##t(s, table, add, out, asked, known, width, BLOCK);                              \
+    }                                                                                                         \
+    static int32_t add_rest_##k##_##t(S *restrict s, const T *restrict table, const dygcn_rows_to_add *add,   \
+                                      int32_t *restrict out, int asked, ptrdiff_t known, ptrdiff_t width,     \
+                                      ptrdiff_t n) {                                                          \
+        return add_in_##k##_##t(s, table, add, out, asked, known, width, n);                                  \
+    }                                                                                                         \
+    static int add_all_##k##_##t(void *stored, const void *rows, const dygcn_rows_to_add *add, int32_t *out,  \
+                                 ptrdiff_t n) {                                                               \
+        S *s = stored;                                                                                        \
+        const T *table = rows;                                                                                \
+        int32_t any = 0;                                                                                      \
+        ptrdiff_t j = 0;                                                                                      \
+        if (out == NULL) {                                                                                    \
+            any = first_moves_##k##_##t(s, table, add, n);                                                    \
+            if (any && add->count == 1) {                                                                     \
+                if (ROWS_AHEAD < add->known)                                                                  \
+                    prefetch_row((const char *)(table + add->row[ROWS_AHEAD] * n), n * (ptrdiff_t)sizeof(T)); \
+                add_##k##_##t(s, table + add->row[0] * n, add->factor[0], n);                                 \
+                return 1;                                                                                     \
+            }                                                                                                 \
+        }                                                                                                     \
+        for (; j + BLOCK <= n; j += BLOCK)                                                                    \
+            any |= add_block_##k##_##t(s + j, table + j, add, out ? out + j : NULL, any == 0,                 \
+                                       j ? 0 : add->known, n);                                                \
+        if (j < n)                                                                                            \
+            any |= add_rest_##k##_##t(s + j, table + j, add, out ? out + j : NULL, any == 0,                  \
+                                      j ? 0 : add->known, n, n - j);                                          \
+        return any != 0;                                                                                      \
     }
 
 #define ROWS(S, US, k)                                                                               \
@@ -99,10 +124,10 @@ static inline void prefetch_row(const char *row, ptrdiff_t size) {
     ADD(S, US, int16_t, add_##k##_16)                                                                \
     ADD(S, US, int32_t, add_##k##_32)                                                                \
     ADD(S, US, int64_t, add_##k##_64)                                                                \
-    ADD_ALL(S, US, int8_t, add_all_##k##_8)                                                          \
-    ADD_ALL(S, US, int16_t, add_all_##k##_16)                                                        \
-    ADD_ALL(S, US, int32_t, add_all_##k##_32)                                                        \
-    ADD_ALL(S, US, int64_t, add_all_##k##_64)                                                        \
+    ADD_ALL(S, US, k, int8_t, 8)                                                                     \
+    ADD_ALL(S, US, k, int16_t, 16)                                                                   \
+    ADD_ALL(S, US, k, int32_t, 32)                                                                   \
+    ADD_ALL(S, US, k, int64_t, 64)                                                                   \
     static void message_##k(const void *stored, double inverse, int32_t *restrict out, ptrdiff_t n) { \
         const S *restrict s = stored;                                                                \
         for (ptrdiff_t j = 0; j < n; j++) out[j] = rounded((double)s[j] * inverse);                  \
