@@ -39,7 +39,7 @@ def assert_noticed(tmp_path, name, line, wrong, hunt, *arguments):
     name
         The module.
     line, wrong
-        Without their indentation; what is wrong may be several lines.
+        Without their indentation; what is wrong may be several lines. Or several of each.
     hunt
         A function of a test module.
     arguments
@@ -53,7 +53,9 @@ def try_with(tmp_path, name, line, wrong, hunt, *arguments):
     """Run a test on such a copy, in a process of its own."""
     copy = copy_uncompiled(tmp_path)
     file = (copy / name.replace(".", "/")).with_suffix(".py")
-    file.write_text(with_line(file.read_text(), line, wrong))
+    changes = [(line, wrong)] if isinstance(line, str) else zip(line, wrong, strict=True)
+    for right, instead in changes:
+        file.write_text(with_line(file.read_text(), right, instead))
     told = [hunt.__module__, hunt.__qualname__, repr(arguments), str(_NOTICED)]
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _TRIAL, copy, ROOT, *told],

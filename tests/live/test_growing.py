@@ -21,9 +21,13 @@ def held(live):
     yield graph.node_arrays, (graph.strength, graph._change, *marks, *contacts)
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
-    room, course = rule._room, rule._course_of_now()
-    yield Parts(course), (room.few, room.start, room.wanted, room.works[0], spreading.marks, room.reach)
-    step = course.parts[-1]
+    room, course = rule._room, rule._course_of_now(graph, rule.features, 1)
+    step, places = course.parts[6], graph.places(1)[:4]
+    working = room.few, room.start, room.wanted, room.works[0], spreading.marks, room.reach
+    yield (
+        Parts(course),
+        (*working, step, rule.features.unit_table(ids), ids.arrays, graph.weight_shift, *places),
+    )
     for order, sums in enumerate(rule.sums, 1):
         yield Parts(step), (sums.arrays, room.bank(order, order == rule.orders))
         step = step.parts[-1]

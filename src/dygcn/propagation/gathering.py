@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.propagation.outcomes import SPANS
+
 try:
     import cython
 except ImportError:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 NEAR, FAR = 8, 16  # rounds ahead
 EAGER = 32  # senders; of fewer everything that will be needed is asked for at once
+SPAN = 12  # bits: of so many nodes at least
+MANY = 1 << 15  # pushes; fewer lie in a near cache anyway
 BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
 
 
@@ -73,6 +77,64 @@ def count_pushes(wave: Bank, senders: int, push: ArcArrays) -> int:
     return total
 
 
+def _span(pushes: int, nodes: int) -> int:
+    """Return how many bits of a node tell no span from another.
+
+    Pushes are sorted span by span, so that all which belongs to one lies in the nearest caches. Few pushes
+    are not worth more than one span.
+    """
+    bits = 31
+    if pushes >= MANY:
+        bits = SPAN
+        while nodes >> bits >= SPANS:
+            bits += 1
+    return bits
+
+
+def _count_spans(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    push: ArcArrays,
+    part: int,
+    parts: int,
+    bits: int,
+    work: Work,
+) -> None:
+    """Say where the pushes to each span begin."""
+    for i in range(SPANS + 1):
+        work.spans[i] = 0
+    if bits == 31:
+        return
+    for r in range(senders):
+        if r + FAR < senders:
+            prefetch_64(push.start, wave.nodes[r + FAR])
+            prefetch_32(push.count, wave.nodes[r + FAR])
+        if r + NEAR < senders:
+            prefetch_32(push.others, push.start[wave.nodes[r + NEAR]])
+        base = push.start[wave.nodes[r]]
+        for i in range(base, base + push.count[wave.nodes[r]]):
+            v = push.others[i]
+            if parts == 1 or (v >> BLOCK) % parts == part:
+                work.spans[(v >> bits) + 1] += 1
+    for a in range(arcs):
+        v = changes.receiver[a]
+        if parts == 1 or (v >> BLOCK) % parts == part:
+            work.spans[(v >> bits) + 1] += 1
+    for i in range(SPANS):
+        work.spans[i + 1] += work.spans[i]
+
+
+def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
+    """List one push with those to its span; `spans` then says where they end."""
+    at = work.spans[v >> bits]
+    work.spans[v >> bits] = at + 1
+    work.node[at] = v
+    work.row[at] = row
+    work.factor[at] = factor
+
+
 def _list_pushes(
     wave: Bank,
     senders: int,
@@ -82,10 +144,10 @@ def _list_pushes(
     parts: int,
     sums: SumRows,
     marks: Marks,
+    bits: int,
     work: Work,
-) -> int:
-    """List receiver, row and factor of every push to this part of the nodes; return how many there are."""
-    n = 0
+) -> None:
+    """List receiver, row and factor of every push to this part of the nodes."""
     eager = parts == 1 and senders < EAGER
     for r in range(senders):
         if r + FAR < senders:
@@ -101,39 +163,32 @@ def _list_pushes(
         for i in range(base, stop):
             v = push.others[i]
             if parts == 1 or (v >> BLOCK) % parts == part:
-                work.node[n] = v
-                work.row[n] = row
                 weight = push.weights[i]
-                work.factor[n] = in_units(weight if weight > 0 else -weight, shift)
-                n += 1
+                _list(v, row, in_units(weight if weight > 0 else -weight, shift), bits, work)
                 if eager:
                     prefetch_32(marks.place, v)
                     prefetch_64(sums.degree, v)
                     prefetch_32(sums.slot, v)
-    return n
 
 
 def _list_changes(
-    changes: ArcChanges, arcs: int, shift: int, part: int, parts: int, work: Work, n: int
-) -> int:
-    """List the pushes over changed arcs after the first `n`; return how many there are."""
+    changes: ArcChanges, arcs: int, shift: int, part: int, parts: int, bits: int, work: Work
+) -> None:
+    """List the pushes over changed arcs."""
     for a in range(arcs):
         v = changes.receiver[a]
         if parts == 1 or (v >> BLOCK) % parts == part:
-            work.node[n] = v
-            work.row[n] = changes.row[a]
-            work.factor[n] = in_units(changes.change[a], shift)
-            n += 1
-    return n
+            _list(v, changes.row[a], in_units(changes.change[a], shift), bits, work)
 
 
-def _group(n: int, place: Int32, work: Work) -> int:
-    """Sort pushes by receiver, receivers in the order of their first mention; return how many there are.
+def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
+    """Sort pushes low to n - 1 by receiver, receivers in the order of their first mention.
 
-    `place` holds -1 everywhere, before and after.
+    Return how many receivers there are, with those known before. `place` holds -1 everywhere, before and
+    after.
     """
-    found = 0
-    for i in range(n):
+    found = known
+    for i in range(low, n):
         if i + FAR < n:
             prefetch_32(place, work.node[i + FAR])
         v = work.node[i]
@@ -146,14 +201,13 @@ def _group(n: int, place: Int32, work: Work) -> int:
             found += 1
         work.node[i] = at
         work.first[at] += 1
-    total = 0
-    for i in range(found):
+    total = low
+    for i in range(known, found):
         size = work.first[i]
         work.first[i] = total
         total += size
         place[work.receivers[i]] = -1
-    work.first[found] = total
-    for i in range(n):
+    for i in range(low, n):
         if i + FAR < n:
             prefetch_32(work.sorted_row, work.first[work.node[i + FAR]])
             prefetch_64(work.sorted_factor, work.first[work.node[i + FAR]])
@@ -161,9 +215,9 @@ def _group(n: int, place: Int32, work: Work) -> int:
         work.first[work.node[i]] += 1
         work.sorted_row[to] = work.row[i]
         work.sorted_factor[to] = work.factor[i]
-    for i in range(found, 0, -1):
+    for i in range(found, known, -1):
         work.first[i] = work.first[i - 1]
-    work.first[0] = 0
+    work.first[known] = low
     return found
 
 
@@ -212,10 +266,17 @@ def gather(
     tuple
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
-    n = _list_pushes(wave, senders, push, shift, part, parts, sums, marks, work)
-    n = _list_changes(changes, arcs, shift, part, parts, work, n)
-    found = _group(n, marks.place, work)
-    return found, n, _degrees(found, shift, wave, sums, work)
+    bits = 31 if senders < EAGER else _span(arcs + count_pushes(wave, senders, push), len(marks.place))
+    _count_spans(wave, senders, changes, arcs, push, part, parts, bits, work)
+    _list_pushes(wave, senders, push, shift, part, parts, sums, marks, bits, work)
+    _list_changes(changes, arcs, shift, part, parts, bits, work)
+    found, low = 0, 0
+    for i in range(SPANS if bits < 31 else 1):
+        if work.spans[i] > low:
+            found = _group(low, work.spans[i], found, marks.place, work)
+            low = work.spans[i]
+    work.first[found] = low
+    return found, low, _degrees(found, shift, wave, sums, work)
 
 
 def gather_part(

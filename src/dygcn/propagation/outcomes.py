@@ -6,3 +6,5 @@ NARROW = -1
 """In the place of a wide row's number, where a row is narrow."""
 DONE, SMALL_WORK, SMALL_TABLE, MISPLACED = 0, 1, 2, 3  # what became of an order
 ALL_DONE, NOT_BEGUN = 0, -1  # in the place of the order that an update in one call could not do
+SPANS = 256
+"""Spans of nodes that pushes are sorted by, at most."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dygcn.graph.ids import grown
+from dygcn.propagation.outcomes import SPANS
 from dygcn.propagation.work import ArcChanges, Bank, Reach, Work
 
 _WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
@@ -89,7 +90,8 @@ class Room:
 
 
 def _work(size: int) -> Work:
-    return Work(*(np.empty(size, kind) for kind in _WORK))
+    arrays: list[Any] = [np.empty(size, kind) for kind in _WORK]
+    return Work(*arrays, np.zeros(SPANS + 1, np.int64))
 
 
 def _bank(rows: int, width: int, last: bool = False) -> Bank:

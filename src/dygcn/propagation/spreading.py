@@ -138,7 +138,7 @@ class Spreading:
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to where their degrees want them."""
-        _, _, _, receivers, _, _, _, before, after, slots, movers = work.arrays
+        _, _, _, receivers, _, _, _, before, after, slots, movers, _ = work.arrays
         moving = movers[:count]
         nodes = receivers[moving]
         sums.settle(nodes, np.maximum(before[moving], after[moving]))

@@ -16,6 +16,7 @@ cdef class Work:
     cdef int64_t[::1] after
     cdef int32_t[::1] slots
     cdef int32_t[::1] movers
+    cdef int64_t[::1] spans
 
 @cython.final
 cdef class Bank:

@@ -37,6 +37,8 @@ class Work:
         Of each receiver: degrees, and where its row lies.
     movers
         Which receivers have their row in the wrong place for their degree.
+    spans
+        Where the pushes to each span of the nodes begin, then where they end.
     """
 
     def __init__(
@@ -52,16 +54,18 @@ class Work:
         after: Int64,
         slots: Int32,
         movers: Int32,
+        spans: Int64,
     ) -> None:
         self.node, self.row, self.factor = node, row, factor
         self.receivers, self.first = receivers, first
         self.sorted_row, self.sorted_factor = sorted_row, sorted_factor
         self.before, self.after, self.slots, self.movers = before, after, slots, movers
+        self.spans = spans
         listed = node, row, factor
         self.arrays = (
             *listed,
             *(receivers, first, sorted_row, sorted_factor),
-            *(before, after, slots, movers),
+            *(before, after, slots, movers, spans),
         )
 
     def __reduce__(self) -> tuple[type[Work], Arrays]:
