@@ -91,7 +91,8 @@ class Room:
 
 def _work(size: int) -> Work:
     arrays: list[Any] = [np.empty(size, kind) for kind in _WORK]
-    return Work(*arrays, np.zeros(SPANS + 1, np.int64))
+    arrays.append(np.zeros(SPANS + 1, np.int64))
+    return Work(*arrays)
 
 
 def _bank(rows: int, width: int, last: bool = False) -> Bank:
