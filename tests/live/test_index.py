@@ -592,6 +592,60 @@ def test_nodes_that_come_while_the_index_is_built(exact_up_to):
     assert index.status().pending == 0
 
 
+class Watched:
+    """A guard that knows whether it is held."""
+
+    def __init__(self):
+        self.depth = self.taken = 0
+
+    def __enter__(self):
+        self.depth += 1
+        self.taken += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+
+
+def test_faiss_is_loaded_while_others_may_write(monkeypatch):
+    """To load it takes as long as many updates."""
+    held = []
+    guard = Watched()
+    whole = index_module.load_faiss
+    monkeypatch.setattr(index_module, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    index = NearestIndex(live.state, exact_up_to=50, guard=guard)
+    index.refresh()
+    assert held == [0]
+
+
+def test_faiss_is_loaded_early_only_where_it_is_needed(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(index_module, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    NearestIndex(live.state).load()
+    assert loaded == []
+    index = NearestIndex(live.state, exact_up_to=50)
+    index.load()
+    index.load()
+    index.refresh()
+    assert loaded == [1]
+
+
+def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
+    """Between two blocks the lock is free as long as it was held: a lock goes to whoever asks first."""
+    pauses = []
+    guard = Watched()
+    monkeypatch.setattr(upkeep.time, "sleep", lambda pause: pauses.append((guard.depth, pause)))
+    live = dygcn.fit([(i, i + 1) for i in range(2_000)], dim=8)
+    blocks = list(Upkeep(live.state, VectorCache(live.state), guard).everyone())
+    assert len(blocks) == 4
+    assert [depth for depth, _ in pauses] == [0] * 4
+    assert pauses[0] == (0, 0.0)
+    assert all(pause > 0 for _, pause in pauses[1:])
+    list(Upkeep(live.state, VectorCache(live.state)).everyone())
+    assert len(pauses) == 4  # nobody waits for a lock that is not there
+
+
 def test_room_made_before_others_come_would_be_noticed(monkeypatch):
     def refill(self, shelf):
         with self.guard:

@@ -6,14 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from dygcn._late import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich import progress
+
     from dygcn.cli.printing import Notify
+else:  # a table needs none
+    progress = late("rich.progress")
 
 _BETWEEN = 2  # spaces
 
@@ -21,8 +26,13 @@ _BETWEEN = 2  # spaces
 @contextmanager
 def bar() -> Iterator[Notify]:
     """Show progress on standard error; hand over a function to call as (done, total, what)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task("starting", total=None)
 
         def notify(done: int, total: int, what: str) -> None:

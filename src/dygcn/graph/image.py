@@ -98,7 +98,7 @@ def build_graph(image: GraphImage, graph: Graph) -> Nodes:
     """
     _check(image, graph)
     nodes = graph.intern(image.ids)
-    if len(np.unique(nodes)) != len(nodes):
+    if (np.bincount(nodes) > 1).any():
         raise DamagedFolder("the saved graph has an id twice")
     _fill(graph, image, nodes)
     if len(graph) != len(nodes):

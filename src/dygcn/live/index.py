@@ -168,8 +168,7 @@ class NearestIndex:
         upkeep = self._upkeep
         with self._guard:
             upkeep.settle()
-            outgrown = self._outgrown()
-        if outgrown:
+        if self._outgrown():  # without the guard: FAISS may have to be loaded
             self._best_recall = 1.0
             self._build()
             return 0
@@ -185,9 +184,13 @@ class NearestIndex:
             return nodes >= 2 * self._trained_at or 2 * nodes <= self._trained_at
         if nodes <= self._exact_up_to:
             return False
-        if self._missing is None:
-            self._faiss, self._missing = load_faiss()
+        self.load()
         return self._faiss is not None
+
+    def load(self) -> None:
+        """Load FAISS now, if there are so many nodes that it is needed and nobody has looked for it."""
+        if self._missing is None and len(self._state.graph) > self._exact_up_to:
+            self._faiss, self._missing = load_faiss()
 
     def _build(self) -> None:
         """Build the index of all nodes from nothing, with fresh centres if there are many."""

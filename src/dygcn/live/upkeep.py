@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ class Upkeep:
     cache
         Where vectors are read.
     guard
-        Held while the state is read, for a moment each time, if another thread changes it.
+        Held while the state is read, for a moment each time, if another thread changes it; between two
+        moments it is left alone as long as it was held.
 
     Examples
     --------
@@ -140,8 +142,13 @@ class Upkeep:
         self._held[nodes] = 1
 
     def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:
+        held = 0.0
         for start in range(0, len(nodes), self._block):
+            if self.late:  # who waits for a lock that is taken again at once hardly ever gets it
+                time.sleep(held)
             some = nodes[start : start + self._block]
             with self.guard:
+                begun = time.perf_counter()
                 read = self._cache.refresh(some)
+                held = time.perf_counter() - begun
             yield some, to_units(*read)

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -32,6 +32,7 @@ from dygcn.service.routes import ROUTES
 from dygcn.service.routes import Route as Entry
 from dygcn.service.service import Service
 from dygcn.service.settings import Limits, ServiceSettings
+from dygcn.service.warming import warm_up
 
 with extra("serve"):
     from starlette.applications import Starlette
@@ -121,7 +122,7 @@ def page_rules(page: bytes) -> dict[str, str]:
 
 
 def make_app(service: Service) -> Starlette:
-    """Return the application of a service; it starts and drains the service with itself."""
+    """Return the application of a service; it warms up, starts and drains the service with itself."""
     waiters = Waiters(service.settings.limits.feeds)
     web, doors = Web(service, waiters), Doors(service.settings.http)
 
@@ -129,6 +130,8 @@ def make_app(service: Service) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         waiters.begin()
         service.tell(waiters.wake)
+        with suppress(DygcnError):  # what is not warm is slow once; it is served all the same
+            await run_in_threadpool(warm_up, service.live.model)
         service.start()
         yield
         waiters.end()

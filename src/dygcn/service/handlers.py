@@ -298,10 +298,16 @@ def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int) -> R
     flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
     columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     table = pa.table(columns).replace_schema_metadata({"sequence": str(sequence)})
+    return Response(arrow_stream(table), media_type=ARROW)
+
+
+def arrow_stream(table: pa.Table) -> bytes:
+    """Return a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def read_body(body: bytes, kind: type[Any]) -> Any:

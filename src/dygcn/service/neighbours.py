@@ -43,6 +43,7 @@ class Neighbours:
 
     def start(self) -> None:
         """Begin to build and keep up the index."""
+        self._index.load()
         self._thread.start()
 
     def stop(self) -> None:
