@@ -1,6 +1,7 @@
 """Every width of narrow rows, against plain Python integers, while a hub outgrows it and shrinks back."""
 
 import copy
+import mmap
 from itertools import pairwise
 
 import numpy as np
@@ -121,3 +122,33 @@ def test_one_neighbour_after_the_other_up_to_the_limit_and_back():
         wide.append((int(rule.degree[0][hub]) // graph.one, bool(rule.sums[0].slot[hub] >= 0)))
     assert {degree for degree, is_wide in wide[:12] if is_wide} == {128, 129, 130, 131, 132}
     assert {degree for degree, is_wide in wide[12:] if not is_wide} == set(range(51, 63))
+
+
+class Shared:
+    """Allocates where another process could read: anonymous memory that is mapped as shared."""
+
+    def __init__(self):
+        self.made = []
+
+    def __call__(self, shape, kind):
+        size = int(np.prod(shape)) * np.dtype(kind).itemsize
+        memory = mmap.mmap(-1, max(size, 1))
+        self.made.append(np.frombuffer(memory, np.uint8))
+        return np.frombuffer(memory, kind, int(np.prod(shape))).reshape(shape)
+
+    def holds(self, array):
+        return any(np.shares_memory(array, one) for one in self.made)
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_rows_lie_where_the_allocator_put_them(case):
+    weight, half_life, _ = CASES[case]
+    shared = Shared()
+    graph, rule = Graph("int64", half_life=half_life), ExactRule(FEATURES, orders=2, zeros=shared)
+    for events in batches(weight):
+        graph.release(rule.apply_events(graph, graph.prepare(read_events(events)))[0].left)
+        check(graph, rule)
+        for sums in rule.sums:
+            rows = [array for array in (sums.narrow, sums.wide) if array.size]
+            assert rows
+            assert all(shared.holds(array) for array in (*rows, sums.degree, sums.slot))

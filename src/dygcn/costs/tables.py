@@ -115,7 +115,7 @@ KINDS = {
     "single_us": "single edge us",
     "batch_us_an_event": "us an event, batches of 1,000",
     "read_us": "us a vector, read alone",
-    "read_many_us": "us a vector, 400 at once",
+    "read_many_us": "us a vector, 10,000 at once",
 }
 FITS = {
     "graph": "graph",

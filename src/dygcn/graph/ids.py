@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +27,10 @@ _WHOLE = (int, np.integer)
 _ARRAYS = "_table", "keys", "hashes", "_values", "_lengths", "_arena", "_free", "_counts", "_alive", "_secret"
 _END = 1 << 63
 _A = TypeVar("_A", bound="NDArray[Any]")
+Allocator: TypeAlias = "Callable[..., NDArray[Any]]"
 
 
-def grown(array: _A, size: int, zeros: Callable[..., NDArray[Any]] = np.zeros) -> _A:
+def grown(array: _A, size: int, zeros: Allocator = np.zeros) -> _A:
     """Return the array with at least `size` rows, new ones zero; amortised over calls.
 
     Parameters

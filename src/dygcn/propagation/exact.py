@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from dygcn.features import Features
     from dygcn.graph import Graph
+    from dygcn.graph.ids import Allocator
     from dygcn.graph.staging import NodeEvents
 
 _BLOCK = 1 << 14
@@ -72,11 +73,11 @@ class ExactRule:
     [1, 1, 1]
     """
 
-    def __init__(self, features: Features, orders: int) -> None:
+    def __init__(self, features: Features, orders: int, zeros: Allocator = np.zeros) -> None:
         self.features = features
         self.orders = orders
         shifts = [features.message_shift] + [0] * (orders - 1)
-        self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
+        self.sums = [Sums(features.width, features.message_bits, shift, zeros) for shift in shifts]
         self._room = Room(features.width)
         self._spreading = Spreading(self.sums, self._room)
         self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is room for

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.graph.ids import grown, replace_together
+from dygcn.graph.ids import Allocator, grown, replace_together
 from dygcn.graph.store import GREATEST_SHIFT
 from dygcn.propagation.outcomes import NARROW
 from dygcn.propagation.sum_rows import SumRows, count_moves, settle_rows
@@ -35,6 +35,8 @@ class Sums:
         Messages are at most ``2**message_bits``.
     message_shift
         Messages are multiples of ``2**message_shift``.
+    zeros
+        Allocates an array of zeros, given its shape and its type: where other processes read rows, say.
 
     Examples
     --------
@@ -48,8 +50,11 @@ class Sums:
     (dtype('int8'), 128)
     """
 
-    def __init__(self, width: int, message_bits: int, message_shift: int) -> None:
+    def __init__(
+        self, width: int, message_bits: int, message_shift: int, zeros: Allocator = np.zeros
+    ) -> None:
         self.width = width
+        self._zeros = zeros
         self._value_bits = message_bits - message_shift
         self.message_shift = message_shift
         self.narrow: Stored = np.zeros((0, width), np.int32)
@@ -103,10 +108,10 @@ class Sums:
         known = len(self.slot)
         if nodes <= known:
             return
-        slot = grown(self.slot, nodes)
+        slot = grown(self.slot, nodes, self._zeros)
         slot[known:] = NARROW
-        narrow = grown(self.narrow, nodes) if self.limit else self.narrow
-        self._replace(slot=slot, degree=grown(self.degree, nodes), narrow=narrow)
+        narrow = grown(self.narrow, nodes, self._zeros) if self.limit else self.narrow
+        self._replace(slot=slot, degree=grown(self.degree, nodes, self._zeros), narrow=narrow)
 
     def _replace(self, **fresh: Any) -> None:
         """Put arrays in the place of others, together with what loops see of them."""
@@ -119,7 +124,7 @@ class Sums:
         more = count_moves(self.arrays, nodes, degree)
         if more:
             size = int(self._counts[0]) + more
-            self._replace(wide=grown(self.wide, size), _free=grown(self._free, size))
+            self._replace(wide=grown(self.wide, size, self._zeros), _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1]:
             return
         settle_rows(self.arrays, nodes, degree)
