@@ -136,7 +136,7 @@ PLACES = [
     (2.0, Spreading, "step"),
     (2.0, Memory, "remember"),
     (2.0, Graph, "_commit"),
-    (2.0, Graph, "_delta"),
+    (2.0, Graph, "count"),
 ]
 
 

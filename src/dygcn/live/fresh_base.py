@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.features import Embedding
 from dygcn.live.health import take_anchor
-from dygcn.training.bases import fresh_vectors
+from dygcn.training import bases
 
 if TYPE_CHECKING:
     from dygcn.models import Base, Model, Outcome, State
@@ -51,7 +51,7 @@ def take_base(state: State, computed: Base, ids: IdColumn, vectors: Float32) -> 
 def base_or_warning(state: State) -> tuple[Base, IdColumn, Float32] | None:
     """Compute a base that is due; where none can be had (no torch, say) warn, and the update goes on."""
     try:
-        return fresh_vectors(state)
+        return bases.fresh_vectors(state)
     except DygcnError as error:
         warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=5)
         return None
