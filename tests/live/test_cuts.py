@@ -106,7 +106,7 @@ def lose_a_bit():
     live.update({"src": [2], "dst": [3], "weight": [0.25]})
 
 
-def test_loops_that_are_not_compiled_refuse_a_shift_that_loses_a_bit(tmp_path):
+def test_a_lost_bit_is_caught_by_loops_that_are_not_compiled(tmp_path):
     """Uncompiled loops say so; compiled ones do not look."""
     line = "self._note_bits(weight)"
     wrong = f"if self.weight_shift == GREATEST_SHIFT:\n    {line}"

@@ -32,7 +32,7 @@ cdef void _list_pushes(Bank wave, Py_ssize_t senders, ArcArrays push, int64_t sh
 cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, int64_t shift, int64_t part, int64_t parts, int64_t bits, Work work) noexcept nogil
 @cython.locals(found=int64_t, v=int64_t, at=int64_t, total=int64_t, size=int64_t, to=int64_t)
 cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1] place, Work work) noexcept nogil
-@cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t)
+@cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t)
 cdef int64_t _degrees(Py_ssize_t found, int64_t shift, Bank wave, SumRows sums, Work work) noexcept nogil
 @cython.locals(bits=int64_t, found=int64_t, low=int64_t)
 cdef (int64_t, int64_t, int64_t) gather(Bank wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t part, int64_t parts, SumRows sums, Marks marks, Work work) noexcept nogil

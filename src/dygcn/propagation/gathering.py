@@ -224,15 +224,18 @@ def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
 def _degrees(found: int, shift: int, wave: Bank, sums: SumRows, work: Work) -> int:
     """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
     moving = 0
+    unit = 1
+    unit <<= shift
     for i in range(found):
         if i + FAR < found:
             prefetch_64(sums.degree, work.receivers[i + FAR])
             prefetch_32(sums.slot, work.receivers[i + FAR])
         v = work.receivers[i]
         before = sums.degree[v]
-        now = before
+        gained = 0
         for c in range(work.first[i], work.first[i + 1]):
-            now += (work.sorted_factor[c] << shift) * wave.has[work.sorted_row[c]]
+            gained += work.sorted_factor[c] * wave.has[work.sorted_row[c]]
+        now = before + gained * unit  # C has no left shift of what is below zero
         at = sums.slot[v]
         work.before[i], work.after[i], work.slots[i] = before, now, at
         top = max(before, now)
