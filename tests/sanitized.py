@@ -24,6 +24,7 @@ KERNEL_TESTS = ["tests/test_rows.py", "tests/graph", "tests/propagation", "tests
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]
 NOT_HERE = "not notice and not caught"  # what is tried on uncompiled copies anyway
+SMALL = "not slow and not large"
 NOT_IN_THREADS = f"{NOT_HERE} and not forked"  # the thread sanitizer starts no threads after a fork
 THREAD_TESTS = ["tests/propagation/test_threads.py"]
 
@@ -154,7 +155,8 @@ def main(kind, folder, tests, *options):
     """Build, run the tests, and try the faults."""
     tree = Tree(Path(folder), kind)
     tree.build()
-    done = tree.test("-k", NOT_IN_THREADS if kind == "thread" else NOT_HERE, *options, *tests)
+    left_out = NOT_IN_THREADS if kind == "thread" else NOT_HERE
+    done = tree.test("-k", left_out, *options, *tests)
     if done.returncode:
         sys.exit(done.returncode)
     try:
@@ -168,8 +170,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=BUILDS)
     parser.add_argument("--folder", help="where what was built is kept")
-    parser.add_argument("--whole", action="store_true", help="all tests that reach kernels, not just theirs")
+    parser.add_argument(
+        "--whole", action="store_true", help="also large tests, and those of what is built on kernels"
+    )
     told, rest = parser.parse_known_args()
     chosen = THREAD_TESTS if told.kind == "thread" else KERNEL_TESTS + OTHER_TESTS * told.whole
+    sizes = [] if told.whole else ["-m", SMALL]
     with tempfile.TemporaryDirectory() as another:
-        main(told.kind, told.folder or another, chosen, *rest)
+        main(told.kind, told.folder or another, chosen, *sizes, *rest)

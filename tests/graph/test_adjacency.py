@@ -107,6 +107,7 @@ def test_a_hub_is_searched_by_table_and_shrinks_back():
     assert arcs.count[0] == 0
 
 
+@pytest.mark.large
 def test_churn_does_not_grow_the_pool():
     graph = new_graph(300)
     random = np.random.default_rng(0)

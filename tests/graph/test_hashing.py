@@ -213,6 +213,7 @@ def longest_pair_probe(a, b):
     return int(((at - np.array(home)) & (len(keys) - 1)).max())
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("name", "a", "b"), [pytest.param(*one, id=one[0]) for one in pair_families()])
 def test_chosen_pairs_probe_no_further_than_others(name, a, b):
     for _ in range(5):

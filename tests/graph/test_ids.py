@@ -33,6 +33,7 @@ def test_ids_agree_with_a_dict(kind, steps):
     assert ids.high <= 61
 
 
+@pytest.mark.large
 def test_many_ids_and_compaction():
     ids = IdMap("string")
     for turn in range(40):
@@ -46,6 +47,7 @@ def test_many_ids_and_compaction():
     assert ids.high < 3100
 
 
+@pytest.mark.large
 def test_bulk_interning_in_blocks():
     values = np.random.default_rng(0).integers(-(2**60), 2**60, 200_000)
     ids = IdMap("int64")
@@ -110,6 +112,7 @@ def test_columns_of_different_lengths_are_refused():
         IdMap("string").resolve(id_column(["a"]), id_column(["a", "b"]), np.ones(1, np.int8))
 
 
+@pytest.mark.large
 def test_loops_have_the_arrays_that_are_used():
     ids = IdMap("string")
     for turn in range(30):

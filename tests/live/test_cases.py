@@ -97,6 +97,7 @@ def test_an_outage_is_survived_with_memory():
     assert 1 not in live
 
 
+@pytest.mark.large
 def test_a_million_adds_and_removes_leave_nothing():
     live = start()
     live.update(add=[(0, i) for i in range(1, 50)])

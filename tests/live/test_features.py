@@ -134,6 +134,7 @@ def test_hashed_features_cannot_be_set_and_sizes_are_checked():
         live.set_features([1], [[1e6] * 5])
 
 
+@pytest.mark.large
 def test_hashed_features_follow_from_the_id():
     hashed = {"dim": 4, "features": "hashed"}
     one, two = dygcn.fit([("ann", "bob")], **hashed), dygcn.fit([("bob", "cat"), ("ann", "zed")], **hashed)

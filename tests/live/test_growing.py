@@ -1,6 +1,7 @@
 """Arrays are replaced when they grow: what loops are handed must be those that are used now."""
 
 import numpy as np
+import pytest
 
 import dygcn
 from dygcn.models import Model
@@ -66,6 +67,7 @@ def test_nothing_is_stale():
     assert live.recompute().digest() == live.digest()
 
 
+@pytest.mark.large
 def test_streams_with_a_hub():
     for seed in range(20):
         play(seed)
