@@ -20,7 +20,8 @@ from tests.seeded import ROOT, copy_sources, elsewhere, with_line
 BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "thread": ["-Db_sanitize=thread"]}
 DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=false"]
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
-KERNEL_TESTS = ["tests/test_rows.py", "tests/graph", "tests/propagation", "tests/live/test_hubs.py"]
+KERNEL_TESTS = ["tests/test_rows.py", "tests/graph", "tests/propagation"]
+KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]
 NOT_HERE = "not notice and not caught"  # what is tried on uncompiled copies anyway
@@ -79,8 +80,8 @@ THREAD_FAULTS = [
     Fault(
         "two threads at one row",
         "src/dygcn/propagation/gathering.py",
-        "n = _list_pushes(wave, senders, push, shift, part, parts, sums, marks, work)",
-        "n = _list_pushes(wave, senders, push, shift, 0, 1, sums, marks, work)",
+        "_list_pushes(wave, senders, push, shift, part, parts, sums, marks, bits, work)",
+        "_list_pushes(wave, senders, push, shift, 0, 1, sums, marks, bits, work)",
         "tests/propagation/test_threads.py::test_any_number_of_threads_gives_the_same_bits",
         "ThreadSanitizer: data race",
     ),

@@ -28,7 +28,7 @@ SUITE = [
         f"tests/live/test_{name}.py"
         for name in ("cases", "changes", "contacts", "copies", "cuts", "departures", "digests", "event_rules")
     ),
-    *(f"tests/live/test_{name}.py" for name in ("features", "growing", "rolled", "walks")),
+    *(f"tests/live/test_{name}.py" for name in ("features", "growing", "one_edge", "rolled", "walks")),
 ]
 """Properties and behaviour of the kernels and of what is built on them, on graphs of some hundred nodes."""
 START = """

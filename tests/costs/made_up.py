@@ -205,6 +205,17 @@ def engines():
     return {"kind": "engines", "rounds": 3, "load_average": 0.3, "rows": rows}
 
 
+def reads():
+    took = {"vectors": 10_000, "other_us": 12.0, "this_us": 4.0, "ratio": 0.33}
+    kinds = (("hashed", 256), ("walks", 128))
+    rows = [
+        {"graph": graph, "features": kind, "width": width, "dim": 128, **took}
+        for graph in GRAPHS
+        for kind, width in kinds
+    ]
+    return {"kind": "reads", "rounds": 3, "load_average": 0.3, "rows": rows}
+
+
 def start():
     took = {"cpu_seconds": 0.2, "seconds": 0.3, "first_cpu_seconds": 0.4}
     commands = (
@@ -226,5 +237,5 @@ def start():
 
 def everything():
     made = (update(), crossover(), scale(), memory(), tolerance(), threads(), base(), kinds(), score())
-    made += (engines(), start())
+    made += (engines(), reads(), start())
     return {one["kind"]: one for one in made}

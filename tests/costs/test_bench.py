@@ -158,6 +158,7 @@ def test_page_says_what_is_missing(tmp_path):
         "kinds",
         "score",
         "engines",
+        "reads",
         "start",
     ]
     assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}

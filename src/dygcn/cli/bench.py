@@ -10,7 +10,7 @@ import click
 from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
 from dygcn.costs.base import CASES, RANK, Case, measure_base
 from dygcn.costs.crossover import measure_crossovers
-from dygcn.costs.engines import measure_engines
+from dygcn.costs.engines import measure_engines, measure_reads
 from dygcn.costs.graphs import count_of
 from dygcn.costs.headline import with_costs
 from dygcn.costs.kinds import FITS, GRAPHS, measure_kinds
@@ -302,6 +302,18 @@ def engines(
     settings = {"width": width, "repeats": repeats, "rounds": rounds, "levels": ("avx2", "baseline")}
     with progress_bar() as notify:
         result = measure_engines(other, graphs or ("power-law",), **settings, notify=notify)  # type: ignore[arg-type]
+    show_result(result, as_json)
+
+
+@command.command("reads")
+@click.argument("other", metavar="PYTHON", type=click.Path(exists=True))
+@graphs_argument
+@number_option("--rounds", 3)
+@json_option
+def reads(other: str, graphs: tuple[str, ...], rounds: int, as_json: bool) -> None:
+    """Read 10,000 vectors with this build and with that of another PYTHON interpreter, by turns."""
+    with progress_bar() as notify:
+        result = measure_reads(other, graphs or ("arxiv-coauthor",), rounds=rounds, notify=notify)
     show_result(result, as_json)
 
 

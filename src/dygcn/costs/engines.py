@@ -20,6 +20,26 @@ if TYPE_CHECKING:
 
 _Key = tuple[str, int, int]
 _RUN = "from dygcn.cli import main; main()"
+_READ = """
+import json, statistics, sys, time
+import numpy as np
+from dygcn.costs.graphs import graph_events
+from dygcn.costs.kinds import walks_of
+from dygcn.costs.updates import live_of
+rows = []
+for name in sys.argv[1:]:
+    events = graph_events(name, 0)
+    for features, live in (("hashed", live_of(events)), ("walks", walks_of(events))):
+        nodes, taken = np.random.default_rng(1).choice(live.state.graph.nodes(), 10_000), []
+        for _ in range(15):
+            begun = time.perf_counter()
+            live.vectors_of(nodes)
+            taken.append(1e6 * (time.perf_counter() - begun) / len(nodes))
+        about = {"graph": name, "features": features, "width": live.model.width, "dim": live.model.dim}
+        rows.append({**about, "vectors": len(nodes), "us": statistics.median(taken)})
+print(json.dumps(rows))
+"""
+"""What both builds run: by names that both have."""
 
 
 def measure_engines(
@@ -56,18 +76,45 @@ def measure_engines(
     return {"kind": "engines", "rounds": rounds, "load_average": load_average(), "rows": rows}
 
 
+def measure_reads(
+    other: str, names: Sequence[str], *, rounds: int = 3, notify: Notify | None = None
+) -> dict[str, Any]:
+    """Read many vectors at once with this interpreter and with another one, alternating."""
+    builds = {"other": other, "this": sys.executable}
+    found: dict[str, list[dict[str, dict[str, Any]]]] = {name: [] for name in builds}
+    for done in range(rounds):
+        for place, (name, python) in enumerate(builds.items()):
+            if notify is not None:
+                notify(done * len(builds) + place, rounds * len(builds), f"{name}, round {done + 1}")
+            rows = _output([python, "-c", _READ, *names])
+            found[name].append({f"{row['graph']} {row['features']}": row for row in rows})
+    rows = []
+    for key, about in found["this"][0].items():
+        us = {name: [one[key]["us"] for one in results] for name, results in found.items()}
+        ratios = [this / base for this, base in zip(us["this"], us["other"], strict=True)]
+        medians = {f"{name}_us": statistics.median(values) for name, values in us.items()}
+        row = {name: value for name, value in about.items() if name != "us"}
+        rows.append({**row, **medians, "ratio": statistics.median(ratios)})
+    return {"kind": "reads", "rounds": rounds, "load_average": load_average(), "rows": rows}
+
+
 def _run(
     python: str, level: str, names: Sequence[str], width: int, sizes: Sequence[int], repeats: int
 ) -> dict[_Key, dict[str, Any]]:
     command = [python, "-c", _RUN, "bench", "update", *names, "--json", "--width", str(width)]
     command += [f"--batch={size}" for size in sizes] + [f"--repeats={repeats}"]
+    result = _output(command, level)
+    return {(row["graph"], row["width"], row["events"]): row for row in result["batches"]}
+
+
+def _output(command: list[str], level: str = "") -> Any:
+    """Return what a command printed as JSON."""
     done = subprocess.run(
         command, capture_output=True, check=False, env={**os.environ, "DYGCN_CPU": level, "PYTHONPATH": ""}
     )
     if done.returncode:
         raise DygcnError(f"{' '.join(command)} failed: {done.stderr.decode(errors='replace')[-500:]}")
-    result = msgspec.json.decode(done.stdout, type=dict[str, Any])
-    return {(row["graph"], row["width"], row["events"]): row for row in result["batches"]}
+    return msgspec.json.decode(done.stdout)
 
 
 def _row(

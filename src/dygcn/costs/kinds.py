@@ -44,7 +44,7 @@ FITS = (("arxiv-coauthor", "walks"), ("as-733", "walks"), ("as-733", "hashed"), 
 KINDS = ("hashed", "walks")
 DIM = 128
 RESULT = Path("results/costs/kinds.json")
-_READS, _MANY, _SINGLES, _BATCHES, _BATCH, _BLOCKS = 2000, 10_000, 600, 12, 1000, 5
+_READS, _SINGLES, _BATCHES, _BATCH, _BLOCKS = 2000, 600, 12, 1000, 5
 _FIT = "import sys; from dygcn.costs.kinds import work; work(sys.argv[1], sys.argv[2])"
 
 
@@ -134,7 +134,6 @@ def _block(
         nodes = random.choice(live.state.graph.nodes(), _READS // _BLOCKS)
         readout = Readout(live.model, live.state.rule, live.state.graph)
         reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
-        nodes = random.choice(live.state.graph.nodes(), _MANY)
         begun = time.perf_counter()
         live.vectors_of(nodes)
         many = [(time.perf_counter() - begun) / len(nodes)]

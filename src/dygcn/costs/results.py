@@ -25,6 +25,7 @@ KINDS = (
     "kinds",
     "score",
     "engines",
+    "reads",
     "start",
 )
 

@@ -115,7 +115,7 @@ KINDS = {
     "single_us": "single edge us",
     "batch_us_an_event": "us an event, batches of 1,000",
     "read_us": "us a vector, read alone",
-    "read_many_us": "us a vector, 10,000 at once",
+    "read_many_us": "us a vector, 400 at once",
 }
 FITS = {
     "graph": "graph",
@@ -167,6 +167,16 @@ ENGINES = {
     "other_times_bare": "run time, times bare",
     "times_bare": "ahead of time, times bare",
 }
+READS = {
+    "graph": "graph",
+    "features": "features",
+    "width": "width",
+    "dim": "dim",
+    "vectors": "vectors",
+    "other_us": "compiled at run time, us a vector",
+    "this_us": "ahead of time, us a vector",
+    "ratio": "ratio",
+}
 START = {
     "environment": "environment",
     "name": "started",
@@ -211,6 +221,7 @@ def tables_of(result: Result) -> list[Table]:
             _rows("Bytes", SCORE_BYTES, found["bytes"]),
         ],
         "engines": lambda found: [_rows("", ENGINES, found["rows"])],
+        "reads": lambda found: [_rows("", READS, found["rows"])],
         "start": lambda found: [
             _rows("Commands", START, found["rows"]),
             _rows("A service", SERVICES, found["services"]),

@@ -40,6 +40,14 @@ def in_units(weight: int, shift: int) -> int:
     return units
 
 
+def is_mine(v: int, mine: int) -> bool:
+    """Say whether a node is of the part of the nodes that has these 64 bits, one for each block of nodes.
+
+    Bits, because a division for every push costs as much as all else that is done for it.
+    """
+    return bool((mine >> ((v >> BLOCK) & 63)) & 1)
+
+
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
     """List nodes, each once, and which of these each was; return how many there are.
 
@@ -97,8 +105,7 @@ def _count_spans(
     changes: ArcChanges,
     arcs: int,
     push: ArcArrays,
-    part: int,
-    parts: int,
+    mine: int,
     bits: int,
     work: Work,
 ) -> None:
@@ -116,11 +123,11 @@ def _count_spans(
         base = push.start[wave.nodes[r]]
         for i in range(base, base + push.count[wave.nodes[r]]):
             v = push.others[i]
-            if parts == 1 or (v >> BLOCK) % parts == part:
+            if is_mine(v, mine):
                 work.spans[(v >> bits) + 1] += 1
     for a in range(arcs):
         v = changes.receiver[a]
-        if parts == 1 or (v >> BLOCK) % parts == part:
+        if is_mine(v, mine):
             work.spans[(v >> bits) + 1] += 1
     for i in range(SPANS):
         work.spans[i + 1] += work.spans[i]
@@ -140,15 +147,14 @@ def _list_pushes(
     senders: int,
     push: ArcArrays,
     shift: int,
-    part: int,
-    parts: int,
+    mine: int,
     sums: SumRows,
     marks: Marks,
     bits: int,
     work: Work,
 ) -> None:
     """List receiver, row and factor of every push to this part of the nodes."""
-    eager = parts == 1 and senders < EAGER
+    eager = senders < EAGER
     for r in range(senders):
         if r + FAR < senders:
             prefetch_64(push.start, wave.nodes[r + FAR])
@@ -162,7 +168,7 @@ def _list_pushes(
         row = wave.row[r]
         for i in range(base, stop):
             v = push.others[i]
-            if parts == 1 or (v >> BLOCK) % parts == part:
+            if is_mine(v, mine):
                 weight = push.weights[i]
                 _list(v, row, in_units(weight if weight > 0 else -weight, shift), bits, work)
                 if eager:
@@ -171,13 +177,11 @@ def _list_pushes(
                     prefetch_32(sums.slot, v)
 
 
-def _list_changes(
-    changes: ArcChanges, arcs: int, shift: int, part: int, parts: int, bits: int, work: Work
-) -> None:
+def _list_changes(changes: ArcChanges, arcs: int, shift: int, mine: int, bits: int, work: Work) -> None:
     """List the pushes over changed arcs."""
     for a in range(arcs):
         v = changes.receiver[a]
-        if parts == 1 or (v >> BLOCK) % parts == part:
+        if is_mine(v, mine):
             _list(v, changes.row[a], in_units(changes.change[a], shift), bits, work)
 
 
@@ -252,8 +256,7 @@ def gather(
     arcs: int,
     push: ArcArrays,
     shift: int,
-    part: int,
-    parts: int,
+    mine: int,
     sums: SumRows,
     marks: Marks,
     work: Work,
@@ -270,9 +273,9 @@ def gather(
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
     bits = 31 if senders < EAGER else _span(arcs + count_pushes(wave, senders, push), len(marks.place))
-    _count_spans(wave, senders, changes, arcs, push, part, parts, bits, work)
-    _list_pushes(wave, senders, push, shift, part, parts, sums, marks, bits, work)
-    _list_changes(changes, arcs, shift, part, parts, bits, work)
+    _count_spans(wave, senders, changes, arcs, push, mine, bits, work)
+    _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
+    _list_changes(changes, arcs, shift, mine, bits, work)
     found, low = 0, 0
     for i in range(SPANS if bits < 31 else 1):
         if work.spans[i] > low:
@@ -289,15 +292,14 @@ def gather_part(
     arcs: int,
     push: ArcArrays,
     shift: int,
-    part: int,
-    parts: int,
+    mine: int,
     sums: SumRows,
     marks: Marks,
     work: Work,
 ) -> tuple[int, int, int]:
     """Gather for one part of the nodes, while other threads gather for others."""
     with cython.nogil:
-        gathered = gather(wave, senders, changes, arcs, push, shift, part, parts, sums, marks, work)
+        gathered = gather(wave, senders, changes, arcs, push, shift, mine, sums, marks, work)
     return gathered
 
 

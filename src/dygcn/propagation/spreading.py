@@ -154,7 +154,10 @@ class Spreading:
         ready = wave.bank, wave.senders, arcs.changes, arcs.count, arcs.push, arcs.shift
         state = sums.arrays, self.marks
         gathered = side_by_side(
-            [partial(gather_part, *ready, part, parts, *state, work) for part, work in enumerate(works)]
+            [
+                partial(gather_part, *ready, _part_of_nodes(part, parts), *state, work)
+                for part, work in enumerate(works)
+            ]
         )
         for work, (found, pushes, moving) in zip(works, gathered, strict=True):
             if moving:
@@ -175,6 +178,11 @@ class Spreading:
         rows = _joined([row[at : at + n] for at, n in zip(starts, counts, strict=True)])
         noted = self.note(moved, order, wave.noted)
         return Wave(Bank(table, has, moved, rows), len(moved), noted, wave.rows + sum(sizes))
+
+
+def _part_of_nodes(part: int, parts: int) -> int:
+    """Return the bits of one of several parts of the nodes; see `EVERYBODY`."""
+    return sum(1 << block for block in range(64) if block % parts == part)
 
 
 def _joined(parts: list[Nodes]) -> Nodes:
