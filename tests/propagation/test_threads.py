@@ -80,12 +80,12 @@ def test_any_number_of_threads_gives_the_same_bits(directed, weighted, parts):
 
 
 def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
-    """The mutant: nobody does the last part."""
+    """The mutant: nobody does the first block of each part."""
     gather = spreading.gather_part
 
     def miss(*arguments):
-        before, (part, parts), after = arguments[:6], arguments[6:8], arguments[8:]
-        return gather(*before, part, parts + 1, *after)
+        before, mine, after = arguments[:6], arguments[6], arguments[7:]
+        return gather(*before, mine & (mine - 1), *after)
 
     expected = played(1, False, False)
     monkeypatch.setattr(spreading, "gather_part", miss)

@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 from dygcn._native cimport prefetch_8
 from dygcn._rows cimport RowBlock, add_all, add_row, clear_row, prefetch_row
 from dygcn.graph.arcs cimport ArcArrays
@@ -11,7 +11,7 @@ cdef int64_t AHEAD
 cdef int64_t CACHED
 cdef int64_t AT_ONCE
 cdef int64_t DONE
-cdef uint64_t EVERYBODY
+cdef int64_t EVERYBODY
 cdef int64_t SMALL_WORK
 cdef int64_t SMALL_TABLE
 cdef int64_t MISPLACED
