@@ -41,11 +41,11 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Say whether a node is of the part of the nodes that has these 32 bits, one for each block of nodes.
+    """Say whether a node is of the part of the nodes that has these 30 bits, one for each block of nodes.
 
-    Bits, because a division for every push costs as much as all else that is done for it.
+    Bits, because a division by the number of parts costs as much as all else that is done for a push.
     """
-    return bool((mine >> ((v >> BLOCK) & 31)) & 1)
+    return bool((mine >> (v >> BLOCK) % 30) & 1)  # by a constant, which C compilers multiply by
 
 
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:

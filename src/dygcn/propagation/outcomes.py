@@ -8,5 +8,5 @@ DONE, SMALL_WORK, SMALL_TABLE, MISPLACED = 0, 1, 2, 3  # what became of an order
 ALL_DONE, NOT_BEGUN = 0, -1  # in the place of the order that an update in one call could not do
 SPANS = 256
 """Spans of nodes that pushes are sorted by, at most."""
-EVERYBODY = (1 << 32) - 1
-"""All nodes, where threads have a part each: a bit for each of 32 blocks, after which these come again."""
+EVERYBODY = (1 << 30) - 1
+"""All nodes, where threads have a part each: a bit for each of 30 blocks, after which these come again."""

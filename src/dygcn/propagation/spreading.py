@@ -182,7 +182,7 @@ class Spreading:
 
 def _part_of_nodes(part: int, parts: int) -> int:
     """Return the bits of one of several parts of the nodes; see `EVERYBODY`."""
-    return sum(1 << block for block in range(32) if block % parts == part)
+    return sum(1 << block for block in range(30) if block % parts == part)
 
 
 def _joined(parts: list[Nodes]) -> Nodes:
