@@ -1,5 +1,6 @@
 """One edge, added or removed by itself, equals the same edge in a batch."""
 
+import copy
 import functools
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.models import Model, State
+from dygcn.propagation import ExactRule
 from tests.seeded import assert_noticed
 
 NAMES = {"int64": list(range(8)), "string": [f"node {i}" for i in range(8)]}
@@ -98,3 +100,33 @@ def test_most_single_edges_go_this_way(monkeypatch):
     for name, pair in (("add", (1, 5)), ("add", (1, 5)), ("remove", (1, 5)), ("remove", (1, 2))):
         live.update(**{name: [pair]})
     assert live.digest() == live.recompute().digest()
+
+
+def run_out_of_memory(*_, **__):
+    raise MemoryError("no room, on purpose")
+
+
+def test_an_edge_after_room_for_a_finer_weight_could_not_be_made(monkeypatch):
+    live = dygcn.fit([(i, (i + step) % 40) for i in range(40) for step in (1, 7)], dim=8)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ExactRule, "make_room", run_out_of_memory)
+        with pytest.raises(MemoryError):
+            live.update({"src": [1], "dst": [2], "weight": [1.5]})
+    live.update(add=[(5, 20)])
+    assert live.digest() == live.recompute().digest()
+
+
+def test_an_id_that_cannot_be_read_tears_nothing():
+    live = dygcn.fit([(1, 2), (2, 3), (3, 4)], dim=8)
+    before = live.digest()
+    with pytest.raises((TypeError, dygcn.errors.EventError)):
+        live.update(add=[(np.timedelta64(1, "s"), 2)])
+    assert live.digest() == before
+
+
+def test_a_copy_shares_the_rows_of_the_model():
+    live = dygcn.fit([(i, (i + 1) % 9) for i in range(9)], dim=8)
+    live.update(add=[(1, 5)])
+    copied = copy.deepcopy(live)
+    (rows,) = {id(one.state.rule._course.parts[7].arrays[2]) for one in (live, copied)}
+    assert rows

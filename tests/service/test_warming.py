@@ -152,11 +152,12 @@ def hashed(**options):
         lambda: hashed(half_life=3.0),
         lambda: hashed(unit=1.0),
         lambda: hashed(grid=64.0),
+        lambda: hashed(grid=2.0**-60),
         lambda: dygcn.fit([(1, 2), (2, 3)], features=dygcn.Embedding([1, 2], np.eye(2)), orders=1).model,
         lambda: model_of("rolling"),
         lambda: model_of("spectral"),
     ],
-    ids=["plain", "directed", "memory", "times", "coarse", "own vectors", "rolling", "spectral"],
+    ids=["plain", "directed", "memory", "times", "coarse", "fine", "own vectors", "rolling", "spectral"],
 )
 def test_every_model_can_be_warmed_up(model, monkeypatch):
     made, applied = model(), []

@@ -111,9 +111,12 @@ class LiveEmbedding:
 
     def _apply_edge(self, a: object, b: object, op: int) -> Change | None:
         """Apply the commonest of all updates; None: apply it as a batch."""
+        ends = self._state.find_edge(a, b)
+        if ends is None:
+            return None
         self._settle_latest()
         with self._state.changing:
-            outcome = self._state.write_edge(a, b, op)
+            outcome = self._state.write_edge(*ends, op)
             return None if outcome is None else self._changed(outcome)
 
     def _apply(self, batch: EventBatch, now: float | None) -> Change:

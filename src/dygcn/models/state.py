@@ -169,21 +169,22 @@ class State:
         delta = self.graph.write(ready)
         return self._finish(delta, self.rule.apply(self.graph, delta))
 
-    def write_edge(self, a: object, b: object, op: int) -> Outcome | None:
-        """Add or remove one edge of weight one, without a time, between ids of the graph; while `changing`.
+    def find_edge(self, a: object, b: object) -> tuple[int, int] | None:
+        """Return two nodes of the graph that `write_edge` may be called with, None if it may not."""
+        if not isinstance(self.rule, ExactRule):
+            return None
+        first, second = self.graph.find_one(a), self.graph.find_one(b)
+        return None if first < 0 or second < 0 or first == second else (first, second)
+
+    def write_edge(self, a: int, b: int, op: int) -> Outcome | None:
+        """Add or remove one edge of weight one, without a time, between two nodes; while `changing`.
 
         Returns
         -------
         Outcome or None
             None: nothing was done. The edge is to be applied as a batch.
         """
-        rule, graph = self.rule, self.graph
-        if not isinstance(rule, ExactRule):
-            return None
-        first, second = graph.find_one(a), graph.find_one(b)
-        if first < 0 or second < 0 or first == second:
-            return None
-        done = rule.apply_edge(graph, first, second, op)
+        done = self.exact.apply_edge(self.graph, a, b, op)
         return None if done is None else self._finish(*done)
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:

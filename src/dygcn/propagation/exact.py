@@ -157,6 +157,8 @@ class ExactRule:
         features, known = self._for_one_call(), self._nodes
         if features is None or not graph.takes_ones or not (0 <= a < known and 0 <= b < known):
             return None
+        if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not
+            return None
         course = self._course_of_now(graph, features, 1)
         status, *reached = update_edge(course, a, b, op, graph.one, graph.last_contact)
         if status != DONE:

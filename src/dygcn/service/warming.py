@@ -40,7 +40,7 @@ def warm_up(model: Model) -> None:
     (['ann', 'bob', 'cat'], 0)
     """
     state = State(model)
-    for form, body in _bodies(model).items():
+    for form, body in _bodies(state).items():
         state.apply(decode_events(body, form, model.kind).batch)
     nodes, cache = state.graph.nodes(), VectorCache(state)
     vectors, _ = cache.refresh(nodes)
@@ -52,10 +52,11 @@ def warm_up(model: Model) -> None:
         _ = health.wants_restart  # asked after every update
 
 
-def _bodies(model: Model) -> dict[str, bytes]:
-    """Return form -> a message with one event, which any model takes."""
-    src, dst = (pa.array(ids, _TYPES[model.kind]) for ids in _IDS[model.kind])
-    weight = max(1.0, model.grid)
+def _bodies(state: State) -> dict[str, bytes]:
+    """Return form -> a message with one event, of a weight that the model carries."""
+    src, dst = (pa.array(ids, _TYPES[state.model.kind]) for ids in _IDS[state.model.kind])
+    graph = state.graph
+    weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
     table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
     events = table.to_pylist()
     return {
