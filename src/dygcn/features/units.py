@@ -55,9 +55,6 @@ class UnitTable:
     def __reduce__(self) -> tuple[type[UnitTable], tuple[Any, ...]]:
         return UnitTable, (self.hashed, self.seed, *self.arrays)
 
-    def __deepcopy__(self, memo: object) -> UnitTable:
-        return self  # copies of an embedding share the rows of its model
-
 
 def hashed_table(seed: int, width: int) -> UnitTable:
     """Return where rows of +1 and -1 come from."""

@@ -86,6 +86,10 @@ class ExactRule:
         self._parts: tuple[object, ...] = ()  # what the course below was made of
         self._course: Course
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the course out of copies: it would bring all rows of a walk model, which copies share."""
+        return {name: value for name, value in vars(self).items() if name != "_course"} | {"_parts": ()}
+
     @property
     def degree(self) -> list[Int64]:
         """For each order, the weights of the neighbours that have a message, on the grid."""
