@@ -80,8 +80,8 @@ THREAD_FAULTS = [
     Fault(
         "two threads at one row",
         "src/dygcn/propagation/gathering.py",
-        "_list_pushes(wave, senders, push, shift, part, parts, sums, marks, bits, work)",
-        "_list_pushes(wave, senders, push, shift, 0, 1, sums, marks, bits, work)",
+        "_list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)",
+        "_list_pushes(wave, senders, push, shift, (1 << 30) - 1, sums, marks, bits, work)",
         "tests/propagation/test_threads.py::test_any_number_of_threads_gives_the_same_bits",
         "ThreadSanitizer: data race",
     ),
