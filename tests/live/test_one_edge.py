@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -106,14 +107,23 @@ def run_out_of_memory(*_, **__):
     raise MemoryError("no room, on purpose")
 
 
-def test_an_edge_after_room_for_a_finer_weight_could_not_be_made(monkeypatch):
-    live = dygcn.fit([(i, (i + step) % 40) for i in range(40) for step in (1, 7)], dim=8)
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(ExactRule, "make_room", run_out_of_memory)
-        with pytest.raises(MemoryError):
-            live.update({"src": [1], "dst": [2], "weight": [1.5]})
-    live.update(add=[(5, 20)])
-    assert live.digest() == live.recompute().digest()
+def edge_after_room_could_not_be_made():
+    ring, chords = ([(i, (i * a + b) % 40) for i in range(40)] for a, b in ((1, 1), (7, 3)))
+    live = dygcn.fit(ring + chords, dim=8)
+    with mock.patch.object(ExactRule, "make_room", run_out_of_memory), pytest.raises(MemoryError):
+        live.update({"src": [1], "dst": [2], "weight": [1.5]})
+    for other in range(20, 26):  # an edge for which there is no place among the arcs is a batch
+        live.update(add=[(5, other)])
+        assert live.digest() == live.recompute().digest()
+
+
+def test_an_edge_after_room_for_a_finer_weight_could_not_be_made():
+    edge_after_room_could_not_be_made()
+
+
+def test_rows_in_coarser_units_are_noticed(tmp_path):
+    line = "if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not"
+    assert_noticed(tmp_path, "dygcn.propagation.exact", line, "if False:", edge_after_room_could_not_be_made)
 
 
 def test_an_id_that_cannot_be_read_tears_nothing():

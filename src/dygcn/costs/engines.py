@@ -6,7 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -14,11 +14,13 @@ from dygcn.costs.timing import load_average
 from dygcn.errors import DygcnError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dygcn.costs.timing import Notify
 
 _Key = tuple[str, int, int]
+_B = TypeVar("_B")
+_R = TypeVar("_R")
 _RUN = "from dygcn.cli import main; main()"
 _READ = """
 import json, statistics, sys, time
@@ -66,12 +68,12 @@ def measure_engines(
     """
     builds = {"other": (other, ""), "this": (sys.executable, "")}
     builds |= {level: (sys.executable, level) for level in levels}
-    found: dict[str, list[dict[_Key, dict[str, Any]]]] = {name: [] for name in builds}
-    for done in range(rounds):
-        for place, (name, (python, level)) in enumerate(builds.items()):
-            if notify is not None:
-                notify(done * len(builds) + place, rounds * len(builds), f"{name}, round {done + 1}")
-            found[name].append(_run(python, level, names, width, sizes, repeats))
+    found = _by_turns(
+        builds,
+        lambda build: _run(*build, names=names, width=width, sizes=sizes, repeats=repeats),
+        rounds,
+        notify,
+    )
     rows = [_row(key, found, levels) for key in found["this"][0]]
     return {"kind": "engines", "rounds": rounds, "load_average": load_average(), "rows": rows}
 
@@ -81,13 +83,7 @@ def measure_reads(
 ) -> dict[str, Any]:
     """Read many vectors at once with this interpreter and with another one, alternating."""
     builds = {"other": other, "this": sys.executable}
-    found: dict[str, list[dict[str, dict[str, Any]]]] = {name: [] for name in builds}
-    for done in range(rounds):
-        for place, (name, python) in enumerate(builds.items()):
-            if notify is not None:
-                notify(done * len(builds) + place, rounds * len(builds), f"{name}, round {done + 1}")
-            rows = _output([python, "-c", _READ, *names])
-            found[name].append({f"{row['graph']} {row['features']}": row for row in rows})
+    found = _by_turns(builds, lambda python: _read(python, names), rounds, notify)
     rows = []
     for key, about in found["this"][0].items():
         us = {name: [one[key]["us"] for one in results] for name, results in found.items()}
@@ -96,6 +92,24 @@ def measure_reads(
         row = {name: value for name, value in about.items() if name != "us"}
         rows.append({**row, **medians, "ratio": statistics.median(ratios)})
     return {"kind": "reads", "rounds": rounds, "load_average": load_average(), "rows": rows}
+
+
+def _by_turns(
+    builds: dict[str, _B], run: Callable[[_B], _R], rounds: int, notify: Notify | None
+) -> dict[str, list[_R]]:
+    """Run every build in every round; return what each gave, round by round."""
+    found: dict[str, list[_R]] = {name: [] for name in builds}
+    for done in range(rounds):
+        for place, (name, build) in enumerate(builds.items()):
+            if notify is not None:
+                notify(done * len(builds) + place, rounds * len(builds), f"{name}, round {done + 1}")
+            found[name].append(run(build))
+    return found
+
+
+def _read(python: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    rows = _output([python, "-c", _READ, *names])
+    return {f"{row['graph']} {row['features']}": row for row in rows}
 
 
 def _run(
@@ -108,10 +122,9 @@ def _run(
 
 
 def _output(command: list[str], level: str = "") -> Any:
-    """Return what a command printed as JSON."""
-    done = subprocess.run(
-        command, capture_output=True, check=False, env={**os.environ, "DYGCN_CPU": level, "PYTHONPATH": ""}
-    )
+    """Return what a command printed as JSON; it runs on one thread."""
+    settings = {"DYGCN_CPU": level, "DYGCN_THREADS": "1", "PYTHONPATH": ""}
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **settings})
     if done.returncode:
         raise DygcnError(f"{' '.join(command)} failed: {done.stderr.decode(errors='replace')[-500:]}")
     return msgspec.json.decode(done.stdout)

@@ -245,7 +245,8 @@ def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
     return IdColumn(values, data)
 
 
-def _read_model(settings: Settings, tensors: Tensors) -> Model:
+def _check_settings(settings: Settings) -> None:
+    """Refuse settings that no model has."""
     grid_bits = math.log2(settings.weight_grid) if settings.weight_grid > 0 else math.nan
     faults = {
         f"rule {settings.rule!r}, known: {RULES}": settings.rule not in RULES,
@@ -270,6 +271,10 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.features == "none"
     ):
         raise ValueError(f"settings of another rule than {settings.rule!r}")
+
+
+def _read_model(settings: Settings, tensors: Tensors) -> Model:
+    _check_settings(settings)
     names = weight_names(settings.rule, settings.orders)
     weights = tuple(_take(tensors, name, np.float32, 2) for name in names)
     scales = _take(tensors, "scales", np.float64)

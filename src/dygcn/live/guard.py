@@ -33,7 +33,7 @@ class Guard:
     def __init__(self, state: State) -> None:
         self.lock = threading.RLock()
         self.waits = False  # whether a second thread waits for the first, instead of being refused
-        self.state = state
+        self._state = state
 
     def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
         """Make a call.
@@ -50,7 +50,7 @@ class Guard:
             held = self.lock.acquire(blocking=self.waits)
             if not held:
                 raise ConcurrentUse(_BUSY)
-            self.state.check()
+            self._state.check()
             return call(*arguments, **options)
         finally:
             if held:
@@ -69,7 +69,7 @@ class Guard:
                 self.lock.release()
 
     def __reduce__(self) -> tuple[type[Guard], tuple[State]]:
-        return Guard, (self.state,)  # a copy has a lock of its own
+        return Guard, (self._state,)  # a copy has a lock of its own
 
 
 def guarded(method: Callable[Concatenate[_L, _P], _R]) -> Callable[Concatenate[_L, _P], _R]:
@@ -77,16 +77,6 @@ def guarded(method: Callable[Concatenate[_L, _P], _R]) -> Callable[Concatenate[_
 
     @functools.wraps(method)
     def call(self: _L, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        guard, held = self.guard, False
-        try:  # as `Guard.run`, without a call more: one for every update
-            held = guard.lock.acquire(blocking=guard.waits)
-            if not held:
-                raise ConcurrentUse(_BUSY)
-            if guard.state.torn:
-                guard.state.check()
-            return method(self, *arguments, **options)
-        finally:
-            if held:
-                guard.lock.release()
+        return self.guard.run(method, self, *arguments, **options)
 
     return call

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NEAR, FAR = 8, 16  # rounds ahead
 EAGER = 32  # senders; of fewer everything that will be needed is asked for at once
-SPAN = 12  # bits: of so many nodes at least
+SPAN = 12  # a span has at least 2**12 nodes
 MANY = 1 << 15  # pushes; fewer lie in a near cache anyway
 BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
 
@@ -41,11 +41,12 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Say whether a node is of the part of the nodes that has these 30 bits, one for each block of nodes.
+    """Say whether a thread's part of the nodes has node v. The part is 30 bits, one for each block of nodes.
 
-    Bits, because a division by the number of parts costs as much as all else that is done for a push.
+    A division by the number of threads would cost as much as everything else that is done for a push; one by
+    a constant is a multiplication.
     """
-    return bool((mine >> (v >> BLOCK) % 30) & 1)  # by a constant, which C compilers multiply by
+    return bool((mine >> (v >> BLOCK) % 30) & 1)
 
 
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
@@ -86,10 +87,10 @@ def count_pushes(wave: Bank, senders: int, push: ArcArrays) -> int:
 
 
 def _span(pushes: int, nodes: int) -> int:
-    """Return how many bits of a node tell no span from another.
+    """Return how many low bits of a node's number are left out of the number of its span.
 
-    Pushes are sorted span by span, so that all which belongs to one lies in the nearest caches. Few pushes
-    are not worth more than one span.
+    Pushes are sorted span by span: the marks, receivers and pushes of one span fit the nearest caches. All
+    nodes are one span where there are few pushes.
     """
     bits = 31
     if pushes >= MANY:
@@ -228,7 +229,7 @@ def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
 def _degrees(found: int, shift: int, wave: Bank, sums: SumRows, work: Work) -> int:
     """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
     moving = 0
-    unit = 1
+    unit = 1  # not 1 << shift: C would shift an int of 32 bits
     unit <<= shift
     for i in range(found):
         if i + FAR < found:
