@@ -6,7 +6,7 @@ import dygcn
 from tests.seeded import assert_noticed, try_with
 
 MODULE = "dygcn.propagation.gathering"
-CHOICE = "bits = 31 if senders < EAGER else _span(arcs + count_pushes(wave, senders, push), len(marks.place))"
+CHOICE = "bits = _span(pushes, len(marks.place))"
 SPANS_OF_FOUR = "bits = 2"
 
 

@@ -61,9 +61,9 @@ def parts(monkeypatch):
     """How often an order was done in so many parts."""
     counts, whole = Counter(), spreading.Spreading._in_parts
 
-    def in_parts(self, order, arcs, wave, parts):
+    def in_parts(self, order, arcs, wave, parts, pushes):
         counts[parts] += 1
-        return whole(self, order, arcs, wave, parts)
+        return whole(self, order, arcs, wave, parts, pushes)
 
     monkeypatch.setattr(spreading, "SHARED", LEAST)
     monkeypatch.setattr(spreading.Spreading, "_in_parts", in_parts)
@@ -89,6 +89,21 @@ def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
 
     expected = played(1, False, False)
     monkeypatch.setattr(spreading, "gather_part", miss)
+    with pytest.raises(AssertionError):
+        assert played(2, False, False) == expected
+
+
+def test_old_messages_that_a_part_leaves_out_would_be_noticed(parts, monkeypatch):
+    """The mutant: the last thread does not write the messages that senders had."""
+    put, calls = spreading.put_messages, Counter()
+
+    def miss(sums, nodes, out, has):
+        calls["put"] += 1
+        if calls["put"] % 2:
+            put(sums, nodes, out, has)
+
+    expected = played(1, False, False)
+    monkeypatch.setattr(spreading, "put_messages", miss)
     with pytest.raises(AssertionError):
         assert played(2, False, False) == expected
 

@@ -261,19 +261,20 @@ def gather(
     sums: SumRows,
     marks: Marks,
     work: Work,
+    pushes: int,
 ) -> tuple[int, int, int]:
     """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
 
     The rows that will be added stand in the table of the wave: the old messages of changed arcs' senders,
     taken times the change of the weight, and the change of each sender's message, taken times the weight of
-    the arc now. Factors are in units of ``2**shift``.
+    the arc now. Factors are in units of ``2**shift``. `pushes` is how many there are to all nodes.
 
     Returns
     -------
     tuple
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
-    bits = 31 if senders < EAGER else _span(arcs + count_pushes(wave, senders, push), len(marks.place))
+    bits = _span(pushes, len(marks.place))
     _count_spans(wave, senders, changes, arcs, push, mine, bits, work)
     _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
     _list_changes(changes, arcs, shift, mine, bits, work)
@@ -297,10 +298,11 @@ def gather_part(
     sums: SumRows,
     marks: Marks,
     work: Work,
+    pushes: int,
 ) -> tuple[int, int, int]:
     """Gather for one part of the nodes, while other threads gather for others."""
     with cython.nogil:
-        gathered = gather(wave, senders, changes, arcs, push, shift, mine, sums, marks, work)
+        gathered = gather(wave, senders, changes, arcs, push, shift, mine, sums, marks, work, pushes)
     return gathered
 
 

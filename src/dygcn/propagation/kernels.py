@@ -151,7 +151,7 @@ def do_order(
     pushes = arcs + count_pushes(wave, senders, push)
     if pushes >= len(work.node):
         return SMALL_WORK, pushes, 0, 0
-    found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work)
+    found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work, pushes)
     if structural + found > len(out.has) or noted + found > len(reach.nodes):
         return SMALL_TABLE, structural + found, found, 0
     if moving > 0:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn._rows import RowBlock
 from dygcn.graph.ids import grown
 from dygcn.propagation import kernels
 from dygcn.propagation.gathering import count_pushes, gather_part, note_orders
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from dygcn.graph.arcs import ArcArrays
     from dygcn.propagation.room import Room
+    from dygcn.propagation.sum_rows import SumRows
     from dygcn.propagation.sums import Sums
     from dygcn.propagation.withholding import Withheld
     from dygcn.records import Int8, Int32
@@ -102,13 +105,12 @@ class Spreading:
 
     def add(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
         """Spread a wave to the sums of an order, withholding nothing."""
-        if self.watch is not None:
-            return self._in_parts(order, arcs, wave, 1)
-        parts = threads()
-        if parts > 1 and wave.senders + len(arcs.structural) > 64:
+        watched = self.watch is not None
+        parts = 1 if watched else threads()
+        if watched or (parts > 1 and wave.senders + len(arcs.structural) > 64):
             pushes = arcs.count + count_pushes(wave.bank, wave.senders, arcs.push)
-            if pushes >= SHARED:
-                return self._in_parts(order, arcs, wave, parts)
+            if watched or pushes >= SHARED:
+                return self._in_parts(order, arcs, wave, parts, pushes)
         return self._at_once(order, arcs, wave)
 
     def _at_once(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
@@ -144,29 +146,29 @@ class Spreading:
         sums.settle(nodes, np.maximum(before[moving], after[moving]))
         slots[moving] = sums.slot[nodes]
 
-    def _in_parts(self, order: int, arcs: Arcs, wave: Wave, parts: int) -> Wave:
+    def _in_parts(self, order: int, arcs: Arcs, wave: Wave, parts: int, pushes: int) -> Wave:
         """Gather and add with one thread for each part of the nodes."""
         sums, room = self._sums[order - 1], self._room
         last = order == len(self._sums)
         structural = arcs.structural[:0] if last else arcs.structural
-        room.work_for(arcs.count + count_pushes(wave.bank, wave.senders, arcs.push), parts)
+        room.work_for(pushes, parts)
         works = room.works[:parts]
         ready = wave.bank, wave.senders, arcs.changes, arcs.count, arcs.push, arcs.shift
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [
-                partial(gather_part, *ready, _part_of_nodes(part, parts), *state, work)
+                partial(gather_part, *ready, _part_of_nodes(part, parts), *state, work, pushes)
                 for part, work in enumerate(works)
             ]
         )
-        for work, (found, pushes, moving) in zip(works, gathered, strict=True):
+        for work, (found, listed, moving) in zip(works, gathered, strict=True):
             if moving:
                 self._put_right(sums, work, moving)
             if self.watch is not None:
-                self.watch(_additions(order, work, found, pushes, wave.bank))
+                self.watch(_additions(order, work, found, listed, wave.bank))
         sizes = [found for found, _, _ in gathered]
         bank = room.bank_for(order, last, len(structural) + sum(sizes))
-        put_messages(sums.arrays, structural, bank.table, bank.arrays[1])
+        _put_old_messages(sums.arrays, structural, bank, parts)
         starts = np.cumsum([0, *sizes[:-1]]).tolist()
         calls = [
             partial(kernels.add_part, found, work, sums.arrays, wave.bank, bank, at, len(structural))
@@ -178,6 +180,18 @@ class Spreading:
         rows = _joined([row[at : at + n] for at, n in zip(starts, counts, strict=True)])
         noted = self.note(moved, order, wave.noted)
         return Wave(Bank(table, has, moved, rows), len(moved), noted, wave.rows + sum(sizes))
+
+
+def _put_old_messages(sums: SumRows, structural: Nodes, bank: Bank, parts: int) -> None:
+    """Write the messages that the senders of changed arcs had into the first rows of a table."""
+    table, has, _, _ = bank.arrays
+    bounds = np.linspace(0, len(structural), parts + 1).astype(int).tolist()
+    side_by_side(
+        [
+            partial(put_messages, sums, structural[low:high], RowBlock(table[low:high]), has[low:high])
+            for low, high in pairwise(bounds)
+        ]
+    )
 
 
 def _part_of_nodes(part: int, parts: int) -> int:
