@@ -86,7 +86,7 @@ class Task:
 
     def options(self) -> dict[str, Any]:
         """Return options of `fit`; the half-life of removed edges is chosen on the fitted half alone."""
-        rounds = 20 if self.quick else Recipe().rounds
+        rounds = 5 if self.quick else Recipe().rounds
         options = {"dim": DIM, "recipe": Recipe(rounds=rounds), "features": FEATURES, **self.settings}
         if "memory" not in options:
             options["memory"] = self._half_life(rounds, options["dim"])
@@ -94,8 +94,13 @@ class Task:
             fitted = self.steps.moments[: self.steps.fitted + 1]
             rest = {name: options[name] for name in ("dim", "memory", "features")}
             recipe = Recipe(rounds=rounds, held_out=0.0)
-            options["width"] = choose(fitted, self.steps.nodes, recipe, "width", WIDTHS, **rest)
+            widths = WIDTHS[:2] if self.quick else WIDTHS
+            options["width"] = choose(fitted, self.steps.nodes, recipe, "width", widths, **rest)
         return options
+
+    def baseline_options(self, name: str) -> dict[str, Any]:
+        """Return options of a baseline, cut down for a quick run."""
+        return {**self.settings, **(QUICK.get(name, {}) if self.quick else {})}
 
     def _half_life(self, rounds: int, dim: int) -> float | None:
         key = (self.dataset, rounds, dim)
@@ -140,8 +145,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
 
 def _baseline(name: str) -> Callable[[Task], dict[str, Record]]:
     def run(task: Task) -> dict[str, Record]:
-        options = {**task.settings, **(QUICK.get(name, {}) if task.quick else {})}
-        return {name: task.judge(BASELINES[name].factory(task.seed, **options))}
+        return {name: task.judge(BASELINES[name].factory(task.seed, **task.baseline_options(name)))}
 
     return run
 

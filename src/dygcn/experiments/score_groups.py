@@ -93,7 +93,7 @@ def headed(name: str) -> Callable[[Task], dict[str, Record]]:
     """Another embedding, scored by the cosine of its vectors and by our score over them."""
 
     def run(task: Task) -> dict[str, Record]:
-        make = partial(BASELINES[name].factory, task.seed, dim=DIM, **task.settings)
+        make = partial(BASELINES[name].factory, task.seed, dim=DIM, **task.baseline_options(name))
         return {name: task.judge(Headed(make, task.seed, half_life_of(task)))}
 
     return run
