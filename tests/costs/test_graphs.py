@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dygcn.costs import graphs, updates
 from dygcn.costs.graphs import count_of, graph_events
 from dygcn.errors import OptionError
 
@@ -55,3 +56,12 @@ def test_what_is_no_number_is_said():
         count_of("1g")
     with pytest.raises(OptionError, match="two nodes"):
         graph_events("rmat-1-5")
+
+
+def test_a_very_large_graph_is_loaded_part_by_part(monkeypatch):
+    for module in (graphs, updates):
+        monkeypatch.setattr(module, "PART", 600)
+    live, sample = updates.load_graph("steady-400-2000", width=8, orders=2)
+    assert 2000 <= live.edge_count <= 2002
+    assert len(sample) <= 600
+    assert live.digest() == live.recompute().digest()

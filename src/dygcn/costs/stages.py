@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from dygcn.costs.timing import undisturbed
+from dygcn.costs.timing import on_one_thread, undisturbed
 from dygcn.costs.traffic import as_users_do
 from dygcn.events import read_events
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dygcn.records import Additions, EventBatch
 
 
+@on_one_thread()
 def measure_stages(
     live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeats: int
 ) -> dict[str, float]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dygcn.propagation import set_threads
+
 Notify = Callable[[int, int, str], None]
 
 
@@ -55,6 +57,16 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Have updates done by one thread, as the bare additions are, whatever the machine has."""
+    set_threads(1)
+    try:
+        yield
+    finally:
+        set_threads(None)
 
 
 def load_average() -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.costs.bare import Bare, compiled_loop
 from dygcn.costs.graphs import PART, graph_events, graph_parts, random_graph
 from dygcn.costs.stages import measure_stages
-from dygcn.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed
+from dygcn.costs.timing import load_average, median_ratio, on_one_thread, parts_of, spread, timed, undisturbed
 from dygcn.costs.traffic import Stream, Traffic, as_users_do
 from dygcn.features import Hashed
 from dygcn.live import LiveEmbedding, start
@@ -78,8 +78,8 @@ def load_graph(
         return live_of(events, width, dim, orders, seed), events
     sample = next(graph_parts(name, seed, lambda: PART))
     live = start(_model(sample, width, dim, orders, seed))
-    edges = random[2]
-    live.bulk(graph_parts(name, seed, lambda: edges - live.edge_count))
+    edges, graph = random[2], live.state.graph  # the embedding itself answers nothing while it loads
+    live.bulk(graph_parts(name, seed, lambda: edges - graph.edge_count))
     return live, sample
 
 
@@ -183,6 +183,7 @@ def _measure_graph(
     return {**about, "stages": stages}, rows
 
 
+@on_one_thread()
 def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeats: int) -> BatchCost:
     """Time batches of one size, and the bare additions of those that take them back.
 
