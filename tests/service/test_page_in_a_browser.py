@@ -163,6 +163,7 @@ def spot(tab, name):
 def test_the_map_is_hovered_and_clicked(tab, served):
     one = served["string"]
     show(tab, one)
+    tab.wait("!turned && !drawing")  # before that, points have no place on the canvas
     lonely = tab.ask(
         "[...points.values()].map((one) => [one.id, Math.min(...[...points.values()].filter((o) => o !== one)"
         ".map((o) => Math.hypot(o.px - one.px, o.py - one.py)))]).sort((a, b) => b[1] - a[1])[0][0]"
