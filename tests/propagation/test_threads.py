@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -94,18 +95,20 @@ def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
 
 
 def test_old_messages_that_a_part_leaves_out_would_be_noticed(parts, monkeypatch):
-    """The mutant: the last thread does not write the messages that senders had."""
-    put, calls = spreading.put_messages, Counter()
+    """The mutant: only this thread writes the messages that senders had."""
+    put, missed = spreading.put_messages, []
 
-    def miss(sums, nodes, out, has):
-        calls["put"] += 1
-        if calls["put"] % 2:
-            put(sums, nodes, out, has)
+    def miss(*arguments):
+        if threading.current_thread() is threading.main_thread():
+            put(*arguments)
+        else:
+            missed.append(arguments)
 
     expected = played(1, False, False)
     monkeypatch.setattr(spreading, "put_messages", miss)
     with pytest.raises(AssertionError):
         assert played(2, False, False) == expected
+    assert missed
 
 
 def test_what_another_thread_raises_is_raised_here():

@@ -123,6 +123,7 @@ def _crossover_panel(axis: Any, graph: dict[str, Any]) -> None:
     for field, rival_field, crossed, line, label in both:
         ours = [batch[field] / 1000 for batch in graph["batches"]]
         axis.plot(sizes, ours, line, marker="o", ms=3, color=OURS, lw=2 if line == "-" else 1.3, label=label)
+        named: list[float] = []
         for rival in graph["rivals"]:
             level, colour = rival[rival_field] / 1000, RIVAL_COLOURS.get(rival["name"], OTHERS)
             if line == "-" or rival["state_us"] != rival["vectors_us"]:
@@ -130,17 +131,24 @@ def _crossover_panel(axis: Any, graph: dict[str, Any]) -> None:
                 axis.axhline(level, color=colour, ls=line, lw=1.2, label=name)
             if rival[crossed] is not None:
                 axis.plot(rival[crossed], level, "o", color=colour, mec="black", ms=5, zorder=4)
-                _name(axis, (rival[crossed], level), colour, left=line != "-")
+                below = line == "-" or any(level < other < 1.5 * level for other in named)
+                _name(axis, (rival[crossed], level), colour, left=line != "-", below=below)
+                named.append(level)
     axis.set(xscale="log", yscale="log", title=graph["graph"], xlabel="changes in a batch")
     axis.margins(x=0.09)
     axis.grid(alpha=0.3)
 
 
-def _name(axis: Any, at: tuple[float, float], colour: str, left: bool) -> None:
+def _name(axis: Any, at: tuple[float, float], colour: str, left: bool, below: bool) -> None:
     """Write the size of the batch beside a crossing."""
-    side: dict[str, Any] = {"xytext": (-5, 4), "ha": "right"} if left else {"xytext": (5, -10), "ha": "left"}
     text = axis.annotate(
-        batch_text(at[0], 0), at, textcoords="offset points", fontsize=8, color=colour, **side
+        batch_text(at[0], 0),
+        at,
+        (-5 if left else 5, -10 if below else 4),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        fontsize=8,
+        color=colour,
     )
     text.set_path_effects(white_edge())
 
@@ -345,9 +353,11 @@ def _start(result: Result) -> Any:
         here = [row for row in rows if row["environment"] == environment]
         places = [names.index(row["name"]) + height * (number + 0.5) - 0.4 for row in here]
         shade = SHADES[(2 - number) % len(SHADES)]
-        bars = axis.barh(places, [row["cpu_seconds"] for row in here], height, color=shade, label=environment)
-        axis.bar_label(bars, fmt="%.2g", fontsize=8, padding=8)
-        first = [row["first_cpu_seconds"] for row in here]
+        median, first = ([row[name] for row in here] for name in ("cpu_seconds", "first_cpu_seconds"))
+        axis.barh(places, median, height, color=shade, label=environment)
+        for seconds, end, place in zip(median, map(max, median, first), places, strict=True):
+            beyond = {"xytext": (8, 0), "textcoords": "offset points"}
+            axis.annotate(f"{seconds:.2g}", (end, place), va="center", fontsize=8, **beyond)
         label = "the first time" if number == 0 else None
         axis.plot(first, places, "|", color="tab:red", ms=9, mew=2, label=label)
     axis.set(xscale="log", xlabel="processor seconds")

@@ -10,8 +10,6 @@ The mean is over the neighbours that *have* a message of that order; a node with
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +26,7 @@ from dygcn.propagation.room import Room
 from dygcn.propagation.spreading import Arcs, Spreading, Wave
 from dygcn.propagation.sum_rows import messages_of
 from dygcn.propagation.sums import Sums
-from dygcn.propagation.threads import side_by_side, threads
+from dygcn.propagation.threads import in_ranges, threads
 from dygcn.propagation.withholding import Withheld
 from dygcn.propagation.work import ArcChanges, Bank
 from dygcn.records import (
@@ -288,10 +286,10 @@ class ExactRule:
                 message, has = self.features.units(everyone, graph.ids)
             else:
                 message, has = self.messages(graph, everyone, k)
-            _in_ranges(kernels.sum_degrees, len(everyone), graph.pull.arrays, has, sums.arrays)
+            in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
             sums.settle(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
-            _in_ranges(kernels.sum_neighbours, len(everyone), graph.pull.arrays, *rows)
+            in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
@@ -347,9 +345,3 @@ class ExactRule:
             sums.make_room(nodes)
         self._spreading.make_room(nodes)
         self._nodes, self._shift = nodes, min(shift, self._shift)
-
-
-def _in_ranges(loop: Callable[..., None], nodes: int, *arguments: object) -> None:
-    """Run a loop over all nodes, some of them in each thread."""
-    bounds = np.linspace(0, nodes, threads() + 1).astype(int).tolist()
-    side_by_side([partial(loop, low, high, *arguments) for low, high in pairwise(bounds)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from dygcn.propagation import kernels
 from dygcn.propagation.gathering import count_pushes, gather_part, note_orders
 from dygcn.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK
 from dygcn.propagation.sum_rows import put_messages
-from dygcn.propagation.threads import side_by_side, threads
+from dygcn.propagation.threads import in_ranges, side_by_side, threads
 from dygcn.propagation.work import ArcChanges, Bank, Marks, Work
 from dygcn.records import Additions, Nodes
 
@@ -185,13 +184,11 @@ class Spreading:
 def _put_old_messages(sums: SumRows, structural: Nodes, bank: Bank, parts: int) -> None:
     """Write the messages that the senders of changed arcs had into the first rows of a table."""
     table, has, _, _ = bank.arrays
-    bounds = np.linspace(0, len(structural), parts + 1).astype(int).tolist()
-    side_by_side(
-        [
-            partial(put_messages, sums, structural[low:high], RowBlock(table[low:high]), has[low:high])
-            for low, high in pairwise(bounds)
-        ]
-    )
+
+    def put(low: int, high: int) -> None:
+        put_messages(sums, structural[low:high], RowBlock(table[low:high]), has[low:high])
+
+    in_ranges(put, len(structural), parts)
 
 
 def _part_of_nodes(part: int, parts: int) -> int:

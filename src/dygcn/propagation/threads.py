@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from itertools import pairwise
 from typing import TypeVar
 
 from dygcn.errors import OptionError
@@ -56,6 +58,20 @@ def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
     finally:  # nobody may go on while others still write
         wait(others)
     return [first, *(other.result() for other in others)]
+
+
+def in_ranges(call: Callable[..., object], count: int, parts: int, *arguments: object) -> None:
+    """Make ``call(low, high, *arguments)`` for each of several ranges of 0..count - 1, at the same time.
+
+    Examples
+    --------
+    >>> found = []
+    >>> in_ranges(lambda low, high: found.append((low, high)), 7, 2)
+    >>> sorted(found)
+    [(0, 3), (3, 7)]
+    """
+    bounds = [count * part // parts for part in range(parts + 1)]
+    side_by_side([partial(call, low, high, *arguments) for low, high in pairwise(bounds)])
 
 
 def _forget_pool() -> None:

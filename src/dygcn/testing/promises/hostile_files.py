@@ -213,6 +213,13 @@ def _packed(**changes: object) -> bytes:
 
 
 def _log_cases() -> Iterator[tuple[str, Build]]:
+    yield from _table_cases()
+    yield from _entry_cases()
+    yield from _log_file_cases()
+
+
+def _table_cases() -> Iterator[tuple[str, Build]]:
+    """Tables that are others, or too large."""
     yield "log: a trigger", _sql("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END")
     yield (
         "log: a trigger named as a table",
@@ -233,7 +240,6 @@ def _log_cases() -> Iterator[tuple[str, Build]]:
         "log: a body of 90 million bytes",
         _sql("UPDATE entries SET body = zeroblob(90000000) WHERE seq = 2"),
     )
-    yield "log: a body of 60 million bytes", _entry(EVENTS, bytes(60_000_000))
     yield (
         "log: twelve bodies of 20 million bytes",
         _sql(
@@ -242,6 +248,11 @@ def _log_cases() -> Iterator[tuple[str, Build]]:
         ),
     )
     yield "log: a genesis of 60 million bytes", _sql("UPDATE about SET value = zeroblob(60000000)")
+
+
+def _entry_cases() -> Iterator[tuple[str, Build]]:
+    """One more entry, which its checksum fits, and which cannot be."""
+    yield "log: a body of 60 million bytes", _entry(EVENTS, bytes(60_000_000))
     wrong: dict[str, dict[str, object]] = {
         "many events": {"count": 1 << 62},
         "an operation that is none": {"op": b"\x05"},
@@ -257,6 +268,10 @@ def _log_cases() -> Iterator[tuple[str, Build]]:
     yield "log: a kind that is none", _entry("magic", b"")
     yield "log: a load that is nowhere", _entry("barrier", b"")
     yield "log: a cut beyond all", _entry(EVENTS, _packed(), cut=-5)
+
+
+def _log_file_cases() -> Iterator[tuple[str, Build]]:
+    """Other things in the place of the files of a log."""
     for what, put in {
         "a terabyte": lambda path: sparse(path, _HUGE),
         "a terabyte with a header": lambda path: sparse(path, _HUGE, b"SQLite format 3\0" + bytes(84)),
