@@ -1,7 +1,7 @@
 """A plugin for pytest that says how many updates were run."""
 
-from dygcn.graph import Graph
-from dygcn.models import State
+from dygcn.engine.graph import Graph
+from dygcn.engine.models import State
 
 COUNT = {"updates": 0}
 

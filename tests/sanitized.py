@@ -20,14 +20,14 @@ from tests.seeded import ROOT, copy_sources, elsewhere, with_line
 BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "thread": ["-Db_sanitize=thread"]}
 DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=false"]
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
-KERNEL_TESTS = ["tests/test_rows.py", "tests/graph", "tests/propagation"]
+KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/graph", "tests/propagation"]
 KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]
 NOT_HERE = "not notice and not caught"  # what is tried on uncompiled copies anyway
 SMALL = "not slow and not large"
 NOT_IN_THREADS = f"{NOT_HERE} and not forked"  # the thread sanitizer starts no threads after a fork
-THREAD_TESTS = ["tests/propagation/test_threads.py"]
+THREAD_TESTS = ["tests/engine/propagation/test_threads.py"]
 
 
 @dataclass
@@ -45,31 +45,31 @@ class Fault:
 MEMORY_FAULTS = [
     Fault(
         "an overrun by one element",
-        "src/dygcn/_rows.c",
+        "src/dygcn/engine/_rows.c",
         "for (ptrdiff_t j = 0; j < n; j++) square += (double)row[j] * (double)row[j];",
         "for (ptrdiff_t j = 0; j <= n; j++) square += (double)row[j] * (double)row[j];",
-        "tests/test_rows.py",
+        "tests/engine/test_rows.py",
         "AddressSanitizer: heap-buffer-overflow",
     ),
     Fault(
         "use after growth",
-        "src/dygcn/_rows.pyx",
+        "src/dygcn/engine/_rows.pyx",
         "self.data = <char *>&self.owner[0] if self.owner.shape[0] else NULL",
         "self.data = <char *>&self.owner[0] if self.owner.shape[0] else NULL\nself.owner = self.array = None",
-        "tests/test_rows.py::test_a_block_outlives_the_growth_of_its_array",
+        "tests/engine/test_rows.py::test_a_block_outlives_the_growth_of_its_array",
         "AddressSanitizer: heap-use-after-free",
     ),
     Fault(
         "an index that is one too large",
-        "src/dygcn/graph/ids_kernels.py",
+        "src/dygcn/engine/graph/ids_kernels.py",
         "out[i] = _find_int(ids, values[i])",
         "out[i + 1] = _find_int(ids, values[i])",
-        "tests/graph/test_ids.py",
+        "tests/engine/graph/test_ids.py",
         "IndexError: Out of bounds on buffer access",
     ),
     Fault(
         "a lost bit",
-        "src/dygcn/graph/store.py",
+        "src/dygcn/engine/graph/store.py",
         "self._note_bits(weight)",
         "if self.weight_shift == GREATEST_SHIFT:\n    self._note_bits(weight)",
         "tests/live/test_cuts.py::test_a_restart_that_joins_cuts_is_exact",
@@ -79,10 +79,10 @@ MEMORY_FAULTS = [
 THREAD_FAULTS = [
     Fault(
         "two threads at one row",
-        "src/dygcn/propagation/gathering.py",
+        "src/dygcn/engine/propagation/gathering.py",
         "_list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)",
         "_list_pushes(wave, senders, push, shift, (1 << 30) - 1, sums, marks, bits, work)",
-        "tests/propagation/test_threads.py::test_any_number_of_threads_gives_the_same_bits",
+        "tests/engine/propagation/test_threads.py::test_any_number_of_threads_gives_the_same_bits",
         "ThreadSanitizer: data race",
     ),
 ]

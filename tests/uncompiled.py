@@ -10,13 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dygcn._rows import cpu_level
+from dygcn.engine._rows import cpu_level
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
 from tests.seeded import ROOT, copy_uncompiled, elsewhere
 
 EXAMPLES = 10
 SUITE = [
-    "tests/test_rows.py",
+    "tests/engine/test_rows.py",
     *(f"tests/events/test_{name}.py" for name in ("keys", "wire_numbers")),
     "tests/features",
     *(

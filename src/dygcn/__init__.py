@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dygcn import errors
+    from dygcn.engine.features import Embedding
+    from dygcn.engine.models import Model
+    from dygcn.engine.propagation import set_threads
+    from dygcn.engine.training import RollingRecipe
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
-    from dygcn.features import Embedding
     from dygcn.live import Change, DurableEmbedding, LiveEmbedding, Refit, fit, load, open, restore, start
-    from dygcn.models import Model
-    from dygcn.propagation import set_threads
-    from dygcn.training import RollingRecipe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,20 +50,20 @@ _HOMES = {
     "Change": "dygcn.live",
     "DurableEmbedding": "dygcn.live",
     "DygcnError": "dygcn.errors",
-    "Embedding": "dygcn.features",
+    "Embedding": "dygcn.engine.features",
     "EventError": "dygcn.errors",
     "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",
-    "Model": "dygcn.models",
+    "Model": "dygcn.engine.models",
     "Refit": "dygcn.live",
-    "RollingRecipe": "dygcn.training",
+    "RollingRecipe": "dygcn.engine.training",
     "StaleChange": "dygcn.errors",
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",
     "load": "dygcn.live",
     "open": "dygcn.live",
     "restore": "dygcn.live",
-    "set_threads": "dygcn.propagation",
+    "set_threads": "dygcn.engine.propagation",
     "start": "dygcn.live",
 }
 

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def extra(name: str, of: str = "dygcn") -> Iterator[None]:
     """Turn a missing optional package into an error that says what to install.
+
+    Parameters
+    ----------
+    of
+        The distribution whose extra it is.
 
     Examples
     --------
@@ -26,4 +31,4 @@ def extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise MissingExtra(f'{missing.name} is not installed. Run: pip install "dygcn[{name}]"') from missing
+        raise MissingExtra(f'{missing.name} is not installed. Run: pip install "{of}[{name}]"') from missing

@@ -8,19 +8,35 @@ import click
 from click.testing import CliRunner
 
 from dygcn.cli import main
-from dygcn.cli.listing import COMMANDS
+from dygcn.cli.listing import COMMANDS, LAB_COMMANDS, joined
 
 
 def test_lines_are_the_commands_own():
     for name, line in COMMANDS.items():
         command = importlib.import_module(f"dygcn.cli.{name}").command
         assert command.get_short_help_str(limit=1000) == line, name
+    for name, line in LAB_COMMANDS.items():
+        assert joined()[name].load().get_short_help_str(limit=1000) == line, name
     assert list(COMMANDS) == sorted(COMMANDS)
+    assert list(LAB_COMMANDS) == sorted(LAB_COMMANDS)
+
+
+def test_without_the_laboratory_its_commands_say_what_to_install(monkeypatch):
+    monkeypatch.setattr("dygcn.cli.main.joined", dict)
+    for name in LAB_COMMANDS:
+        done = CliRunner().invoke(main, [name, "--quick"])
+        assert (done.exit_code, done.stderr) == (
+            2,
+            f"error: `dygcn {name}` comes with the laboratory: pip install dygcn-lab\n",
+        )
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    assert "Commands of the laboratory (pip install dygcn-lab): bench Measure what updates cost." in shown
+    assert CliRunner().invoke(main, ["benhc"]).exit_code == 2
 
 
 def test_help_shows_whole_lines():
     shown = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
-    for name, line in COMMANDS.items():
+    for name, line in (COMMANDS | LAB_COMMANDS).items():
         assert f"{name} {line}" in shown
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 import dygcn
-from dygcn.service.doors import new_token
-from dygcn.sinks import read_rows
+from dygcn.serving.service.auth import new_token
+from dygcn.serving.sinks import read_rows
 from tests.cli.processes import Process, is_refused, until, write
 from tests.cli.test_serve import folder, model
 

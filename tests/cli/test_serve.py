@@ -11,7 +11,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import FolderInUse
-from dygcn.service.doors import new_token
+from dygcn.serving.service.auth import new_token
 from tests.cli.processes import DYGCN, Process, is_refused, until, write
 from tests.cli.processes import dygcn as run
 

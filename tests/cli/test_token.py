@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from dygcn.cli import main
-from dygcn.service.doors import Doors, hashed
-from dygcn.service.settings import Http, Token, parse_settings
+from dygcn.serving.service.auth import Doors, hashed
+from dygcn.serving.service.settings import Http, Token, parse_settings
 
 
 def token(*arguments, code=0):

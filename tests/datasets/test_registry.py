@@ -6,12 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.datasets import info, load, names
-from dygcn.datasets.page import docs_table
 from dygcn.datasets.registry import Equal, Window, registry, shipped_names
-from dygcn.datasets.shipping import COLUMNS, write_shipped
 from dygcn.errors import DatasetError, DygcnError
+from dygcn_lab.datasets.page import docs_table
+from dygcn_lab.datasets.shipping import COLUMNS, write_shipped
 
-SHIPPED = files("dygcn.datasets") / "shipped"
+PACKAGES = {"dygcn.datasets": "hepth-collab", "dygcn_lab.datasets": "as-733"}
 
 
 def test_every_folder_of_the_collection_is_known_and_no_other(data):
@@ -51,28 +51,34 @@ def test_an_unknown_name_lists_the_known_ones():
         assert isinstance(caught.value, LookupError)
 
 
-def test_only_two_sets_ship_as_numbers_without_names():
-    shipped = {path.name for path in SHIPPED.iterdir()}
-    assert shipped == {"NOTICE.txt", *(f"{name}.parquet" for name in shipped_names())}
-    assert shipped_names() == ["as-733", "hepth-collab"]
-    assert sum(len((SHIPPED / file).read_bytes()) for file in shipped) < 800_000
-    notice = (SHIPPED / "NOTICE.txt").read_text("utf-8")
-    for name in shipped_names():
-        content = (SHIPPED / f"{name}.parquet").read_bytes()
-        assert hashlib.sha256(content).hexdigest() == info(name).sha256[f"{name}.parquet"]
-        schema = pq.read_schema(Path(str(SHIPPED)) / f"{name}.parquet")
-        assert dict(zip(schema.names, schema.types, strict=True)) == COLUMNS
-        assert f"{name}.parquet" in notice
-        assert info(name).address in notice
+def shipped_in(package):
+    return Path(str(files(package) / "shipped"))
 
 
-@pytest.mark.parametrize("name", shipped_names())
-def test_shipped_copies_can_be_made_again(name, data, tmp_path):
+@pytest.mark.parametrize(("package", "name"), PACKAGES.items())
+def test_each_package_ships_one_set_as_numbers_without_names(package, name):
+    folder = shipped_in(package)
+    assert {path.name for path in folder.iterdir()} == {"NOTICE.txt", f"{name}.parquet"}
+    assert shipped_names(package) == [name]
+    content = (folder / f"{name}.parquet").read_bytes()
+    assert len(content) < 700_000
+    assert hashlib.sha256(content).hexdigest() == info(name).sha256[f"{name}.parquet"]
+    schema = pq.read_schema(folder / f"{name}.parquet")
+    assert dict(zip(schema.names, schema.types, strict=True)) == COLUMNS
+    notice = (folder / "NOTICE.txt").read_text("utf-8")
+    assert f"{name}.parquet" in notice
+    assert info(name).address in notice
+
+
+@pytest.mark.parametrize(("package", "name"), PACKAGES.items())
+def test_shipped_copies_can_be_made_again(package, name, data, tmp_path):
     write_shipped(data / name, tmp_path / "again.parquet")
     again = pq.read_table(tmp_path / "again.parquet")
-    assert again.equals(pq.read_table(Path(str(SHIPPED)) / f"{name}.parquet"))
+    assert again.equals(pq.read_table(shipped_in(package) / f"{name}.parquet"))
 
 
 def test_the_page_has_the_table_of_the_registry():
     page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text("utf-8")
-    assert f"\n\n{docs_table()}\n" in page, "put what dygcn.datasets.page.docs_table() returns into the page"
+    assert f"\n\n{docs_table()}\n" in page, (
+        "put what dygcn_lab.datasets.page.docs_table() returns into the page"
+    )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dygcn.experiments.cells import Cell
-from dygcn.experiments.groups import run_cell
+from dygcn_lab.experiments.cells import Cell
+from dygcn_lab.experiments.groups import run_cell
 
 FLOORS = {
     "college-msg": 0.955,

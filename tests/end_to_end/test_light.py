@@ -38,9 +38,9 @@ def test_to_ask_a_folder_needs_neither_fitting_nor_durability(tmp_path):
     folder = str(tmp_path / "friends")
     run(f"import dygcn; dygcn.fit([('ann', 'bob'), ('bob', 'cat')], dim=8).save({folder!r})")
     unused = (
-        "dygcn.training dygcn.evaluation dygcn.live.durable dygcn.events.wire pyarrow.parquet pyarrow.dataset"
+        "dygcn.engine.training dygcn.engine.measures dygcn.live.durable.embedding dygcn.engine.events.wire"
     )
-    unused += " ssl pandas torch"
+    unused += " dygcn_lab pyarrow.parquet pyarrow.dataset ssl pandas torch"
     for command in (["info", folder], ["nearest", folder, "ann"]):
         script = (
             "import sys\n"

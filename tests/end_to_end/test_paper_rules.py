@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dygcn.datasets import load
-from dygcn.experiments.influence import influenced_by_one_edge, influenced_nodes
-from dygcn.experiments.long_run import exact_bases, long_run
-from dygcn.experiments.paper_rules import RULES, Frames, fit_rule, judge_paper_rules
-from dygcn.experiments.plan import read_experiment
+from dygcn.engine.training import RollingRecipe
 from dygcn.live import fit
-from dygcn.training import RollingRecipe
+from dygcn_lab.experiments.influence import influenced_by_one_edge, influenced_nodes
+from dygcn_lab.experiments.long_run import exact_bases, long_run
+from dygcn_lab.experiments.paper_rules import RULES, Frames, fit_rule, judge_paper_rules
+from dygcn_lab.experiments.plan import read_experiment
 
 SETS = ("as-733", "hepth-collab", "facebook")
 ROWS = {

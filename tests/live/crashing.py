@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.models import Model
 from dygcn.errors import EventError
-from dygcn.models import Model
 
 WIDTH, DIM = 16, 8
 TOO_HEAVY = 1e30  # no model carries it, so an event with it is refused before it is in the log

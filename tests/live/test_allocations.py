@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from dygcn._rows import cpu_level
-from dygcn.costs.graphs import graph_events
-from dygcn.costs.traffic import Traffic, as_users_do
-from dygcn.costs.updates import live_of
-from dygcn.propagation import set_threads
+from dygcn.engine._rows import cpu_level
+from dygcn.engine.propagation import set_threads
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.costs.traffic import Traffic, as_users_do
+from dygcn_lab.costs.updates import live_of
 
 
 def calls_of(work):
@@ -31,7 +31,7 @@ def calls_of(work):
 @pytest.mark.skipif(cpu_level() == "none", reason="the loops are not compiled")
 @pytest.mark.parametrize("parts", [1, 2])
 def test_calls_do_not_grow_with_the_batch(parts, monkeypatch):
-    monkeypatch.setattr("dygcn.propagation.spreading.SHARED", 100)
+    monkeypatch.setattr("dygcn.engine.propagation.spreading.SHARED", 100)
     events = graph_events("power-law-3k-20k")
     live = live_of(events, 16)
     traffic = Traffic(live.state.graph, events)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import dygcn
-from dygcn.evaluation import link_auc
-from dygcn.models import Model
-from dygcn.training import starting_matrices
+from dygcn.engine.models import Model
+from dygcn.engine.training import starting_matrices
+from tests.linked import link_auc
 
 
 def start(orders=2, width=64, dim=32, **settings):
@@ -22,7 +22,7 @@ def test_exact_twins_share_all_messages_and_differ_by_order_0():
     live = start(3)
     live.update(add=[(0, 1), (0, 2), (0, 3), (3, 4)])
     state = live.state
-    leaves = state.graph.find(dygcn.events.id_column([1, 2]))
+    leaves = state.graph.find(dygcn.engine.events.id_column([1, 2]))
     for k in (1, 2, 3):
         rows, _ = state.rule.messages(state.graph, leaves, k)
         assert (rows[0] == rows[1]).all()

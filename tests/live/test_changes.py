@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.models import Model
+from dygcn.engine.propagation import influence
+from dygcn.engine.training import starting_matrices
 from dygcn.errors import EventError, OptionError, StaleChange, UnknownNode
-from dygcn.models import Model
-from dygcn.propagation import influence
 from dygcn.testing import GRAPHS, random_events
-from dygcn.training import starting_matrices
 
 
 def start(orders=2, width=32, dim=8, kind="int64", **settings):
@@ -46,7 +46,7 @@ def test_only_what_moved_and_at_which_order(shape, orders, directed):
         assert dict(zip(change.ids.tolist(), change.orders.tolist(), strict=True)) == expected
         assert directed or change.rows >= len(change)
         ends = {node for event in events[at : at + 4] for node in event[:2]}
-        touched = live.state.graph.ids.find(dygcn.events.id_column(sorted(ends & set(after))))
+        touched = live.state.graph.ids.find(dygcn.engine.events.id_column(sorted(ends & set(after))))
         reach = influence(live.state.graph, touched, orders)
         reached = set(np.concatenate(reach.orders).tolist())
         gone = {node for node in before if node not in after}

@@ -8,8 +8,8 @@ import pytest
 import dygcn
 from dygcn.errors import ClockWarning, OptionError
 from dygcn.live.clock import usual_jump
-from dygcn.service.clock import latest_of
-from dygcn.service.settings import parse_settings
+from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.settings import parse_settings
 
 NOW = 1_700_000_000
 

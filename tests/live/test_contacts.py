@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.graph import completing
-from dygcn.graph.memory import Memory
-from dygcn.graph.store import Graph
-from dygcn.models.model import COUNT_HALF_LIFE
-from dygcn.propagation.spreading import Spreading
+from dygcn.engine.graph import completing
+from dygcn.engine.graph.memory import Memory
+from dygcn.engine.graph.store import Graph
+from dygcn.engine.models.model import COUNT_HALF_LIFE
+from dygcn.engine.propagation.spreading import Spreading
 from dygcn.testing.contact_twin import ContactTwin
-from dygcn.testing.promises.seeding import small_model
+from dygcn.testing.seeding import small_model
 
 ARRAYS = "contact", "activity", "pair_t", "pair_count"
 HALF_LIVES = pytest.mark.parametrize("half_life", [None, 2.0])
@@ -156,7 +156,7 @@ def test_contacts_that_are_played_twice_would_be_noticed(monkeypatch):
         return completing_complete(graph)
 
     completing_complete = completing.complete
-    monkeypatch.setattr("dygcn.models.state.complete", complete)
+    monkeypatch.setattr("dygcn.engine.models.state.complete", complete)
     with pytest.raises(AssertionError):
         same(*interrupted(monkeypatch, 2.0, Memory, "remember"))
 

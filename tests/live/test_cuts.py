@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.graph import Graph
-from dygcn.graph.store import GREATEST_SHIFT
-from dygcn.testing.promises.seeding import small_model
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.store import GREATEST_SHIFT
+from dygcn.testing.seeding import small_model
 from tests.seeded import try_with
 
 NODES = 8
@@ -110,5 +110,5 @@ def test_a_lost_bit_is_caught_by_loops_that_are_not_compiled(tmp_path):
     """Uncompiled loops say so; compiled ones do not look."""
     line = "self._note_bits(weight)"
     wrong = f"if self.weight_shift == GREATEST_SHIFT:\n    {line}"
-    done = try_with(tmp_path, "dygcn.graph.store", line, wrong, lose_a_bit)
+    done = try_with(tmp_path, "dygcn.engine.graph.store", line, wrong, lose_a_bit)
     assert "AssertionError a shift lost bits of a weight" in done.stdout, done.stderr

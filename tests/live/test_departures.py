@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.events import id_column, python_ids
-from dygcn.live.departures import Departures
+from dygcn.engine.events import id_column, python_ids
+from dygcn.live.durable.departures import Departures
 
 STEPS = st.lists(
     st.tuples(

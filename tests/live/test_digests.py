@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.events import id_column
-from dygcn.features import RowTable
-from dygcn.models import Model
-from dygcn.models.model import order_weights
+from dygcn.engine.events import id_column
+from dygcn.engine.features import RowTable
+from dygcn.engine.models import Model
+from dygcn.engine.models.model import order_weights
 
 CASES = {  # orders, directed, ids, features, half-life, weights, width
     "plain": (2, False, "int64", "hashed", None, (1.0,), 32),

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import dygcn
+from dygcn.engine.events import python_ids
+from dygcn.engine.models import Model
 from dygcn.errors import EventError
-from dygcn.events import python_ids
-from dygcn.models import Model
 from dygcn.testing import GraphOracle, twin_vectors
 
 NODES = st.integers(0, 11)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.graph.adjacency import Adjacency
-from dygcn.models import Model
+from dygcn.engine.graph.adjacency import Adjacency
+from dygcn.engine.models import Model
+from dygcn.engine.training import Recipe, starting_matrices
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
-from dygcn.testing.promises.seeding import small_model
-from dygcn.training import Recipe, starting_matrices
+from dygcn.testing.seeding import small_model
 
 WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6
 

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 import dygcn
+from dygcn.engine.training import Recipe
 from dygcn.errors import FeatureError
 from dygcn.testing import GraphOracle, dense_messages, dense_vectors, random_events
-from dygcn.training import Recipe
 
 QUICK = Recipe(rounds=20)
 EVENTS = [(a, b) for a in range(12) for b in range(a + 1, 12) if (a * 7 + b) % 3 == 0]

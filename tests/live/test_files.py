@@ -13,10 +13,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import dygcn
+from dygcn.engine.models import folder as folders
+from dygcn.engine.training import Recipe
 from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
-from dygcn.models import folder as folders
 from dygcn.testing import random_events
-from dygcn.training import Recipe
 
 NAMES = ("manifest.json", "model.safetensors", "graph.safetensors")
 

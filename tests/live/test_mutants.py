@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from dygcn.engine.graph import Graph, Memory
+from dygcn.engine.propagation import ExactRule, exact
+from dygcn.engine.propagation.spreading import Spreading
 from dygcn.errors import DygcnError
-from dygcn.graph import Graph, Memory
 from dygcn.live import LiveEmbedding
-from dygcn.propagation import ExactRule, exact
-from dygcn.propagation.spreading import Spreading
 from tests.live.test_changes import test_ids_of_an_old_change_survive_recycling_without_having_been_read
 from tests.live.test_event_rules import EventRules, EventRulesWithMemory
 from tests.seeded import assert_noticed
@@ -142,14 +142,14 @@ def hunt(few):
 
 LINES = {
     "old messages are taken too late": (
-        "dygcn.propagation.kernels",
+        "dygcn.engine.propagation.kernels",
         "return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)",
         "write_messages(sums, changes.structural, structural, out.table, out.has)\n"
         "return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)",
         -1,
     ),
     "those who left are told as moved": (
-        "dygcn.propagation.at_once",
+        "dygcn.engine.propagation.at_once",
         "course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere",
         "course.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW,

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dygcn
+from dygcn.engine.models import Model, State
+from dygcn.engine.propagation import ExactRule
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.models import Model, State
-from dygcn.propagation import ExactRule
 from tests.seeded import assert_noticed
 
 NAMES = {"int64": list(range(8)), "string": [f"node {i}" for i in range(8)]}
@@ -83,11 +83,11 @@ def hunt():
     ("module", "line", "wrong"),
     [
         (
-            "dygcn.graph.store",
+            "dygcn.engine.graph.store",
             "return self.memory is None and self._plain and self.weight_shift <= self._plain_shift",
             "return self.memory is None and self._plain",
         ),
-        ("dygcn.propagation.at_once", "course.t[0] = t", "course.t[0] = 0.0"),
+        ("dygcn.engine.propagation.at_once", "course.t[0] = t", "course.t[0] = 0.0"),
     ],
     ids=["finer weights", "time"],
 )
@@ -123,7 +123,9 @@ def test_an_edge_after_room_for_a_finer_weight_could_not_be_made():
 
 def test_rows_in_coarser_units_are_noticed(tmp_path):
     line = "if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not"
-    assert_noticed(tmp_path, "dygcn.propagation.exact", line, "if False:", edge_after_room_could_not_be_made)
+    assert_noticed(
+        tmp_path, "dygcn.engine.propagation.exact", line, "if False:", edge_after_room_could_not_be_made
+    )
 
 
 def test_an_id_that_cannot_be_read_tears_nothing():

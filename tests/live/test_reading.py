@@ -10,17 +10,17 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import dygcn
+from dygcn.engine.events import id_column
+from dygcn.engine.features import RowTable
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models import Base, Model, Paper, State, Watch, read_vectors
+from dygcn.engine.models.readout import Readout
+from dygcn.engine.propagation import RuleOptions
+from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.events import id_column
-from dygcn.features import RowTable
-from dygcn.graph import Graph
-from dygcn.graph.ids import IdMap
-from dygcn.live.nearest import VectorCache
 from dygcn.live.reading import Reader
-from dygcn.models import Base, Model, Paper, State, Watch, read_vectors
-from dygcn.models.readout import Readout
-from dygcn.propagation import RuleOptions
-from dygcn.training import Recipe
+from dygcn.live.search.nearest import VectorCache
 from tests.seeded import assert_noticed
 
 WIDTH, DIM = 6, 5
@@ -200,7 +200,7 @@ def test_ids_that_are_found_by_their_hash_alone_would_be_noticed(tmp_path):
     """The mutant: the place where an id would stand is taken for the place where it stands."""
     line = "return int(_find_int(ids, value))"
     wrong = "return int(ids.table[_hash_int(ids, value) & (len(ids.table) - 1)])"
-    assert_noticed(tmp_path, "dygcn.graph.ids_kernels", line, wrong, hunt)
+    assert_noticed(tmp_path, "dygcn.engine.graph.ids_kernels", line, wrong, hunt)
 
 
 # ---- one id --------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ def test_another_order_of_summation_would_be_noticed(tmp_path):
     line = "for column in range(len(weights)):"
     wrong = f"out[first : first + n] += inputs[:n] @ weights\n{line}\n    break"
     assert_noticed(
-        tmp_path, "dygcn._rows", line, wrong, test_a_vector_is_summed_in_one_order, 64, 7, "hashed"
+        tmp_path, "dygcn.engine._rows", line, wrong, test_a_vector_is_summed_in_one_order, 64, 7, "hashed"
     )
 
 
@@ -400,7 +400,7 @@ def test_a_readout_may_be_kept():
     state = State(Model(matrices(WIDTH, DIM), "int64", "hashed", np.ones(WIDTH)))
     readout = Readout(state.model, state.rule, state.graph)
     for batch in ([(1, 2)], [(2, 3), (3, 4)], [(n, n + 1) for n in range(3000)]):
-        state.apply(dygcn.events.read_events(batch))
+        state.apply(dygcn.engine.events.read_events(batch))
         nodes = state.graph.nodes()
         assert same_bits(readout.vectors(nodes), read_vectors(state.model, state.rule, state.graph, nodes))
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.features import RowTable
+from dygcn.engine.graph.image import take_image
+from dygcn.engine.models import State
 from dygcn.errors import FeatureError
-from dygcn.features import RowTable
-from dygcn.graph.image import take_image
 from dygcn.live import LiveEmbedding, refitting
 from dygcn.live.fitting_walks import with_rows
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges
-from dygcn.models import State
-from dygcn.testing.promises.seeding import seeded
+from dygcn.testing.seeding import seeded
 
 COLUMNS = ("src", "dst", "t")
 NODES = 120

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import dygcn
+from dygcn.engine.events import read_events
+from dygcn.engine.models import Base, Model, Paper, Watch
+from dygcn.engine.models.folder import read_folder, write_folder
+from dygcn.engine.propagation import RuleOptions, plans
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
-from dygcn.events import read_events
-from dygcn.models import Base, Model, Paper, Watch
-from dygcn.models.folder import read_folder, write_folder
-from dygcn.propagation import RuleOptions, plans
 from dygcn.testing import DenseTwin, GraphOracle, random_events
 
 DIM = 4
@@ -301,7 +301,7 @@ def test_the_sampled_check_warns():
 def test_the_sampled_check_restarts_by_itself(monkeypatch):
     live, good = drifting("auto")
     monkeypatch.setattr(
-        "dygcn.training.bases.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
+        "dygcn.engine.training.bases.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
     )
     changes = scramble(live)
     fresh = [change for change in changes if len(change) == 80 and (change.orders == 0).all()]
@@ -319,7 +319,7 @@ def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
 
     live, _ = drifting("auto")
     live.nearest(1)
-    monkeypatch.setattr("dygcn.training.bases.fresh_vectors", missing)
+    monkeypatch.setattr("dygcn.engine.training.bases.fresh_vectors", missing)
     with pytest.warns(DriftWarning, match=r"could not be had: torch is not installed"):
         scramble(live)
     live, _ = drifting("warn")

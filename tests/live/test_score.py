@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.graph.contacts import Contacts
+from dygcn.engine.models import KINDS, LinkHead, node_traits, read_units
+from dygcn.engine.models.links import COUNT_HALF_LIFE, PAST, TRAITS, count_products
+from dygcn.engine.records import IdColumn
+from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.graph.contacts import Contacts
-from dygcn.models import KINDS, LinkHead, node_traits, read_units
-from dygcn.models.links import COUNT_HALF_LIFE, PAST, TRAITS, count_products
-from dygcn.records import IdColumn
-from dygcn.training import Recipe
 from tests.seeded import assert_noticed
 
 PLAIN = 1 + count_products(2) + 2 * TRAITS
@@ -179,7 +179,7 @@ def test_a_newcomer_inherits_nothing():
 
 def test_contacts_that_outlive_their_node_are_noticed(tmp_path):
     line = "nodes.last[node] = NEVER"
-    assert_noticed(tmp_path, "dygcn.graph.delta", line, "pass", test_a_newcomer_inherits_nothing)
+    assert_noticed(tmp_path, "dygcn.engine.graph.delta", line, "pass", test_a_newcomer_inherits_nothing)
 
 
 def test_the_twin_notices_a_clock_that_stands_still(monkeypatch):

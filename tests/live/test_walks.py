@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.events import id_column
+from dygcn.engine.features import Walks
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.training import Recipe
 from dygcn.errors import FeatureError, OptionError
-from dygcn.events import id_column
-from dygcn.features import Walks
-from dygcn.graph.ids import IdMap
+from dygcn.live.durable.storage import list_snapshots
 from dygcn.live.fitting_walks import with_rows
-from dygcn.storage import list_snapshots
 from dygcn.testing import twin_vectors
-from dygcn.testing.promises.crafted import names_of_one_key
-from dygcn.testing.promises.seeding import seeded, small_model
-from dygcn.training import Recipe
+from dygcn.testing.crafted import names_of_one_key
+from dygcn.testing.seeding import seeded, small_model
 
 
 def communities(seed=0, size=30, links=160):
@@ -259,7 +259,7 @@ def test_rows_are_made_of_the_graph_at_the_end_of_the_events():
 
 @pytest.mark.parametrize("least", [0, 1 << 30])
 def test_a_snapshot_shares_a_large_model_file_and_is_whole_by_itself(tmp_path, monkeypatch, least):
-    monkeypatch.setattr("dygcn.models.folder.WORTH_A_LINK", least)
+    monkeypatch.setattr("dygcn.engine.models.folder.WORTH_A_LINK", least)
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.update(add=[(1, 900)])
         live.snapshot()
@@ -276,7 +276,7 @@ def test_a_snapshot_shares_a_large_model_file_and_is_whole_by_itself(tmp_path, m
 
 
 def test_a_model_file_that_was_damaged_is_not_shared(tmp_path, monkeypatch):
-    monkeypatch.setattr("dygcn.models.folder.WORTH_A_LINK", 0)
+    monkeypatch.setattr("dygcn.engine.models.folder.WORTH_A_LINK", 0)
     with dygcn.open(tmp_path / "x", fitted()) as live:
         file = live.folder / "model.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"!")

@@ -7,9 +7,9 @@ import pytest
 
 import dygcn
 from dygcn.errors import DygcnError, FolderInUse
-from dygcn.service.doors import new_token
+from dygcn.serving.service.auth import new_token
 from dygcn.testing.plain_http import PlainClient
-from dygcn.testing.promises.seeding import small_model
+from dygcn.testing.seeding import small_model
 from dygcn.testing.served import on_loopback, served, served_process
 
 

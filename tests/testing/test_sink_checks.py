@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.records import History
-from dygcn.sinks.shape import Shape, opened
+from dygcn.serving.sinks.shape import Shape, opened
 from dygcn.testing.sink_checks import SINK_CHECKS, SinkPlace, check_random_sequences, check_sink
 from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, replayed
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from dygcn.engine.records import Message
 from dygcn.errors import SourceError
-from dygcn.records import Message
 from dygcn.testing import SOURCE_CHECKS, check_source, source_checks
 
 

@@ -10,11 +10,11 @@ import click
 
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.datasets import load, names
+from dygcn.engine.models.folder import check_target
+from dygcn.engine.models.model import RULES
+from dygcn.engine.models.paper import BASES
+from dygcn.engine.training import RollingRecipe
 from dygcn.live import fit
-from dygcn.models.folder import check_target
-from dygcn.models.model import RULES
-from dygcn.models.paper import BASES
-from dygcn.training import RollingRecipe
 
 
 @click.command("fit")

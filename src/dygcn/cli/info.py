@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
+from dygcn.engine.models import Paper
 from dygcn.live import LiveEmbedding, load
-from dygcn.models import Paper
 
 
 @click.command("info")

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import dygcn
-from dygcn.cli.listing import COMMANDS
+from dygcn.cli.listing import COMMANDS, LAB, LAB_COMMANDS, joined
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
@@ -20,21 +20,36 @@ class _Lazy(click.Group):
     """Loads a command when it is called, so that listing commands is quick and needs no extra."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return sorted({*COMMANDS, *joined()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"dygcn.cli.{cmd_name}").command
-        return command
+        command: click.Command
+        if cmd_name in COMMANDS:
+            command = importlib.import_module(f"dygcn.cli.{cmd_name}").command
+            return command
+        entry = joined().get(cmd_name)
+        if entry is not None:
+            command = entry.load()
+            return command
+        if cmd_name in LAB_COMMANDS:
+            raise OptionError(f"`dygcn {cmd_name}` comes with the laboratory: pip install {LAB}")
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        brought = joined()
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        missing = "" if LAB_COMMANDS.keys() <= brought.keys() else f" (pip install {LAB})"
+        with formatter.section(f"Commands of the laboratory{missing}"):
+            formatter.write_dl(list(LAB_COMMANDS.items()))
+        if others := [name for name in brought if name not in LAB_COMMANDS]:
+            with formatter.section("Commands of other distributions"):
+                formatter.write_dl([(name, brought[name].value) for name in others])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        lines = COMMANDS | {name: LAB_COMMANDS.get(name, "") for name in joined()}
         found = [
-            CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 

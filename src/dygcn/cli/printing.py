@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from dygcn._late import late
-from dygcn.report.tables import plain
+from dygcn.cli.numbers import plain
 
 if TYPE_CHECKING:
     from dygcn.cli import drawing

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
+from dygcn.engine.models.folder import check_target
 from dygcn.live import load, open
-from dygcn.models.folder import check_target
-from dygcn.storage import LOG_FILE
+from dygcn.live.durable.storage import LOG_FILE
 
 if TYPE_CHECKING:
     from dygcn.cli.printing import Notify

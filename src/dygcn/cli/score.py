@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from dygcn.cli.printing import folder_argument, json_option, negative_ids, node_id, progress_bar, show
+from dygcn.engine.models import KINDS
 from dygcn.live import load
-from dygcn.models import KINDS
 
 
 @click.command("score", context_settings=negative_ids)

@@ -13,11 +13,11 @@ import msgspec
 
 from dygcn.cli.printing import print_json
 from dygcn.errors import OptionError
-from dygcn.service.app import run_app
-from dygcn.service.listening import bind
-from dygcn.service.service import Service
-from dygcn.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
-from dygcn.service.shorthand import source_from
+from dygcn.serving.service.app import run_app
+from dygcn.serving.service.server import bind
+from dygcn.serving.service.service import Service
+from dygcn.serving.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
+from dygcn.serving.service.shorthand import source_from
 
 
 class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):

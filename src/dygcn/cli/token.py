@@ -9,8 +9,8 @@ import msgspec
 
 from dygcn.cli.printing import json_option, print_json
 from dygcn.errors import OptionError
-from dygcn.service.doors import new_token
-from dygcn.service.settings import Scope
+from dygcn.serving.service.auth import new_token
+from dygcn.serving.service.settings import Scope
 
 
 @click.command("token")

@@ -8,8 +8,8 @@ import click
 import numpy as np
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
-from dygcn.events import read_events
-from dygcn.events.windows import rows_of
+from dygcn.engine.events import read_events
+from dygcn.engine.events.windows import rows_of
 from dygcn.live import load
 
 _BATCH = 10_000

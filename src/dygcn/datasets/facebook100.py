@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dygcn.datasets.registry import DatasetInfo, Original
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 ATTRIBUTES = ("status", "gender", "major", "second_major", "dorm", "year", "high_school")
 
@@ -52,7 +52,7 @@ def arrivals(row: Int64, column: Int64, nodes: int) -> tuple[Int64, Int64, Int64
 
 
 def _matrices(path: Path) -> tuple[Any, Int64]:
-    with extra("evidence"):
+    with extra("facebook100"):
         from scipy.io import loadmat  # noqa: PLC0415
     try:
         content = loadmat(io.BytesIO(path.read_bytes()), variable_names=("A", "local_info"))

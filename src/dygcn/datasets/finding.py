@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from dygcn.datasets.registry import DatasetInfo
 
 VARIABLE = "DYGCN_DATA"
+OWN, LAB = "dygcn.datasets", "dygcn_lab.datasets"  # packages that bring copies
 EDGES, NODES = "edges.parquet", "nodes.parquet"
 
 
 def find(about: DatasetInfo, folder: str | PathLike[str] | None) -> Path | None:
-    """Return the file with the edges of a set, or None for the copy that comes with dygcn.
+    """Return the file with the edges of a set, or None for the copy that comes with dygcn or its laboratory.
 
     A folder that is named must hold the set. A folder that only DYGCN_DATA names may lack it.
     """
@@ -34,7 +36,7 @@ def find(about: DatasetInfo, folder: str | PathLike[str] | None) -> Path | None:
     for place in looked:
         if place.is_file():
             return place
-    if about.shipped and folder is None:
+    if folder is None and about.ships_in and find_spec(about.ships_in.partition(".")[0]):
         return None
     raise DatasetError(_not_found(about, looked))
 
@@ -51,13 +53,15 @@ def _places(about: DatasetInfo, root: Path, alone: bool) -> list[Path]:
 def _not_found(about: DatasetInfo, looked: list[Path]) -> str:
     where = "looked for " + " and ".join(map(str, looked)) if looked else f"{VARIABLE} is not set"
     found = f"the data set {about.name} was not found: {where}. "
-    if about.shipped:
+    if about.ships_in == LAB:
+        return found + "A copy comes with the laboratory: pip install dygcn-lab"
+    if about.ships_in:
         return found + "Without folder= the copy that comes with dygcn is loaded"
     original = f" or {about.original.file}" if about.original else ""
     return found + (
-        f"Only {' and '.join(shipped_names())} come with dygcn. This one is published by {about.publisher}, "
-        f"{about.address}. Put {EDGES}{original} into a folder called {about.name}, and name the parent of "
-        f"that folder in {VARIABLE} or as folder=. docs/datasets.md describes the files"
+        f"Only {' and '.join(shipped_names(OWN))} comes with dygcn. This one is published by "
+        f"{about.publisher}, {about.address}. Put {EDGES}{original} into a folder called {about.name}, and "
+        f"name the parent of that folder in {VARIABLE} or as folder=. docs/datasets.md describes the files"
     )
 
 
@@ -72,9 +76,9 @@ def read_checked(path: Path, about: DatasetInfo) -> bytes:
 
 
 def read_shipped(about: DatasetInfo) -> bytes:
-    """Return the content of the copy that comes with dygcn."""
+    """Return the content of the copy that comes with dygcn, or with its laboratory."""
     file = about.shipped_file
-    content = files("dygcn.datasets").joinpath("shipped", file).read_bytes()
+    content = files(about.ships_in).joinpath("shipped", file).read_bytes()
     check(content, about.sha256[file], f"{file} of this installation", about)
     return content
 

@@ -9,7 +9,7 @@ import numpy as np
 from dygcn.datasets.steps import Steps
 
 if TYPE_CHECKING:
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 NODES, EDGES, COUNT = (2085, 2235), (9092, 88642), 36  # of the paper's table of data sets
 

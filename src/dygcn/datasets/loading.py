@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.datasets.steps import Steps
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 MISSING = -1
 

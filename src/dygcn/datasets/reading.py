@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.datasets.registry import DatasetInfo
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 
 @dataclass(frozen=True, eq=False)

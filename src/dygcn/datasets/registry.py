@@ -13,7 +13,7 @@ from dygcn.datasets.steps import Steps, equal_steps, window_steps
 from dygcn.errors import DatasetError
 
 if TYPE_CHECKING:
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="window"):
@@ -51,7 +51,7 @@ class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Examples
     --------
     >>> about = info("as-733")
-    >>> about.title, about.nodes, about.events, about.deletions, about.shipped
+    >>> about.title, about.nodes, about.events, about.deletions, about.ships_in
     ('Autonomous systems, daily', 7716, 232638, 110033, True)
     >>> about.cut
     Window(first=673, last=732)
@@ -76,10 +76,7 @@ class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     original: Original | None = None
     grown_from: str = ""  # the set that this one is a growing sample of
 
-    @property
-    def shipped(self) -> bool:
-        """Whether a copy comes with dygcn."""
-        return self.shipped_file in self.sha256
+    ships_in: str = ""  # the package whose folder `shipped` holds a copy
 
     @property
     def shipped_file(self) -> str:
@@ -105,15 +102,15 @@ def names() -> list[str]:
     return list(registry())
 
 
-def shipped_names() -> list[str]:
-    """Return the names of the sets that come with dygcn.
+def shipped_names(package: str) -> list[str]:
+    """Return the names of the sets that come with a package.
 
     Examples
     --------
-    >>> shipped_names()
-    ['as-733', 'hepth-collab']
+    >>> shipped_names("dygcn.datasets"), shipped_names("dygcn_lab.datasets")
+    (['hepth-collab'], ['as-733'])
     """
-    return [name for name, about in registry().items() if about.shipped]
+    return [name for name, about in registry().items() if about.ships_in == package]
 
 
 def info(name: str) -> DatasetInfo:

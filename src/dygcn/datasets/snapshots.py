@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.records import Int64
+    from dygcn.engine.records import Int64
 
 
 class Snapshots:

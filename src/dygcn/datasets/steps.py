@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.datasets.snapshots import Snapshots
-from dygcn.records import Moment
+from dygcn.engine.records import Moment
 
 if TYPE_CHECKING:
-    from dygcn.records import Float64, Int64
+    from dygcn.engine.records import Float64, Int64
 
 
 @dataclass(frozen=True)

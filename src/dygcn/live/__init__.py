@@ -11,24 +11,24 @@ from dygcn._late import late_names
 
 if TYPE_CHECKING:
     from dygcn.live.change import Change
-    from dygcn.live.durable import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
+    from dygcn.live.durable.opening import open, restore
     from dygcn.live.embedding import LiveEmbedding
     from dygcn.live.fitting import fit
     from dygcn.live.loading import load, start
-    from dygcn.live.opening import open, restore
     from dygcn.live.refitting import Refit
 else:
     __getattr__, __dir__ = late_names(
         __name__,
         {
             "Change": "dygcn.live.change",
-            "DurableEmbedding": "dygcn.live.durable",
+            "DurableEmbedding": "dygcn.live.durable.embedding",
             "LiveEmbedding": "dygcn.live.embedding",
             "Refit": "dygcn.live.refitting",
             "fit": "dygcn.live.fitting",
             "load": "dygcn.live.loading",
-            "open": "dygcn.live.opening",
-            "restore": "dygcn.live.opening",
+            "open": "dygcn.live.durable.opening",
+            "restore": "dygcn.live.durable.opening",
             "start": "dygcn.live.loading",
         },
     )

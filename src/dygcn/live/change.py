@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dygcn.engine.events import python_ids
 from dygcn.errors import StaleChange
-from dygcn.events import python_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dygcn.engine.models import Outcome
+    from dygcn.engine.records import Float32, Int8, Nodes
     from dygcn.live.embedding import LiveEmbedding
-    from dygcn.models import Outcome
-    from dygcn.records import Float32, Int8, Nodes
 
 
 class Change:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events import take
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models.checks import one_of, whole
+from dygcn.engine.models.model import RULES
 from dygcn.errors import EventError, OptionError
-from dygcn.events import take
-from dygcn.graph.ids import IdMap
-from dygcn.models.checks import one_of, whole
-from dygcn.models.model import RULES
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, EventBatch, Float64
+    from dygcn.engine.records import Bool, EventBatch, Float64
 
 GREATEST_ORDERS = 16
 LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dygcn.errors import ClockWarning
 
 if TYPE_CHECKING:
-    from dygcn.models import State
-    from dygcn.records import EventBatch
+    from dygcn.engine.models import State
+    from dygcn.engine.records import EventBatch
 
 SPANS, TIMES = 1000.0, 10.0
 

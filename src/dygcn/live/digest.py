@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.models import State
+    from dygcn.engine.models import State
 
 
 def digest_of(state: State) -> str:

@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
+from dygcn.engine.events import python_ids, read_events, read_update, single_pair
+from dygcn.engine.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
+from dygcn.engine.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
+from dygcn.engine.models.checks import read_tolerance
+from dygcn.engine.models.links import COSINE
+from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Nodes
 from dygcn.errors import FeatureError, OptionError
-from dygcn.events import python_ids, read_events, read_update, single_pair
-from dygcn.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
 from dygcn.live.finding import find_nodes, many_ids
 from dygcn.live.guard import Guard, guarded
-from dygcn.live.nearest import VectorCache, nearest_rows
 from dygcn.live.scoring import head_of, pair_scores
-from dygcn.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
-from dygcn.models.checks import read_tolerance
-from dygcn.models.links import COSINE
-from dygcn.records import EventBatch, Float32, Float64, IdColumn, Nodes
+from dygcn.live.search.nearest import VectorCache, nearest_rows
 
 if TYPE_CHECKING:
     import os
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dygcn.engine.training import bases
+    from dygcn.engine.training.samples import Progress
     from dygcn.live import fresh_base, health, refitting
-    from dygcn.training import bases
-    from dygcn.training.samples import Progress
 else:  # these bring all of training and evaluation, and most who load an embedding never fit one
     fresh_base, health = late("dygcn.live.fresh_base"), late("dygcn.live.health")
-    refitting, bases = late("dygcn.live.refitting"), late("dygcn.training.bases")
+    refitting, bases = late("dygcn.live.refitting"), late("dygcn.engine.training.bases")
 
 
 class LiveEmbedding:

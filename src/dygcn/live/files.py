@@ -14,12 +14,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from dygcn.errors import DamagedFolder
-from dygcn.features import Given, RowTable
-from dygcn.graph.ids import IdMap
-from dygcn.graph.image import GraphImage
-from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
-from dygcn.models import (
+from dygcn.engine.features import Given, RowTable
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.image import GraphImage
+from dygcn.engine.models import (
     KINDS,
     Base,
     Baseline,
@@ -33,19 +31,21 @@ from dygcn.models import (
     read_folder,
     write_folder,
 )
-from dygcn.models.folder import FileEntry
-from dygcn.models.links import PAST, TRAITS, count_products
-from dygcn.models.model import FEATURES, RULES, weight_names
-from dygcn.models.paper import check_shapes
-from dygcn.propagation import RuleOptions
-from dygcn.records import IdColumn
+from dygcn.engine.models.folder import FileEntry
+from dygcn.engine.models.links import PAST, TRAITS, count_products
+from dygcn.engine.models.model import FEATURES, RULES, weight_names
+from dygcn.engine.models.paper import check_shapes
+from dygcn.engine.propagation import RuleOptions
+from dygcn.engine.records import IdColumn
+from dygcn.errors import DamagedFolder
+from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
 
-    from dygcn.models.folder import Tensors
+    from dygcn.engine.models.folder import Tensors
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14

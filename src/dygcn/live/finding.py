@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events import id_column, python_ids
 from dygcn.errors import EventError, OptionError, UnknownNode
-from dygcn.events import id_column, python_ids
 
 if TYPE_CHECKING:
-    from dygcn.models import State
-    from dygcn.records import IdColumn, Nodes
+    from dygcn.engine.models import State
+    from dygcn.engine.records import IdColumn, Nodes
 
 
 def many_ids(ids: object) -> IdColumn:

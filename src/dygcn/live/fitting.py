@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn._blas import one_blas_thread
+from dygcn.engine._blas import one_blas_thread
+from dygcn.engine.events import cut_steps, read_events, seconds, sort_by_time
+from dygcn.engine.training import Recipe, RollingRecipe
 from dygcn.errors import EventError, OptionError
-from dygcn.events import cut_steps, read_events, seconds, sort_by_time
 from dygcn.live.choices import Choices
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.fitting_paper import fit_paper
 from dygcn.live.fitting_walks import choose_features, fit_walks
-from dygcn.training import Recipe, RollingRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.training.samples import Progress
+    from dygcn.engine.training.samples import Progress
 
 
 def fit(
@@ -83,7 +83,7 @@ def fit(
         default every value of `t` is a step (40 equal parts where there are more than 200 values or only
         one, or no `t`; 12 for more than a million events).
     recipe
-        Settings of the training: `dygcn.training.Recipe` (of which walks use `held_out` alone), or
+        Settings of the training: `dygcn.engine.training.Recipe` (of which walks use `held_out` alone), or
         `dygcn.RollingRecipe` for the paper's rules.
     progress
         Called as ``progress(done, total, what)``.

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.errors import FeatureError
-from dygcn.features import Embedding, Given, Hashed, column_scales, read_features
-from dygcn.live.choices import Choices, check_time_unit, weight_grid
-from dygcn.models import Baseline, Model, State, read_inputs
-from dygcn.training import (
+from dygcn.engine.features import Embedding, Given, Hashed, column_scales, read_features
+from dygcn.engine.models import Baseline, Model, State, read_inputs
+from dygcn.engine.training import (
     HeldOut,
     Recipe,
     collect_samples,
@@ -21,12 +19,14 @@ from dygcn.training import (
     starting_matrices,
     time_unit,
 )
+from dygcn.errors import FeatureError
+from dygcn.live.choices import Choices, check_time_unit, weight_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import EventBatch, Float32, IdColumn
-    from dygcn.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float32, IdColumn
+    from dygcn.engine.training.samples import Progress
 
 
 def fit_exact(

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events import id_column, rows_of
+from dygcn.engine.features import Embedding, Hashed
+from dygcn.engine.models import Base, Model, Paper, State
+from dygcn.engine.models.paper import BASES, NETWORKS
+from dygcn.engine.propagation.rows import Rows
+from dygcn.engine.training import Recipe
+from dygcn.engine.training.bases import base_vectors, exact_tables, fit_base, keep_last
+from dygcn.engine.training.history import History, Labels, play_history
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
-from dygcn.events import id_column, rows_of
-from dygcn.features import Embedding, Hashed
 from dygcn.live.choices import Choices, ids_of, weight_grid
 from dygcn.live.fitting_exact import fit_exact
 from dygcn.live.health import take_anchor
-from dygcn.models import Base, Model, Paper, State
-from dygcn.models.paper import BASES, NETWORKS
-from dygcn.propagation.rows import Rows
-from dygcn.training import Recipe
-from dygcn.training.bases import base_vectors, exact_tables, fit_base, keep_last
-from dygcn.training.history import History, Labels, play_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.records import EventBatch, Float32
-    from dygcn.training import RollingRecipe
-    from dygcn.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float32
+    from dygcn.engine.training import RollingRecipe
+    from dygcn.engine.training.samples import Progress
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
 
@@ -43,7 +43,7 @@ def fit_paper(
     progress: Progress | None = None,
 ) -> State:
     """Return the fitted state: all events played, its vectors those of the base at the end."""
-    rolled = importlib.import_module("dygcn.training.rolled")  # torch, or the line that installs it
+    rolled = importlib.import_module("dygcn.engine.training.rolled")  # torch, or the line that installs it
     model = new_model(batch, choices, base, recipe)
     parts = _recent(batch, parts, model.dim)
     layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"

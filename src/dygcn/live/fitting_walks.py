@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.events import take
-from dygcn.features import RowTable, Walks
-from dygcn.graph.image import take_image
+from dygcn.engine.events import take
+from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.graph.image import take_image
+from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import order_weights
+from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
+from dygcn.engine.training.samples import Ahead
 from dygcn.live.choices import check_time_unit, weight_grid
 from dygcn.live.fitting_exact import hashed_auc
-from dygcn.models import Model, State
-from dygcn.models.model import order_weights
-from dygcn.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
-from dygcn.training.samples import Ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.graph import Graph
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32
+    from dygcn.engine.training import Recipe
+    from dygcn.engine.training.samples import Progress
     from dygcn.live.choices import Choices
-    from dygcn.records import EventBatch, Float32, Float64, IdColumn, Int32
-    from dygcn.training import Recipe
-    from dygcn.training.samples import Progress
 
 
 def fit_walks(

@@ -6,14 +6,14 @@ import dataclasses
 import warnings
 from typing import TYPE_CHECKING
 
+from dygcn.engine.features import Embedding
+from dygcn.engine.training import bases
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
-from dygcn.features import Embedding
 from dygcn.live.health import take_anchor
-from dygcn.training import bases
 
 if TYPE_CHECKING:
-    from dygcn.models import Base, Model, Outcome, State
-    from dygcn.records import Float32, IdColumn
+    from dygcn.engine.models import Base, Model, Outcome, State
+    from dygcn.engine.records import Float32, IdColumn
 
 
 def check_base(model: Model, base: object) -> None:

@@ -11,8 +11,8 @@ from dygcn.errors import ConcurrentUse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dygcn.engine.models import State
     from dygcn.live.embedding import LiveEmbedding
-    from dygcn.models import State
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events.keys import salted
+from dygcn.engine.measures.scores import auc
+from dygcn.engine.models import norms
+from dygcn.engine.propagation import RollingRule
 from dygcn.errors import DriftWarning, NormBandWarning
-from dygcn.evaluation import auc
-from dygcn.events.keys import salted
-from dygcn.models import norms
-from dygcn.propagation import RollingRule
 
 if TYPE_CHECKING:
-    from dygcn.models import State
-    from dygcn.models.paper import Watch
-    from dygcn.records import Float64, Nodes
+    from dygcn.engine.models import State
+    from dygcn.engine.models.paper import Watch
+    from dygcn.engine.records import Float64, Nodes
 
 _AT_LEAST = 30  # links; an AUC of fewer says nothing
 _STRANGERS = 5  # for each link

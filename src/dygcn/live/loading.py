@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dygcn.engine.models import Model, State
 from dygcn.errors import FolderError
+from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import load_state
-from dygcn.models import Model, State
-from dygcn.storage.shelf import LOG_FILE
 
 
 def start(model: Model) -> LiveEmbedding:

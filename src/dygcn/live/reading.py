@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dygcn.live.finding import find_nodes
-from dygcn.live.nearest import VectorCache
+from dygcn.live.search.nearest import VectorCache
 
 if TYPE_CHECKING:
-    from dygcn.models import State
-    from dygcn.records import Float32, Nodes
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Float32, Nodes
 
 
 class Reader:

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._blas import one_blas_thread
+from dygcn.engine._blas import one_blas_thread
+from dygcn.engine.features import RowTable
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.image import build_graph
+from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
+from dygcn.engine.models import State, read_vectors
+from dygcn.engine.training.subspace import turn_rows
 from dygcn.errors import FeatureError
-from dygcn.evaluation.links import auc, pair_cosines, unit_rows
-from dygcn.evaluation.strangers import PairSet, draw_strangers, one_end
-from dygcn.features import RowTable
-from dygcn.graph.ids import IdMap
-from dygcn.graph.image import build_graph
 from dygcn.live.fitting_walks import walk_rows, with_table
-from dygcn.models import State, read_vectors
-from dygcn.training.subspace import turn_rows
 
 if TYPE_CHECKING:
-    from dygcn.graph import Graph
-    from dygcn.graph.image import GraphImage
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.image import GraphImage
+    from dygcn.engine.models import Model, StateImage
+    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
+    from dygcn.engine.training.samples import Progress
     from dygcn.live.embedding import LiveEmbedding
-    from dygcn.models import Model, StateImage
-    from dygcn.records import Float32, Float64, IdColumn, Int64, Nodes
-    from dygcn.training.samples import Progress
 
 SHARE = 0.05
 """Of the linked pairs that are held out."""
@@ -168,7 +168,7 @@ def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
 
     Examples
     --------
-    >>> from dygcn.events import id_column
+    >>> from dygcn.engine.events import id_column
     >>> old = RowTable.of(id_column(["ann", "bob"]), np.array([[1.0, 0.0], [0.0, 1.0]], np.float32))
     >>> swapped = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
     >>> (swapped @ alignment(id_column(["bob", "ann", "cat"]), swapped, old)).round(3).tolist()

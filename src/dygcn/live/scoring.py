@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.models import (
+from dygcn.engine.models import (
     KINDS,
     LinkHead,
     Model,
@@ -17,11 +17,11 @@ from dygcn.models import (
     pair_pasts,
     read_units,
 )
-from dygcn.models.checks import one_of
+from dygcn.engine.models.checks import one_of
 
 if TYPE_CHECKING:
-    from dygcn.live.nearest import VectorCache
-    from dygcn.records import Float64, Int64, Nodes
+    from dygcn.engine.records import Float64, Int64, Nodes
+    from dygcn.live.search.nearest import VectorCache
 
 
 def head_of(model: Model, links: str) -> LinkHead | None:

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dygcn.graph import Graph
+    from dygcn.engine.graph import Graph
 
 Pair = tuple[int, int]
 Held = tuple[float, float]

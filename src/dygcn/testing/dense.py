@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.events import id_column
-from dygcn.features import Hashed
-from dygcn.graph.ids import IdMap
+from dygcn.engine.events import id_column
+from dygcn.engine.features import Hashed
+from dygcn.engine.graph.ids import IdMap
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from dygcn.engine.models import Model
+    from dygcn.engine.records import Bool, Float64
     from dygcn.live import LiveEmbedding
-    from dygcn.models import Model
-    from dygcn.records import Bool, Float64
 
 
 def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple[Float64, Bool]]:

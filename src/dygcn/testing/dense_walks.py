@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.records import Bool, Float64
+    from dygcn.engine.records import Bool, Float64
 
 
 def dense_log_walks(A: Float64, window: int) -> Float64:

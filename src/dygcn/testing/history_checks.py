@@ -11,8 +11,8 @@ from dygcn.testing.sink_trial import DIM, Fresh, Trial, expect, expect_other_his
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.records import History
-    from dygcn.sinks import Sink
+    from dygcn.engine.records import History
+    from dygcn.serving.sinks import Sink
 
 
 def check_rows_say_their_history(fresh: Fresh) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.propagation import RuleOptions
+from dygcn.engine.propagation import RuleOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from dygcn.records import Bool, Float64
+    from dygcn.engine.records import Bool, Float64
 
 _SIGMA: dict[str, Callable[[Float64], Float64]] = {
     "relu": lambda x: np.maximum(x, 0),

@@ -1,5 +1,5 @@
 from libc.stdint cimport int32_t, int64_t
-from dygcn._rows cimport (
+from dygcn.engine._rows cimport (
     RowBlock,
     add_all,
     add_product,

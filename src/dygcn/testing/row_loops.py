@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._rows import RowBlock
+from dygcn.engine._rows import RowBlock
 
 try:
     import cython
 except ImportError:
-    from dygcn import _native as cython
+    from dygcn.engine import _native as cython
 if not cython.compiled:
-    from dygcn._rows import (
+    from dygcn.engine._rows import (
         add_all,
         add_product,
         add_row,
@@ -33,7 +33,7 @@ if not cython.compiled:
     )
 
 if TYPE_CHECKING:
-    from dygcn.records import Float32, Float64, Int32, Int64, Stored
+    from dygcn.engine.records import Float32, Float64, Int32, Int64, Stored
 
 KINDS = np.int8, np.int16, np.int32, np.int64
 WIDTHS = 1, 3, 8, 31, 100, 128, 256

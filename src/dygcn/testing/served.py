@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.errors import DygcnError
-from dygcn.service.app import make_app, run_app
-from dygcn.service.listening import Server
-from dygcn.service.service import Service
-from dygcn.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
+from dygcn.serving.service.app import make_app, run_app
+from dygcn.serving.service.server import Server
+from dygcn.serving.service.service import Service
+from dygcn.serving.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
 
 _PATIENCE = 120.0  # seconds until it answers; machines of others are slow
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Rows
 from dygcn.errors import SinkError
-from dygcn.records import Rows
 from dygcn.testing.history_checks import HISTORY_CHECKS
 from dygcn.testing.sink_model import NodeId, SinkModel, made_up_history, make_rows
 from dygcn.testing.sink_trial import DIM, Fresh, SinkPlace, Trial, expect, expect_error
@@ -34,7 +34,7 @@ EXTREME_IDS = (-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1,
 
 
 def check_sink(fresh: Fresh, examples: int = 10) -> None:
-    """Check that a sink does what `dygcn.sinks.Sink` promises.
+    """Check that a sink does what `dygcn.serving.sinks.Sink` promises.
 
     Parameters
     ----------

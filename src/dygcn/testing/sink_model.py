@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 import numpy as np
 
-from dygcn.records import Float32, History, Rows
-from dygcn.sinks.histories import admit, newest
+from dygcn.engine.records import Float32, History, Rows
+from dygcn.serving.sinks.histories import admit, newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -164,8 +164,9 @@ def made_up_vector(id_: NodeId, history: History, dim: int) -> Float32:
 def replayed(bodies: Iterable[bytes]) -> Held:
     """Return what the messages of a broker amount to: the newest of each node, repeats dropped.
 
-    This is what a reader of an append-only sink does. Messages are those of `dygcn.sinks.json_rows`, in any
-    order. Versions are compared behind generations: a later epoch begins with small versions again.
+    This is what a reader of an append-only sink does. Messages are those of
+    `dygcn.serving.sinks.json_rows`, in any order. Versions are compared behind generations: a later epoch
+    begins with small versions again.
 
     Examples
     --------

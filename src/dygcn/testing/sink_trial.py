@@ -13,8 +13,8 @@ from dygcn.testing.sink_model import Held, SinkModel, made_up_history, make_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.records import History, Rows
-    from dygcn.sinks import Sink
+    from dygcn.engine.records import History, Rows
+    from dygcn.serving.sinks import Sink
 
 DIM = 5
 

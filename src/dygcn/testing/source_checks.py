@@ -13,8 +13,8 @@ from dygcn.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dygcn.records import Message
-    from dygcn.sources import Source
+    from dygcn.engine.records import Message
+    from dygcn.serving.sources import Source
 
     Make: TypeAlias = Callable[[], Source]
     Publish: TypeAlias = Callable[[list[bytes]], None]
@@ -44,7 +44,7 @@ ODD = (
 
 
 def check_source(make: Make, publish: Publish) -> None:
-    """Check that a source does what `dygcn.sources.Source` promises.
+    """Check that a source does what `dygcn.serving.sources.Source` promises.
 
     Parameters
     ----------

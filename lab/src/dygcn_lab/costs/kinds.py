@@ -1,0 +1,185 @@
+"""What each kind of features costs, side by side on one graph: bytes, an update, a read; and a whole fit.
+
+``python -m dygcn_lab.costs.kinds`` measures all of it and writes ``results/costs/kinds.json``. Updates and
+reads are measured with random rows and untrained matrices: they cost the same. A fit runs in a process of
+its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.events import join_ids, take
+from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models import Model
+from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.readout import Readout
+from dygcn.engine.propagation import ExactRule
+from dygcn.live import fit, start
+from dygcn.live.choices import weight_grid
+from dygcn_lab.costs.footprint import peak_bytes
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.costs.results import write_result
+from dygcn_lab.costs.timing import load_average, parts_of, undisturbed
+from dygcn_lab.costs.traffic import Traffic, as_users_do
+from dygcn_lab.costs.updates import live_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.records import EventBatch, Nodes
+    from dygcn.live import LiveEmbedding
+    from dygcn_lab.costs.timing import Notify
+
+GRAPHS = ("arxiv-coauthor", "as-caida", "power-law-170k-1m")
+FITS = (("arxiv-coauthor", "walks"), ("as-733", "walks"), ("as-733", "hashed"), ("power-law-3m-30m", "walks"))
+KINDS = ("hashed", "walks")
+DIM = 128
+RESULT = Path("results/costs/kinds.json")
+_READS, _SINGLES, _BATCHES, _BATCH, _BLOCKS = 2000, 600, 12, 1000, 5
+_FIT = "import sys; from dygcn_lab.costs.kinds import work; work(sys.argv[1], sys.argv[2])"
+
+
+def walks_of(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0) -> LiveEmbedding:
+    """Return an embedding at work on a graph, with a random row for every node."""
+    live = start(random_walks(events, dim, orders, seed))
+    live.update(dataclasses.replace(events, t=None))
+    return live
+
+
+def random_walks(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0) -> Model:
+    """Return a walk model with a random row for every node of a graph."""
+    ids = IdMap(events.src.kind)
+    nodes = ids.intern(join_ids([events.src, events.dst]))
+    names = take(join_ids([events.src, events.dst]), np.unique(nodes, return_index=True)[1])
+    rows = np.random.default_rng(seed).integers(-30, 31, (len(names), dim)).astype(np.int8)
+    grid = weight_grid(events, Walks.message_bits)
+    table = RowTable(names, rows, 1.0)
+    return Model(order_weights(orders), names.kind, "walks", np.ones(dim), seed, grid=grid, table=table)
+
+
+def state_bytes(live: LiveEmbedding) -> dict[str, int]:
+    """Return bytes a node: sums and degrees, and the rows of the model with their hash table."""
+    rule = live.state.exact
+    assert isinstance(rule, ExactRule)
+    features = rule.features
+    rows = 0
+    if isinstance(features, Walks):
+        rows = sum(array.nbytes for array in features.unit_table(live.state.graph.ids).arrays)
+    sums = sum(sums.nbytes for sums in rule.sums)
+    return {"sums_bytes": round(sums / len(live)), "table_bytes": round(rows / len(live))}
+
+
+def measure_kinds(
+    graphs: Sequence[str] = GRAPHS, fits: Sequence[tuple[str, str]] = FITS, notify: Notify | None = None
+) -> dict[str, Any]:
+    """Measure updates and reads of both kinds on each graph, by turns, and then whole fits."""
+    rows: list[dict[str, Any]] = []
+    for name, tell in parts_of(list(graphs), notify):
+        tell(0, 2, "loading the graph")
+        events = graph_events(name, 0)
+        lives = {"hashed": live_of(events), "walks": walks_of(events)}
+        tell(1, 2, "updating and reading")
+        rows += _compare(name, lives, events)
+    found = [_fit_apart(*each) for each in fits]
+    return {"kind": "kinds", "load_average": load_average(), "rows": rows, "fits": found}
+
+
+def _compare(name: str, lives: dict[str, LiveEmbedding], events: EventBatch) -> list[dict[str, Any]]:
+    """Take turns, so that a busy minute hits both."""
+    times: dict[str, dict[str, list[float]]] = {kind: {} for kind in lives}
+    counts: dict[str, float] = {}
+    for _ in range(_BLOCKS):
+        for kind, live in lives.items():
+            for what, values in _block(live, events, counts, kind).items():
+                times[kind].setdefault(what, []).extend(values)
+    return [
+        {
+            "graph": name,
+            "features": kind,
+            "nodes": len(live),
+            **state_bytes(live),
+            "rows_a_single_edge": counts[kind],
+            **{what: 1e6 * float(np.median(values)) for what, values in times[kind].items()},
+        }
+        for kind, live in lives.items()
+    ]
+
+
+def _block(
+    live: LiveEmbedding, events: EventBatch, counts: dict[str, float], kind: str
+) -> dict[str, list[float]]:
+    traffic = Traffic(live.state.graph, events, 0)
+    random = np.random.default_rng(1)
+    single, batch, rows = [], [], []
+    with undisturbed():
+        for there, back in (map(as_users_do, traffic.round(1)) for _ in range(_SINGLES // _BLOCKS)):
+            begun = time.perf_counter()
+            rows.append(live.update(**there).rows)
+            single.append(time.perf_counter() - begun)
+            live.update(**back)
+        for there, back in (map(as_users_do, traffic.round(_BATCH)) for _ in range(-(-_BATCHES // _BLOCKS))):
+            begun = time.perf_counter()
+            live.update(**there)
+            batch.append((time.perf_counter() - begun) / _BATCH)
+            live.update(**back)
+        nodes = random.choice(live.state.graph.nodes(), _READS // _BLOCKS)
+        readout = Readout(live.model, live.state.rule, live.state.graph)
+        reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
+        begun = time.perf_counter()
+        live.vectors_of(nodes)
+        many = [(time.perf_counter() - begun) / len(nodes)]
+    counts[kind] = float(np.mean(rows))
+    return {"single_us": single, "batch_us_an_event": batch, "read_us": reads, "read_many_us": many}
+
+
+def _seconds_of_a_read(readout: Readout, node: Nodes) -> float:
+    begun = time.perf_counter()
+    readout.vectors(node)
+    return time.perf_counter() - begun
+
+
+def _fit_apart(graph: str, features: str) -> dict[str, Any]:
+    command = [sys.executable, "-c", _FIT, graph, features]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    row: dict[str, Any] = msgspec.json.decode(done.stdout)
+    return row
+
+
+def work(graph: str, features: str) -> None:
+    """Fit in this process, compiled before, and write what it took to the standard output, as JSON."""
+    pairs = np.random.default_rng(0).integers(0, 300, (2000, 2))
+    fit({"src": pairs[:, 0], "dst": pairs[:, 1], "t": np.arange(2000)}, dim=DIM, steps=8, features=features)
+    events = graph_events(graph, 0)
+    before = peak_bytes()
+    begun, begun_cpu = time.perf_counter(), time.process_time()
+    live = fit(events, dim=DIM, features=features)
+    table = live.model.table
+    row = {
+        "graph": graph,
+        "features": features,
+        "nodes": len(live),
+        "edges": live.edge_count,
+        "window": None if table is None else table.window,
+        "rows": 0 if table is None else len(table),
+        "heads": sorted(live.model.links),
+        "seconds": time.perf_counter() - begun,
+        "cpu_seconds": time.process_time() - begun_cpu,
+        "before_bytes": before,
+        "peak_bytes": peak_bytes(),
+        "load_average": load_average(),
+    }
+    sys.stdout.write(msgspec.json.encode(row).decode())
+
+
+if __name__ == "__main__":
+    write_result(measure_kinds(), RESULT)

@@ -1,0 +1,75 @@
+"""`docs/costs.md`, written from files of results and nothing else."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from typing import TYPE_CHECKING
+
+from dygcn.cli.numbers import plain
+from dygcn_lab.costs.pictures import draw
+from dygcn_lab.costs.results import KINDS
+from dygcn_lab.costs.tables import tables_of
+from dygcn_lab.costs.targets import asked_table, read_asked
+from dygcn_lab.report.tables import markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dygcn_lab.costs.results import Result
+
+
+def page_text(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str:
+    """Return the page as Markdown.
+
+    Parameters
+    ----------
+    results
+        Kind -> what was measured.
+    pictures
+        Kind -> path of its picture, as seen from the page.
+    """
+    head, *sections = _prose().split("\n## ")
+    asked = markdown_table(asked_table(read_asked(), results))
+    parts = [head.strip(), "## What was asked, and what was found", asked]
+    for kind, section in zip(KINDS, sections, strict=True):
+        title, says = section.strip().split("\n", 1)
+        parts += [f"## {title}", says.strip()]
+        if kind in results:
+            parts += _measured(kind, title, results[kind], pictures)
+        else:
+            parts.append(f"Not measured yet. `dygcn bench {kind} --json` writes what stands here.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _prose() -> str:
+    return (importlib.resources.files("dygcn_lab.costs") / "page.md").read_text(encoding="utf-8")
+
+
+def _measured(kind: str, title: str, result: Result, pictures: Mapping[str, str]) -> list[str]:
+    parts = [f"![{title}]({pictures[kind]})"] if kind in pictures else []
+    parts += [markdown_table(table) for table in tables_of(result)]
+    parts += [f"{note[0].upper()}{note[1:]}." for note in result.get("notes", ())]
+    if "load_average" in result:
+        parts.append(f"*Load average at the end: {plain(result['load_average'])}.*")
+    return parts
+
+
+def write_page(results: Mapping[str, Result], markdown: Path, out: Path) -> dict[str, Path]:
+    """Write the page, and its pictures into the folder `out`; return kind -> picture."""
+    out.mkdir(parents=True, exist_ok=True)
+    markdown.parent.mkdir(parents=True, exist_ok=True)
+    files = {kind: out / f"{kind}.png" for kind in results}
+    for kind, file in files.items():
+        draw(results[kind], file)
+    markdown.write_text(page_text(results, seen_from(markdown, files)), encoding="utf-8")
+    return files
+
+
+def seen_from(markdown: Path, files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the paths of pictures as a page links them."""
+    start = os.path.abspath(markdown.parent)
+    return {
+        kind: os.path.relpath(file.absolute(), start).replace(os.sep, "/") for kind, file in files.items()
+    }

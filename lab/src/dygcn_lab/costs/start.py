@@ -1,0 +1,200 @@
+"""What starting costs: processor seconds of commands in fresh processes, and how soon a service answers."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dygcn
+from dygcn.errors import DygcnError
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.costs.serving import measure_service
+from dygcn_lab.costs.timing import load_average
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dygcn_lab.costs.timing import Notify
+
+GRAPH = "power-law-100k-1m"
+LINES = """\
+import dygcn
+friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("dan", "eve"), ("eve", "fay"), ("fay", "dan")]
+live = dygcn.fit(friends, dim=64)
+live
+sorted(name for name, score in live.nearest("ann", k=2))
+change = live.update(add=[("ann", "dan"), ("gus", "ann")], remove=[("dan", "eve")])
+sorted(zip(change.ids, change.orders.tolist()))
+live["gus"].shape, "gus" in live, len(live)
+_ = live.update(remove=[("ann", "dan"), ("gus", "ann")], add=[("dan", "eve")])
+again = dygcn.start(live.model)
+_ = again.update(add=friends)
+again.digest() == live.digest()
+"""
+"""The ten lines of the README, which a test compares."""
+_SAVE = "import sys; live.save(sys.argv[1])\n"
+_MAIN = "from dygcn.cli import main; main()"
+NOTHING, LIBRARIES, IMPORT, README = (
+    "python",
+    "import numpy, pyarrow",
+    "import dygcn",
+    "the README's ten lines",
+)
+HELP, INFO, NEAREST = "dygcn --help", "dygcn info FOLDER", "dygcn nearest FOLDER ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A Python with dygcn in it, and a name for it in tables."""
+
+    name: str
+    python: str
+
+    @classmethod
+    def read(cls, text: str) -> Environment:
+        """Read ``NAME=PATH`` or a path.
+
+        Examples
+        --------
+        >>> Environment.read("wheel=/x/bin/python"), Environment.read("/x/bin/python").name
+        (Environment(name='wheel', python='/x/bin/python'), 'python')
+        """
+        name, _, path = text.rpartition("=")
+        return cls(name or Path(path).name, path)
+
+    def variables(self, cache: Path) -> dict[str, str]:
+        """Return the variables of its processes: an own place for what is kept, no modules of ours."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        if self.python != sys.executable:
+            kept.pop("PYTHONPATH", None)
+        return {**kept, "XDG_CACHE_HOME": str(cache), "NUMBA_CACHE_DIR": str(cache)}
+
+
+HERE = Environment("this one", sys.executable)
+
+
+def measure_start(
+    environments: Sequence[Environment] = (HERE,),
+    *,
+    repeats: int = 5,
+    graph: str = GRAPH,
+    starts: int = 3,
+    notify: Notify | None = None,
+) -> dict[str, Any]:
+    """Start commands, and a service on a graph, in each environment by turns.
+
+    Parameters
+    ----------
+    repeats
+        Of each command, after a first one on an empty cache.
+    graph
+        Of the service; see `dygcn_lab.costs.graphs.graph_events`.
+    starts
+        Of the service, each on a copy of the folder and an empty cache; 0 leaves it out.
+    """
+    tell = notify or (lambda done, total, what: None)
+    with tempfile.TemporaryDirectory() as room:
+        rows = _measure_commands(environments, repeats, Path(room), tell)
+        services = _measure_services(environments, graph, starts, Path(room), tell) if starts else []
+    setting = {"repeats": repeats, "graph": graph, "starts": starts, "load_average": load_average()}
+    return {"kind": "start", **setting, "rows": rows, "services": services}
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    """Return the arguments of Python by the name of what is measured; the README's lines make the folder."""
+    return {
+        NOTHING: ["-c", "pass"],
+        LIBRARIES: ["-c", "import numpy, pyarrow"],
+        IMPORT: ["-c", "import dygcn"],
+        README: ["-c", LINES + _SAVE, str(folder)],
+        HELP: ["-c", _MAIN, "--help"],
+        INFO: ["-c", _MAIN, "info", str(folder)],
+        NEAREST: ["-c", _MAIN, "nearest", str(folder), "ann"],
+    }
+
+
+def _measure_commands(
+    environments: Sequence[Environment], repeats: int, room: Path, tell: Notify
+) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for turn in range(repeats + 1):
+        for number, one in enumerate(environments):
+            tell(
+                turn * len(environments) + number, (repeats + 1) * len(environments), f"commands, {one.name}"
+            )
+            variables = one.variables(_folder(room / f"cache-{number}"))
+            folder = room / f"friends-{number}-{turn}"
+            for name, arguments in commands(folder).items():
+                took = run([one.python, *arguments], variables)
+                found.setdefault((one.name, name), []).append(took)
+    return [_row(*key, times) for key, times in found.items()]
+
+
+def _row(environment: str, name: str, times: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    (first, _), *later = times
+    return {
+        "environment": environment,
+        "name": name,
+        "cpu_seconds": round(statistics.median(cpu for cpu, _ in later), 4),
+        "seconds": round(statistics.median(wall for _, wall in later), 4),
+        "first_cpu_seconds": round(first, 4),
+    }
+
+
+def run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[float, float]:
+    """Run a command to its end; return its processor seconds, and those of the clock.
+
+    Examples
+    --------
+    >>> cpu, wall = run([sys.executable, "-c", "pass"], os.environ)
+    >>> 0 < cpu < 10
+    True
+    """
+    begun = time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, env=dict(variables), stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)  # nobody else is to wait for it
+        took = time.perf_counter() - begun
+        if process.returncode:
+            said.seek(0)
+            raise DygcnError(f"{command[0]} failed: {said.read()[-2000:].decode(errors='replace')}")
+    return used.ru_utime + used.ru_stime, took
+
+
+def _measure_services(
+    environments: Sequence[Environment], graph: str, starts: int, room: Path, tell: Notify
+) -> list[dict[str, Any]]:
+    tell(0, starts, f"drawing {graph}")
+    live = dygcn.start(dygcn.fit([(0, 1), (1, 2)]).model)
+    live.bulk([graph_events(graph)])
+    live.save(room / "graph")
+    about = {"graph": graph, "nodes": len(live), "edges": live.edge_count}
+    del live
+    found: dict[str, list[dict[str, float]]] = {}
+    for turn in range(starts):
+        for one in environments:
+            tell(turn, starts, f"service, {one.name}")
+            with tempfile.TemporaryDirectory(dir=room) as own:
+                variables = one.variables(_folder(Path(own) / "cache"))
+                command = [one.python, "-c", _MAIN]
+                found.setdefault(one.name, []).append(
+                    measure_service(command, variables, room / "graph", Path(own))
+                )
+    return [{"environment": name, **about, **_medians(times)} for name, times in found.items()]
+
+
+def _medians(times: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(one[name] for one in times), 5) for name in times[0]}
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    return path

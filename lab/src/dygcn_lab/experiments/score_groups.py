@@ -1,0 +1,107 @@
+"""Cells of the learned score: the default of `fit`, its parts, and other embeddings with the same score."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dygcn.engine.events import cut_steps, read_events, sort_by_time
+from dygcn.engine.training import Recipe, fit_heads
+from dygcn.live.choices import Choices
+from dygcn.live.fitting_walks import held_out, walk_model
+from dygcn_lab.baselines import BASELINES
+from dygcn_lab.experiments.cells import Record
+from dygcn_lab.experiments.headed import Headed
+from dygcn_lab.experiments.ours import HALF_LIVES, Exact, SharedFit, choose, event_table
+from dygcn_lab.experiments.recall import recall_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dygcn.engine.records import Moment
+    from dygcn.live import LiveEmbedding
+    from dygcn_lab.evaluation import Method
+    from dygcn_lab.experiments.groups import Task
+
+DIM = 128  # the default of `fit`
+_HALF_LIVES: dict[tuple[str, bool], float | None] = {}  # chosen once, used for every seed and every rival
+HEADED = ("dynwalks", "fastrp", "cleora")
+WITHOUT = {  # rows of the table of parts -> what the score may look at
+    "without vectors": ("traits", "past"),
+    "without products of orders": ("cosine", "traits", "past"),
+}
+
+
+def score(task: Task) -> dict[str, Record]:
+    """The score of the default of `fit`; where edges go, with a half-life chosen in training, and without."""
+    half_life = half_life_of(task)
+    methods: dict[str, Method] = {"score": _ours(task, half_life)}
+    if half_life is not None:
+        methods["score, no memory"] = _ours(task, None)
+    notes = {"memory": half_life}
+    return {
+        name: msgspec.structs.replace(task.judge(method), notes=notes) for name, method in methods.items()
+    }
+
+
+def _ours(task: Task, half_life: float | None) -> Exact:
+    return Exact(SharedFit(task.seed, dim=DIM, memory=half_life, **task.settings))
+
+
+def half_life_of(task: Task) -> float | None:
+    """Return the half-life whose score tells new links best on the last quarter of the fitted steps."""
+    moments, key = task.steps.moments[: task.steps.fitted + 1], (task.dataset, task.quick)
+    if all((moment.op > 0).all() for moment in moments):
+        return None
+    if key not in _HALF_LIVES:
+        figure, nodes = "score.auc.new-warm.uniform", task.steps.nodes
+        asked = "memory", HALF_LIVES, figure
+        _HALF_LIVES[key] = choose(moments, nodes, Recipe(), *asked, dim=DIM, features="walks")
+    return _HALF_LIVES[key]
+
+
+def parts(task: Task) -> dict[str, Record]:
+    """The score without one part of it after the other, each fitted anew on the same held-out pairs."""
+    moments = task.steps.moments[: task.steps.fitted + 1]
+    half_life = half_life_of(task)
+    fitting = SharedFit(task.seed, dim=DIM, memory=half_life)
+    samples = _samples(moments, task.seed, half_life)
+    found = {}
+    for name, looked_at in WITHOUT.items():
+        heads = fit_heads(samples, None, looked_at)
+        found[name] = task.judge(Exact(partial(_with_heads, fitting, heads)))
+    return found
+
+
+def _samples(moments: Sequence[Moment], seed: int, half_life: float | None) -> Any:
+    choices = Choices(DIM, 2, "exact", half_life, seed, 256, False)
+    batch = sort_by_time(read_events(event_table(moments)))
+    steps = cut_steps(batch, list(range(len(moments))))
+    return held_out(walk_model(batch, steps, choices), steps, Recipe(), None).samples
+
+
+def _with_heads(fitting: SharedFit, heads: Any, moments: Sequence[Moment]) -> LiveEmbedding:
+    live = fitting(moments)
+    live.state.model = dataclasses.replace(live.model, links=heads)
+    return live
+
+
+def headed(name: str) -> Callable[[Task], dict[str, Record]]:
+    """Another embedding, scored by the cosine of its vectors and by our score over them."""
+
+    def run(task: Task) -> dict[str, Record]:
+        make = partial(BASELINES[name].factory, task.seed, dim=DIM, **task.baseline_options(name))
+        return {name: task.judge(Headed(make, task.seed, half_life_of(task)))}
+
+    return run
+
+
+def recall(task: Task) -> dict[str, Record]:
+    """How many of the ten best nodes by the whole score a vector database finds."""
+    live = SharedFit(task.seed, dim=DIM, memory=half_life_of(task))(
+        task.steps.moments[: task.steps.fitted + 1]
+    )
+    return {links: Record(recall_figures(live, links)) for links in live.model.links}

@@ -1,0 +1,154 @@
+"""What was asked of the score of a link, computed from finished cells: new links, ranks, all links."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from dygcn_lab.experiments.compared import Compared
+from dygcn_lab.experiments.verdicts import Verdict, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn_lab.experiments.cells import CellStore
+    from dygcn_lab.experiments.plan import Row
+
+MINE = "score"  # of the rows of `links`
+ASKED = {  # AUC of new links by the score, in the mean of the seeds
+    "as-733": 0.975,
+    "hepth-collab": 0.80,
+    "as-caida": 0.98,
+    "cit-hepth": 0.97,
+    "college-msg": 0.80,
+    "sx-mathoverflow": 0.90,
+    "email-eu-core-temporal": 0.875,
+    "dblp-labelled": 0.86,
+    "bitcoin-otc": 0.915,
+    "facebook-wall-growth": 0.885,
+    "digg-reply": 0.75,
+}
+SETS = len(ASKED)
+NEW, ALL = "new-warm", "auc"
+RANKS = {  # measure -> what it is called, and on how many sets the score has to be first
+    "mrr-random": ("what comes next among random rivals", 10),
+    "mrr-historical": ("what comes next among historical rivals", 9),
+    "mrr-never-random": ("pairs never seen among random rivals", 8),
+}
+BANK = "EdgeBank, recency"
+NEAR = 0.003
+
+
+def is_trivial(row: Row) -> bool:
+    """Return whether a row learns nothing."""
+    return row.group == "trivial"
+
+
+def is_headed(row: Row) -> bool:
+    """Return whether a row is another embedding with our score over its vectors."""
+    return row.by == "score" and not is_trivial(row) and not row.label.startswith(MINE)
+
+
+def is_headless(row: Row) -> bool:
+    """Return whether a row has no score that was learned: a cosine, or one that learns nothing."""
+    return row.by == "cosine" or is_trivial(row)
+
+
+def score_verdicts(store: CellStore) -> list[Verdict]:
+    """Return all that was asked, and what was found."""
+    links = Compared(store, "links")
+    ranks = [_ranked(links, measure, *said) for measure, said in RANKS.items()]
+    return [_reached(links), _above_headless(links), _not_below_headed(links), *ranks, _beside_bank(links)]
+
+
+def _reached(links: Compared) -> Verdict:
+    asked = "new links by the score: " + ", ".join(f"{k} {v:g}" for k, v in ASKED.items())
+    found, lost = [], []
+    for dataset, least in ASKED.items():
+        means = links.means(dataset, NEW, [MINE])
+        if means is None:
+            continue
+        seeds = links.seeds(dataset, MINE, NEW)
+        found.append(f"{dataset} {means[MINE]:.3f} ({seeds} seed{'s' if seeds > 1 else ''})")
+        if means[MINE] < least:
+            lost.append(f"{dataset} ({means[MINE]:.4f}; asked {least:g})")
+    said = f"{', '.join(found)}; below on {', '.join(lost) or 'none'}" if found else "not run"
+    return Verdict(asked, said, not lost if len(found) == SETS else None)
+
+
+def _above_headless(links: Compared) -> Verdict:
+    """The score is surely above every row without a learned score."""
+    asked = "new links: surely above every row without a learned score, on 10 of 11"
+    return _beside(links, is_headless, ("tied", "worse"), asked)
+
+
+def _not_below_headed(links: Compared) -> Verdict:
+    """No other embedding with the same score is surely above ours."""
+    asked = "new links: not surely below any other embedding with the same score, on 10 of 11"
+    return _beside(links, is_headed, ("worse",), asked)
+
+
+def _beside(links: Compared, kind: Callable[[Row], bool], losses: tuple[str, ...], asked: str) -> Verdict:
+    """Compare the score of new links with rows of a kind: a set is lost if a verdict is among the losses."""
+    seen, lost = 0, []
+    for dataset in links.datasets:
+        others = _run(links, dataset, kind)
+        means = links.means(dataset, NEW, [MINE, *others])
+        if means is None:
+            continue
+        seen += 1
+        verdicts = {name: links.against(dataset, NEW, MINE, name).verdict for name in others}
+        ahead = [name for name in others if verdicts[name] in losses]
+        if ahead:
+            best = max(ahead, key=means.__getitem__)
+            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f}: {verdicts[best]})")
+    return _with_missing(links, kind, counted(asked, seen, lost, 10, SETS))
+
+
+def _run(links: Compared, dataset: str, kind: Callable[[Row], bool]) -> list[str]:
+    """Return the rows of a kind that were run."""
+    rows = [row.label for row in links.rows(dataset) if kind(row)]
+    return [label for label in rows if links.seeds(dataset, label, NEW)]
+
+
+def _with_missing(links: Compared, kind: Callable[[Row], bool], verdict: Verdict) -> Verdict:
+    """Return a verdict that names the rows that were not run, and is open as long as there are some."""
+    missing: dict[str, list[str]] = {}
+    for dataset in links.datasets:
+        for row in links.rows(dataset):
+            if kind(row) and row.label not in _run(links, dataset, kind):
+                missing.setdefault(row.label, []).append(dataset)
+    if not missing:
+        return verdict
+    said = "; ".join(f"{label} on {', '.join(datasets)}" for label, datasets in missing.items())
+    return dataclasses.replace(verdict, found=f"{verdict.found}. Not run: {said}", holds=None)
+
+
+def _ranked(links: Compared, measure: str, said: str, enough: int) -> Verdict:
+    """The score has a greater mean than every row that learns nothing."""
+    seen, surely, lost = 0, 0, []
+    for dataset in links.datasets:
+        others = [row.label for row in links.rows(dataset) if is_trivial(row)]
+        means = links.means(dataset, measure, [MINE, *others])
+        if means is None:
+            continue
+        seen += 1
+        surely += all(links.against(dataset, measure, MINE, name).verdict == "better" for name in others)
+        best = max(others, key=means.__getitem__)
+        if means[best] >= means[MINE]:
+            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f})")
+    asked = f"MRR, {said}: in the mean above every row that learns nothing, on {enough} of {SETS}"
+    return counted(asked, seen, lost, enough, SETS, f"; surely on {surely}" if seen else "")
+
+
+def _beside_bank(links: Compared) -> Verdict:
+    seen, lost = 0, []
+    for dataset in links.datasets:
+        means = links.means(dataset, ALL, [MINE, BANK])
+        if means is None:
+            continue
+        seen += 1
+        if means[MINE] < means[BANK] - NEAR:
+            lost.append(f"{dataset} ({means[MINE]:.4f}; {means[BANK]:.4f})")
+    asked = f"all links: AUC not more than {NEAR:g} below {BANK}, on {SETS} of {SETS}"
+    return counted(asked, seen, lost, SETS, SETS)

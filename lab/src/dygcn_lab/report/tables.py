@@ -1,0 +1,48 @@
+"""Tables of a page: cells, Markdown, and how numbers are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of ours, and the paper's where it has one."""
+
+    text: str
+    paper: str = ""
+    best: bool = False
+    spread: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; the first column names the row."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str | Value]]
+
+
+def markdown_table(table: Table) -> str:
+    """Return a table as Markdown; the best of a column is bold, the paper's number in brackets.
+
+    Examples
+    --------
+    >>> print(markdown_table(Table("", ["method", "AUC"], [["ours", Value("0.9", paper="0.8", best=True)]])))
+    | method | AUC |
+    |---|---|
+    | ours | **0.9** (0.8) |
+    """
+    lines = [f"**{table.caption}**", ""] if table.caption else []
+    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
+    lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]
+    return "\n".join(lines)
+
+
+def _cell(cell: str | Value) -> str:
+    if isinstance(cell, str):
+        return cell
+    text = f"**{cell.text}**" if cell.best else cell.text
+    spread = f" ± {cell.spread}" if cell.spread and float(cell.spread) > 0 else ""
+    return text + spread + (f" ({cell.paper})" if cell.paper else "")

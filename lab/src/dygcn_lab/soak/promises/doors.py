@@ -1,0 +1,276 @@
+"""Every route with no token, with wrong ones, with nonsense and with each scope: the status that is due.
+
+Then what lies beside the routes: paths and methods that are not there, addresses that others can reach, and
+whether a token is found anywhere but in the hands of who has it.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dygcn
+from dygcn.errors import OptionError
+from dygcn.serving.service import app
+from dygcn.serving.service.auth import Doors, new_token
+from dygcn.serving.service.handlers import problem
+from dygcn.serving.service.routes import JSON, ROUTES, Route
+from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
+from dygcn.testing.plain_http import Answer, PlainClient
+from dygcn.testing.seeding import seeded, small_model
+from dygcn.testing.served import on_loopback, served, served_process
+from dygcn_lab.soak.check import Check, Finding
+
+SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
+NAMES = [911_000_001 + i for i in range(5)]  # nodes by which it would be noticed that the graph is told of
+_BODIES = {
+    "/events": b"[]",
+    "/vectors": b'{"ids": [1]}',
+    "/nearest": b'{"vector": [1, 1, 1, 1, 1, 1, 1, 1]}',
+    "/score": b'{"pairs": [[1, 2]]}',
+}
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW")
+_NOWHERE = ("/nothing", "/status/", "/admin", "/.env", "/docs", "/x/../status", "/metrics;x")
+_HOSTS = ("0.0.0.0", "::", "", "10.0.0.1", "192.168.1.1", "vectors.example", "127.0.0.1.example")
+_WRONG = ("", "Bearer", "Bearer ", "Basic", "Basic !", "Basic Og==", "Digest x", "Negotiate", "\xff")
+
+
+@dataclass
+class Tally:
+    """How many doors were tried, and which ones opened to the wrong people."""
+
+    tried: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def expect(self, is_so: bool, problem: str) -> None:
+        """Count a try; note what is not as it should be."""
+        self.tried += 1
+        if not is_so:
+            self.problems.append(problem)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A token for each scope, and what the settings know of them."""
+
+    secrets: dict[Scope, str]
+    tokens: tuple[Token, ...]
+
+    @classmethod
+    def made(cls) -> Keys:
+        """Make new ones."""
+        both = {scope: new_token(scope, [scope]) for scope in SCOPES}
+        secrets = {scope: secret for scope, (secret, _) in both.items()}
+        return cls(secrets, tuple(token for _, token in both.values()))
+
+    def headers(self, drawn: random.Random, count: int) -> Iterator[tuple[str, str | None, Scope | None]]:
+        """Yield what it is, an Authorization header, and the scope that it truly has."""
+        yield "no token", None, None
+        for scope, secret in self.secrets.items():
+            yield scope, f"Bearer {secret}", scope
+            yield f"{scope} as a password", _basic("me", secret), scope
+            yield f"{scope} without its kind", secret, None
+            yield f"{scope} as a name", _basic(secret, ""), None
+            yield f"{scope}, cut", f"Bearer {secret[:-1]}", None
+            yield f"{scope}, longer", f"Bearer {secret}x", None
+            yield f"{scope}, twice", f"Bearer {secret},{secret}", None
+        for token in self.tokens:
+            yield f"the hash of {token.name}", f"Bearer {token.sha256}", None
+        for wrong in _WRONG:
+            yield repr(wrong), wrong, None
+        for _ in range(count):
+            yield "nonsense", _nonsense(drawn), None
+
+    def are_in(self, data: bytes, *, hashes: bool = True) -> bool:
+        """Say whether one of them, or of their hashes, is found in something."""
+        hidden = [*self.secrets.values(), *(token.sha256 for token in self.tokens if hashes)]
+        return any(one.encode() in data for one in hidden)
+
+
+def _basic(name: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def _nonsense(drawn: random.Random) -> str:
+    letters = bytes(drawn.randrange(32, 127) for _ in range(drawn.randrange(60))).decode()
+    coded = base64.b64encode(letters.encode()).decode()
+    return drawn.choice(("", "Bearer ", "Basic ", f"Basic {coded}")) + letters
+
+
+def due(route: Route, scope: Scope | None) -> int:
+    """Return the status that is due to whoever has a token of a scope."""
+    if route.scope == "open":
+        return 200
+    if scope is None:
+        return 401
+    return 200 if scope in (route.scope, "admin") else 403
+
+
+def ask(client: PlainClient, route: Route, header: str | None, method: str = "") -> Answer:
+    """Ask a route something that it answers."""
+    headers = {} if header is None else {"authorization": header}
+    body = _BODIES.get(route.path) if route.forms else None
+    if body is not None:
+        headers["content-type"] = JSON
+    return client.request(method or route.method, _path(route), body, headers)
+
+
+def _path(route: Route) -> str:
+    return route.path.replace("{id}", str(NAMES[0]))
+
+
+def try_routes(client: PlainClient, keys: Keys, drawn: random.Random, count: int, tally: Tally) -> None:
+    """Try every route with every header."""
+    for route in ROUTES:
+        methods = (route.method, "HEAD") if route.method == "GET" else (route.method,)
+        for what, header, scope in keys.headers(drawn, count // len(ROUTES)):
+            for method in methods:
+                answer, expected = ask(client, route, header, method), due(route, scope)
+                tried = f"{method} {route.path} with {what}"
+                tally.expect(answer.status == expected, f"{tried}: {answer.status}, and {expected} is due")
+                if expected != 200:
+                    tally.expect(_says_nothing(answer), f"{tried} tells something")
+
+
+def _says_nothing(answer: Answer) -> bool:
+    """Say whether an answer holds nothing of the graph."""
+    return not any(str(name) in answer.text for name in NAMES)
+
+
+def try_nowhere(client: PlainClient, keys: Keys, tally: Tally) -> None:
+    """Try paths and methods that are not there, with and without a token: the answers are the same."""
+    admin = {"authorization": f"Bearer {keys.secrets['admin']}"}
+    for path in (*_NOWHERE, *map(_path, ROUTES)):
+        known = {route.method for route in ROUTES if _path(route) == path}
+        for method in _METHODS:
+            if method in known or (method == "HEAD" and "GET" in known):
+                continue
+            stranger, boss = client.request(method, path), client.request(method, path, headers=admin)
+            tally.expect(stranger.status in (400, 404, 405), f"{method} {path}: {stranger.status}")
+            same = (stranger.status, stranger.body) == (boss.status, boss.body)
+            tally.expect(same and _says_nothing(stranger), f"{method} {path} tells a stranger something")
+
+
+def try_secrets(client: PlainClient, keys: Keys, tally: Tally) -> None:
+    """Look for tokens and their hashes in everything that the service says."""
+    admin = f"Bearer {keys.secrets['admin']}"
+    for route in ROUTES:
+        for header in (None, admin, f"{admin}x"):
+            answer = ask(client, route, header)
+            said = answer.body + str(answer.headers).encode()
+            tally.expect(not keys.are_in(said), f"{route.path} tells a token or its hash")
+
+
+def try_everything(address: str, keys: Keys, seed: int, count: int, tally: Tally) -> None:
+    """Try all doors of a service."""
+    with PlainClient(address) as client:
+        try_routes(client, keys, random.Random(seed), count, tally)
+        try_nowhere(client, keys, tally)
+        try_secrets(client, keys, tally)
+
+
+def try_addresses(folder: Path, tally: Tally) -> None:
+    """Try to serve without a token where others can reach it; the last time by the command itself."""
+    for host in _HOSTS:
+        try:
+            with served(ServiceSettings(folder=str(folder), http=Http(host=host, port=0))):
+                refused = False
+        except OptionError:
+            refused = True
+        tally.expect(refused, f"{host!r} is served without a token")
+    command = [sys.executable, "-c", "from dygcn.cli import main; main()", "serve", str(folder)]
+    done = subprocess.run([*command, "--host", "0.0.0.0", "--port", "0"], capture_output=True, timeout=120)
+    said = done.stderr.decode(errors="replace")
+    tally.expect(done.returncode == 2 and "no token" in said, f"the command served without a token: {said}")
+
+
+def put_to_the_test(size: int, seed: int) -> Tally:
+    """Try the doors of a service in a process of its own; then look at its files, and at what it said."""
+    tally, keys = Tally(), Keys.made()
+    with tempfile.TemporaryDirectory() as room:
+        folder = _graph(Path(room))
+        with served_process(folder, tokens=keys.tokens) as one:
+            try_everything(one.address, keys, seed, size, tally)
+            code, said = one.drain()
+        tally.expect(code == 0, f"it ended with {code}")
+        tally.expect(not keys.are_in(said.encode()), "a token is in the log of the service")
+        for file in filter(Path.is_file, folder.rglob("*")):
+            tally.expect(not keys.are_in(file.read_bytes()), f"a token is in {file.name}")
+        config = Path(room, "graph.toml").read_bytes()
+        tally.expect(not keys.are_in(config, hashes=False), "a token is in the settings")
+        try_addresses(folder, tally)
+    return tally
+
+
+def _graph(room: Path) -> Path:
+    live = dygcn.start(small_model())
+    live.update(add=[*pairwise(NAMES), (1, 2)])
+    live.save(room / "graph")
+    return room / "graph"
+
+
+# ---- bugs that must be noticed ------------------------------------------------------------------------
+
+
+def _opened(path: str) -> tuple[Route, ...]:
+    return tuple(replace(route, scope="open") if route.path == path else route for route in ROUTES)
+
+
+_STATUS = Doors.status
+
+
+def _any_known(self: Doors, scope: str, authorization: str | None, host: str | None) -> int:
+    status = _STATUS(self, scope, authorization, host)
+    return 200 if status == 403 else status
+
+
+_BUGS: dict[str, tuple[Any, str, Any]] = {
+    "a route forgets to ask": (app, "ROUTES", _opened("/map")),
+    "any token opens every door": (Doors, "status", _any_known),
+    "the hash of a token is a token": (sys.modules[Doors.__module__], "hashed", lambda secret: secret),
+    "a refusal tells what is there": (app, "denied", lambda status: problem(status, "No", str(NAMES))),
+}
+
+
+def notices(bug: str, seed: int) -> bool:
+    """Say whether a bug is noticed."""
+    tally, keys = Tally(), Keys.made()
+    with tempfile.TemporaryDirectory() as room, ExitStack() as stack:
+        folder = _graph(Path(room))
+        stack.enter_context(seeded(*_BUGS[bug]))
+        one = stack.enter_context(served(on_loopback(folder, tokens=keys.tokens)))
+        try_everything(one.address, keys, seed, 0, tally)
+    return bool(tally.problems)
+
+
+def run(size: int, seed: int) -> Finding:
+    """Try every door, and so many headers of nonsense."""
+    begun = time.perf_counter()
+    tally = put_to_the_test(size, seed)
+    caught = {bug: notices(bug, seed) for bug in _BUGS}
+    return Finding(
+        promise="nobody gets in",
+        what="every route with every kind of token, and with nonsense",
+        size=size,
+        bad=len(tally.problems),
+        holds=not tally.problems,
+        mutant="; ".join(_BUGS),
+        mutant_caught=all(caught.values()),
+        seconds=round(time.perf_counter() - begun, 1),
+        seed=seed,
+        told={"routes": len(ROUTES), "doors tried": tally.tried},
+        notes="; ".join(tally.problems[:5]),
+    )
+
+
+CHECK = Check("doors", 300, 20_000, run)

@@ -1,0 +1,292 @@
+"""A failed write is never hidden: every operation on the disk fails once, in a run that is always the same.
+
+After it nothing more may be acknowledged, every write is refused with a named error within a second, reads go
+on; and what was acknowledged before is there when the folder is opened again, even after a loss of power.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.promises.disk import Disk
+from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace, read_trace
+from dygcn_lab.soak.promises.images import Examiner, ImageTally, Told, memory_folder
+from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.script import History, Script
+from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
+
+KINDS = (ONCE, FULL, SHORT)
+BEGINNINGS = ("new", "used")  # a folder that was never opened; one whose last writer died
+MUTANTS = ("swallow errors", "journal left to SQLite")
+HARMLESS = {
+    "fdatasync ": "SQLite syncs the names of its folder and does not tell; the log syncs them, too, and does",
+    "mkdir snapshots": "it is there already",
+}
+_MUTANT_CASES = 120  # a bug must show within so many
+_SECOND = 1.0
+_USED, _STEPS = 10, 26  # steps before, and until the end
+_IMAGES = 3  # of each case
+_NEVER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Which operation fails, how, and in what folder."""
+
+    beginning: str
+    kind: str
+    nth: int
+
+    def __str__(self) -> str:
+        return f"operation {self.nth} of a {self.beginning} folder, {self.kind}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the cases."""
+
+    cases: int = 0
+    named: int = 0  # writes were refused from then on, by a named error
+    not_opened: int = 0  # the folder was not opened, by a named error
+    short: int = 0  # short writes that were completed
+    survived: Counter[str] = field(default_factory=Counter)  # failures without any consequence, by operation
+    hidden: int = 0  # failures after which more was acknowledged
+    lost: int = 0
+    accepted: int = 0  # writes behind a failure
+    late: int = 0
+    wrong: int = 0
+    slowest: float = 0.0
+    images: ImageTally = field(default_factory=ImageTally)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def bad(self) -> int:
+        """All that is wrong."""
+        return self.lost + self.hidden + self.accepted + self.late + self.wrong + self.images.bad
+
+    def note(self, text: str) -> None:
+        """Keep a remark on something that is wrong."""
+        if len(self.notes) < 5:
+            self.notes.append(text)
+
+
+class Trial:
+    """One scripted run, over and over, with another operation failing each time."""
+
+    def __init__(self, process: Writer, room: Path, seed: int, bug: str = "") -> None:
+        self._process, self._room, self._bug, self._seed = process, room, bug, seed
+        self._script = Script(seed, others=11)
+        self._history = History(self._script)
+        self._folder, self._trace = room / "folder", room / "trace"
+        self._done = {"new": -1, "used": self._whole(_USED) - 1}
+        self.tally = Tally()
+        self._examiner = Examiner(self._history, room, self.tally.images)
+        begin_folder(self._script, room / "new")
+        self._restore("new")
+        process.live(self._order(-1, _USED, close=False, every=20))
+        shutil.rmtree(room / "used", ignore_errors=True)
+        shutil.copytree(self._folder, room / "used")
+
+    def _whole(self, until: int) -> int:
+        while not self._script.begins(until):
+            until += 1
+        return until
+
+    def _order(self, done: int, until: int = _STEPS, close: bool = True, every: int = 25) -> Order:
+        script = self._script
+        return Order(
+            str(self._folder),
+            script.seed,
+            others=script.others,
+            done=done,
+            until=self._whole(until),
+            every=every,
+            close=close,
+            journal=25_000,
+        )
+
+    def _restore(self, beginning: str) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.copytree(self._room / beginning, self._folder)
+        self._trace.unlink(missing_ok=True)
+
+    def all_cases(self) -> list[Case]:
+        """Return every operation of every run, in each way to fail."""
+        found = []
+        for beginning in BEGINNINGS:
+            self._restore(beginning)
+            order = self._order(self._done[beginning])
+            order.fault, order.nth = ONCE, _NEVER
+            count = next(one.operations for one in self._process.live(order) if one.what == "closed")
+            found += [Case(beginning, kind, nth + 1) for nth in range(count) for kind in KINDS]
+        return found
+
+    def run(self, case: Case) -> None:
+        """Let one operation fail, and look at what follows."""
+        self._restore(case.beginning)
+        disk, done = Disk(self._folder), self._done[case.beginning]
+        order = self._order(done)
+        order.fault, order.nth, order.bug, order.trace = case.kind, case.nth, self._bug, str(self._trace)
+        order.leave = case.nth % 2 == 1
+        told, said = Told(done, done), self._process.live(order)
+        for one in said:
+            told.take(one)
+        if self._judge(case, said):
+            self.tally.cases += 1
+            self._open_again(case, told)
+            self._lose_power(case, disk)
+
+    def _judge(self, case: Case, said: list[Said]) -> bool:
+        """Look at what the writer said; return whether the operation was there to fail."""
+        tally = self.tally
+        told = next((one for one in said if one.what in ("failed", "refused", "closed")), None)
+        if told is None or said[-1].status:
+            self._wrong(case, f"it ended with status {said[-1].status}: {self._process.errors()}")
+            return True
+        if not told.on:
+            return False
+        if told.what == "closed" and case.kind == SHORT:
+            tally.short += 1
+        elif told.what == "closed":
+            tally.survived[told.on] += 1
+            self._look_for_hidden(case)
+        elif told.what == "refused":
+            tally.not_opened += 1
+        else:
+            self._judge_failure(case, told)
+        return True
+
+    def _judge_failure(self, case: Case, told: Said) -> None:
+        tally = self.tally
+        tally.slowest = max(tally.slowest, told.seconds)
+        if told.error != "WriteFailed" or "a write to" not in told.text:
+            self._wrong(case, f"{told.error}: {told.text}")
+        elif told.accepted or told.refused != 2:
+            tally.accepted += 1
+            tally.note(f"{self._where(case)}: {told.accepted} writes were accepted after {told.on}")
+        elif told.seconds > _SECOND:
+            tally.late += 1
+            tally.note(f"{self._where(case)}: writes went on for {told.seconds:.1f} s after {told.on}")
+        elif not told.answered:
+            self._wrong(case, f"reads were not answered after {told.on}")
+        else:
+            tally.named += 1
+
+    def _look_for_hidden(self, case: Case) -> None:
+        """See that nothing was acknowledged behind a failure that nobody was told of; some are harmless."""
+        failed, behind = "", Told()
+        for call in read_trace(self._trace):
+            if failed:
+                behind.hear(call)
+            elif call.kind == "fault":
+                failed = call.path
+        if behind.acknowledged >= 0 and failed not in HARMLESS:
+            self.tally.hidden += 1
+            self.tally.note(f"{self._where(case)}: {failed} failed, and more was acknowledged")
+
+    def _open_again(self, case: Case, told: Told) -> None:
+        """Open the folder without faults: whatever was acknowledged is there, and the state is right."""
+        order = self._order(told.acknowledged, _STEPS + 3)
+        order.trace = str(self._trace)
+        said = self._process.live(order)
+        found = next((one for one in said if one.what == "recovered"), None)
+        if found is None:
+            self._wrong(case, f"it does not open again: {said[0].error}: {said[0].text}")
+            return
+        place = self._history.place(found.digest, found.step, told.acknowledged, told.begun)
+        if place is None and found.step < self._script.last_message(told.acknowledged):
+            self.tally.lost += 1
+            self.tally.note(f"{self._where(case)}: {told.acknowledged} acknowledged, {found.step} is there")
+        elif place is None:
+            self._wrong(case, f"the state at position {found.step} is that of no step")
+
+    def _lose_power(self, case: Case, disk: Disk) -> None:
+        """Cut images from what both writers did: a sync that failed may show only then."""
+        random, done = Random(f"{self._seed} {case}"), self._done[case.beginning]
+        told, calls = Told(done, done), list(read_trace(self._trace))
+        moments = Counter(random.choices(range(len(calls)), k=_IMAGES))
+        for i, call in enumerate(calls):
+            disk.apply(call)
+            told.hear(call)
+            for _ in range(moments[i]):
+                where = f"{self._where(case)}, moment {i}"
+                self._examiner.examine(where, told, disk.after_loss(random))
+
+    def _wrong(self, case: Case, text: str) -> None:
+        self.tally.wrong += 1
+        self.tally.note(f"{self._where(case)}: {text}".replace(str(self._room), ""))
+
+    def _where(self, case: Case) -> str:
+        return f"seed {self._seed}, {case}"
+
+
+def spread(cases: list[Case], size: int) -> list[Case]:
+    """Return so many cases, evenly over all of them; all, if there are not more."""
+    if size >= len(cases):
+        return cases
+    return [cases[i * len(cases) // size] for i in range(size)]
+
+
+def run(size: int, seed: int) -> Finding:
+    """Let up to so many operations fail, each in a run of its own; then see that a seeded bug is noticed."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
+        room = Path(name).resolve()
+        with writer(compile_trace(room)) as process:
+            trial = Trial(process, room, seed)
+            cases = trial.all_cases()
+            for case in spread(cases, size):
+                trial.run(case)
+            Random(seed).shuffle(cases)
+            caught = {bug: _cases_until_noticed(Trial(process, room, seed, bug), cases) for bug in MUTANTS}
+    return _finding(seed, len(cases), trial.tally, caught, time.perf_counter() - begun)
+
+
+def _cases_until_noticed(mutant: Trial, cases: list[Case]) -> int | None:
+    """Return how many operations had to fail until a bug showed; None: it did not."""
+    for case in [case for case in cases if case.kind == ONCE][:_MUTANT_CASES]:
+        mutant.run(case)
+        if mutant.tally.bad:
+            return mutant.tally.cases
+    return None
+
+
+def _finding(seed: int, cases: int, tally: Tally, caught: dict[str, int | None], seconds: float) -> Finding:
+    return Finding(
+        promise="a failed write is never hidden",
+        what="operations on the disk that fail, one in each run",
+        size=tally.cases,
+        bad=tally.bad,
+        holds=tally.bad == 0 and tally.cases > 0,
+        mutant="go on when a commit fails; leave the journal to SQLite, which hides that it failed",
+        mutant_caught=all(found is not None for found in caught.values()),
+        seconds=round(seconds, 1),
+        seed=seed,
+        told={
+            "operations x ways to fail": cases,
+            "writes refused by a named error": tally.named,
+            "folder not opened, by a named error": tally.not_opened,
+            "short writes that were completed": tally.short,
+            "failures without consequence": dict(sorted(tally.survived.items())),
+            "acknowledged and lost": tally.lost,
+            "failures that were hidden": tally.hidden,
+            "writes accepted after a failure": tally.accepted,
+            "refused later than a second": tally.late,
+            "slowest refusal, seconds": round(tally.slowest, 3),
+            "other wrong states or errors": tally.wrong,
+            "images after a loss of power": tally.images.images,
+            "images that are wrong": tally.images.bad,
+            "cases until a bug showed": caught,
+        },
+        notes="; ".join(tally.notes + tally.images.notes),
+    )
+
+
+CHECK = Check("failed_writes", quick=45, full=10_000, run=run)

@@ -1,0 +1,205 @@
+"""Acknowledged is durable: kill -9 at random moments and at named points, again and again, in one folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.promises import points
+from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.script import History, Script
+from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RULES = ("exact", "rolling")
+MUTANTS = {"commit later": "lost", "forget positions": "doubled"}  # bug -> what it must lead to
+_MUTANT_KILLS = 60  # a bug must show within so many
+_MOST = {"before the commit": 8, "committed, not applied": 8, points.ACKNOWLEDGED: 8}
+_MOST |= {"files of a snapshot are synced": 4, "a file of a snapshot is written": 2}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a folder went through, and what was found wrong."""
+
+    kills: int = 0
+    lives: int = 0
+    in_recovery: int = 0
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0  # states that are those of no step, and errors
+    steps: int = 0
+    at: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def bad(self) -> int:
+        """All that is wrong."""
+        return self.lost + self.doubled + self.wrong
+
+    def note(self, text: str) -> None:
+        """Keep a remark on something that is wrong."""
+        if len(self.notes) < 5:
+            self.notes.append(text)
+
+
+class Campaign:
+    """One folder, and the lives of those who write to it."""
+
+    def __init__(self, process: Writer, folder: Path, script: Script, seed: int, bug: str = "") -> None:
+        self._process, self._folder, self._bug = process, folder, bug
+        self._script, self._history = script, History(script)
+        self._random, self._seed = Random(seed), seed
+        self._points = list(points.POINTS)
+        self._random.shuffle(self._points)
+        self._acknowledged = self._begun = self._done = -1
+        self.tally = Tally()
+        begin_folder(script, folder)
+
+    def kill(self, kills: int, until: str = "") -> None:
+        """Live and die until there were so many kills; or until this was found: lost, or doubled."""
+        for _ in range(4 * kills + 20):
+            if self.tally.kills >= kills or (until and getattr(self.tally, until)):
+                return
+            self._live(self._next_order())
+        self.tally.wrong += 1
+        self.tally.note(f"seed {self._seed}: {self.tally.kills} kills in {self.tally.lives} lives")
+
+    def finish(self) -> None:
+        """Live once more, to the end, and compare with a run that nothing interrupted."""
+        order = self._order(self._begun + 20)
+        self._live(order)
+        if self._done != order.until - 1 and not self.tally.bad:
+            self.tally.wrong += 1
+            self.tally.note(f"seed {self._seed}: it ended at step {self._done}, not at {order.until - 1}")
+        self.tally.steps = self._done + 1
+
+    def _order(self, until: int) -> Order:
+        script = self._script
+        while not script.begins(until):
+            until += 1
+        return Order(str(self._folder), script.seed, script.rule, done=self._done, until=until, bug=self._bug)
+
+    def _next_order(self) -> Order:
+        random = self._random
+        order = self._order(max(self._done, 0) + random.randint(5, 40))
+        order.every, order.again = random.choice((15, 40, 90)), random.choice((0, 3, 6))
+        if random.random() < 0.5:
+            order.point = self._points.pop(0)
+            self._points.append(order.point)  # each in its turn
+            order.count = random.randint(1, _MOST.get(order.point, 1))
+        else:
+            order.seconds = random.uniform(0, random.choice((0.02, 0.06, 0.15)))
+        return order
+
+    def _live(self, order: Order) -> None:
+        said, tally = self._process.live(order), self.tally
+        tally.lives += 1
+        heard = {one.what for one in said}
+        killed = os.WIFSIGNALED(said[-1].status)
+        if killed:
+            tally.kills += 1
+            tally.in_recovery += "recovered" not in heard
+            tally.at[order.point or "any moment"] += 1
+        elif said[-1].status or not heard & {"closed", "failed", "refused"}:
+            self._wrong(f"it ended with status {said[-1].status}: {self._process.errors()}")
+        self._judge(said)
+
+    def _judge(self, said: Iterable[Said]) -> None:
+        for one in said:
+            if one.what == "begun":
+                self._begun = max(self._begun, one.step)
+            elif one.what == "acknowledged":
+                self._done = self._acknowledged = max(self._acknowledged, one.step)
+            elif one.what == "refused" and self._acknowledged >= 0:
+                self.tally.lost += 1  # all of it, until somebody mends the folder
+                self.tally.note(f"{self._where()}: it does not open: {one.error}: {self._short(one.text)}")
+            elif one.what in ("failed", "refused"):
+                self._wrong(f"{one.error}: {self._short(one.text)}")
+            elif one.what in ("recovered", "closed"):
+                self._compare(one)
+
+    def _compare(self, one: Said) -> None:
+        """Find the step after which a state is the right one, not before what was acknowledged."""
+        if one.doubles:
+            self.tally.doubled += one.doubles
+            self.tally.note(f"{self._where()}: {one.doubles} messages stand in the log twice")
+        place = self._history.place(one.digest, one.step, self._acknowledged, self._begun)
+        if place is not None:
+            self._done = place
+        elif one.step < self._script.last_message(self._acknowledged):
+            self.tally.lost += self._acknowledged - one.step
+            self.tally.note(f"{self._where()}: {self._acknowledged} was acknowledged, {one.step} is there")
+            self._acknowledged = self._begun = self._done = one.step
+        else:
+            self._wrong(f"the state at position {one.step} is that of no step")
+
+    def _wrong(self, text: str) -> None:
+        self.tally.wrong += 1
+        self.tally.note(f"{self._where()}: {text}")
+
+    def _short(self, text: str) -> str:
+        return text.replace(str(self._folder), "folder")
+
+    def _where(self) -> str:
+        return f"seed {self._seed}, {self._script.rule}, life {self.tally.lives}"
+
+
+def run(size: int, seed: int) -> Finding:
+    """Kill a writer so many times, half of them with each rule; then see that seeded bugs are noticed."""
+    begun = time.perf_counter()
+    with writer() as process, tempfile.TemporaryDirectory(dir=memory_folder()) as room:
+        tallies = []
+        for i, rule in enumerate(RULES):
+            kills = size // 2 + (size % 2 if i == 0 else 0)
+            campaign = Campaign(process, Path(room) / rule, Script(seed, rule), seed + i)
+            campaign.kill(kills)
+            campaign.finish()
+            tallies.append(campaign.tally)
+        caught = {}
+        for bug, wanted in MUTANTS.items():
+            campaign = Campaign(process, Path(room) / "mutant", Script(seed), seed, bug)
+            campaign.kill(_MUTANT_KILLS, wanted)
+            caught[bug] = campaign.tally.kills if getattr(campaign.tally, wanted) else None
+    return _finding(size, seed, tallies, caught, time.perf_counter() - begun)
+
+
+def _finding(
+    size: int, seed: int, tallies: list[Tally], caught: dict[str, int | None], seconds: float
+) -> Finding:
+    bad, at = sum(one.bad for one in tallies), sum((one.at for one in tallies), Counter[str]())
+    return Finding(
+        promise="acknowledged is durable",
+        what="kill -9 at any moment and at named points",
+        size=sum(one.kills for one in tallies),
+        bad=bad,
+        holds=bad == 0 and sum(one.kills for one in tallies) >= size,
+        mutant="acknowledge before the commit; forget positions in recovery",
+        mutant_caught=all(kills is not None for kills in caught.values()),
+        seconds=round(seconds, 1),
+        seed=seed,
+        told={
+            "lives": sum(one.lives for one in tallies),
+            "kills during recovery": sum(one.in_recovery for one in tallies),
+            "acknowledged and lost": sum(one.lost for one in tallies),
+            "applied twice": sum(one.doubled for one in tallies),
+            "other wrong states or errors": sum(one.wrong for one in tallies),
+            "steps written": sum(one.steps for one in tallies),
+            "kills by place": dict(sorted(at.items())),
+            "kills until a bug showed": caught,
+        },
+        notes="; ".join(note for one in tallies for note in one.notes),
+    )
+
+
+CHECK = Check("kills", quick=25, full=1000, run=run)

@@ -1,0 +1,74 @@
+"""How soon a service that was killed answers again: a million edges, and a log behind the snapshot."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+
+import httpx
+import numpy as np
+
+import dygcn
+from dygcn.engine.events import read_events
+from dygcn.live.durable.embedding import SNAPSHOT_EVERY
+from dygcn.live.durable.source_batch import Part
+from dygcn.testing.subprocess_ready import started
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.soak.check import Check, Finding
+
+_EACH = 1_000  # events of a batch
+_REPEATS = 3
+_ALLOWED = 5.0  # seconds
+
+
+def run(size: int, seed: int) -> Finding:
+    """Restart a service on so many edges, with as many events in the log as there may be."""
+    begun = time.perf_counter()
+    nodes, behind = size // 5, min(SNAPSHOT_EVERY, size // 2) - _EACH
+    with tempfile.TemporaryDirectory() as name:
+        folder = f"{name}/live"
+        live = dygcn.start(dygcn.fit([(0, 1), (1, 2)], seed=seed).model)
+        live.bulk([graph_events(f"power-law-{nodes}-{size}", seed)])
+        with dygcn.open(folder, live) as durable:
+            random = np.random.default_rng(seed)
+            for _ in range(behind // _EACH):
+                ends = random.integers(0, nodes, (_EACH, 2))
+                op = random.choice([1, 1, -1], _EACH)
+                batch = read_events({"src": ends[:, 0], "dst": ends[:, 1], "op": op})
+                durable.ingest([Part(batch)])
+            digest, sequence = durable.digest(), durable.sequence
+            durable.let_go()  # as if it were killed: no snapshot is written
+        first = str(int(ends[0, 0]))
+        took = [_restart(folder, first, sequence) for _ in range(_REPEATS)]
+        with dygcn.open(folder) as again:
+            same = again.digest() == digest
+    median = float(np.median(took))
+    return Finding(
+        "a restart takes seconds",
+        f"killed and started again, {behind:,} events behind the snapshot; until a vector is read",
+        size,
+        int(not same),
+        same and median <= _ALLOWED,
+        "",
+        True,
+        time.perf_counter() - begun,
+        seed,
+        {"seconds": took, "median": median, "events_behind": behind},
+    )
+
+
+def _restart(folder: str, node: str, sequence: int) -> float:
+    """Start, read a vector, kill; return how long it took from the start to the answer."""
+    begun = time.perf_counter()
+    process, address = started("dygcn_lab.costs.load_server", [folder])
+    try:
+        answer = httpx.get(f"{address}/vectors/{node}", timeout=60.0)
+        took = time.perf_counter() - begun
+        assert answer.json()["sequence"] == sequence, answer.text
+        return took
+    finally:
+        process.kill()
+        process.wait()
+
+
+CHECK = Check("restart", 20_000, 1_000_000, run)

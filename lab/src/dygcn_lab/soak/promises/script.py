@@ -1,0 +1,192 @@
+"""What the fault tests write: steps that a seed decides, and the state that is right after each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import id_column, join_events, read_events
+from dygcn.engine.models import Model, Paper, State
+from dygcn.engine.propagation import RuleOptions
+from dygcn.errors import EventError
+from dygcn.live import LiveEmbedding
+from dygcn.live.durable.source_batch import Part
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import EventBatch
+    from dygcn.live.durable.embedding import DurableEmbedding
+
+STREAM = "steps"
+EVENTS, REFUSED, BULK, FEATURES, REMOVAL = "events", "refused", "bulk", "features", "removal"
+_NODES, _DIM = 24, 4
+_OTHERS = (BULK, FEATURES, REMOVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Endless steps. Most are messages of a stream, at a position that is their number.
+
+    Parameters
+    ----------
+    seed
+        Decides every step.
+    rule
+        ``"exact"``, or ``"rolling"``, where other cuts of the same events show in the vectors.
+    others
+        One step in so many is no message but a change that only a snapshot keeps; 0: none.
+
+    Examples
+    --------
+    >>> script = Script(seed=1)
+    >>> script.kind(0), script.group(0)[0]
+    ('events', 0)
+    """
+
+    seed: int
+    rule: str = "exact"
+    others: int = 19
+
+    def kind(self, number: int) -> str:
+        """Return what a step is: a message, one that cannot be applied, or another change."""
+        if self.rule == "exact" and self.others and number % self.others == self.others - 1:
+            return _OTHERS[number // self.others % len(_OTHERS)]
+        return REFUSED if number % 13 == 7 else EVENTS
+
+    def is_message(self, number: int) -> bool:
+        """Say whether a step has a position in the stream."""
+        return self.kind(number) in (EVENTS, REFUSED)
+
+    def begins(self, number: int) -> bool:
+        """Say whether a step is sent in a request of its own, not with the one before it."""
+        alone = number == 0 or {self.kind(number - 1), self.kind(number)} != {EVENTS}
+        return alone or self._random(number, 1).random() < 0.6
+
+    def group(self, number: int) -> list[int]:
+        """Return a step and those that are sent with it."""
+        group = [number]
+        while not self.begins(group[-1] + 1):
+            group.append(group[-1] + 1)
+        return group
+
+    def before(self, number: int, steps: int) -> int:
+        """Return where the request begins that holds the step so many steps earlier."""
+        number = max(number - steps, 0)
+        while not self.begins(number):
+            number -= 1
+        return number
+
+    def last_message(self, number: int) -> int:
+        """Return the last message among the steps up to a number, -1 if there is none."""
+        while number >= 0 and not self.is_message(number):
+            number -= 1
+        return number
+
+    def batch(self, number: int) -> EventBatch:
+        """Return the events of a step."""
+        random = self._random(number, 0)
+        if self.kind(number) == REFUSED:
+            return read_events([(1, 2, 0.0, 1, 1e30)])
+        count = int(random.integers(1, 6))
+        ends = random.integers(0, _NODES, (count, 2)).tolist()
+        ops = np.where(random.random(count) < 0.7, 1, -1).tolist()
+        weights = random.integers(1, 9, count).tolist()
+        rows = [(a, b, 0.0, op, float(w)) for (a, b), op, w in zip(ends, ops, weights, strict=True)]
+        # A weight that only this step sets: no two states are the same, and an old message shows if it is
+        # applied once more.
+        rows.append((_NODES + number % 3, 0, 0.0, 1, 1.0 + number % 4096))
+        return read_events(rows)
+
+    def _random(self, number: int, purpose: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, number, purpose))
+
+    def send(self, live: DurableEmbedding, group: list[int]) -> list[str]:
+        """Do the steps of a request; return what became of each."""
+        if self.is_message(group[0]):
+            parts = [Part(self.batch(number), STREAM, number) for number in group]
+            return [receipt.status for receipt in live.ingest(parts)]
+        self._change(live, group[0])
+        return ["applied"]
+
+    def _change(self, live: LiveEmbedding, number: int) -> None:
+        """Make a change that is no message; made twice, it has no further effect."""
+        random, kind = self._random(number, 0), self.kind(number)
+        nodes = random.choice(_NODES, 3, replace=False)
+        if kind == BULK:
+            live.bulk([self.batch(number)])
+        elif kind == FEATURES:
+            live.set_features(nodes, random.integers(-3, 4, (3, _DIM)).astype(np.float32))
+        else:
+            live.remove_nodes(nodes)
+
+    def begin(self) -> LiveEmbedding:
+        """Return what a folder begins with: a small model that nobody trained, and a graph."""
+        random = np.random.default_rng((self.seed, 1 << 40))
+        matrices = tuple(random.normal(0, 0.4, (_DIM, _DIM)).astype(np.float32) for _ in range(3))
+        exact = self.rule == "exact"
+        paper = None if exact else Paper(RuleOptions(aggregation="mean", activation="tanh"))
+        model = Model(
+            matrices, "int64", "given" if exact else "none", np.ones(_DIM), rule=self.rule, paper=paper
+        )
+        state = State(model)
+        state.apply(read_events([(i, (i + 1) % _NODES) for i in range(_NODES)]))
+        values = random.uniform(-1, 1, (_NODES, _DIM)).astype(np.float32)
+        if exact:
+            state.set_features(id_column(range(_NODES)), values)
+        else:
+            state.adopt(id_column(range(_NODES)), values)
+        return LiveEmbedding(state)
+
+
+@dataclass(slots=True)
+class History:
+    """The digest after every step of a script, from a run in memory that nothing interrupts.
+
+    Examples
+    --------
+    >>> history = History(Script(seed=1))
+    >>> history.place(history.digest(5), 5, first=3, last=8)
+    5
+    """
+
+    script: Script
+    _digests: dict[int, str] = field(default_factory=dict)
+    _live: LiveEmbedding | None = None
+    _next: int = 0
+
+    def digest(self, number: int) -> str:
+        """Return the digest after a step; "" where it is not the last one of its request."""
+        if self._live is None:
+            self._live = self.script.begin()
+            self._digests[-1] = self._live.digest()
+        while self._next <= number:
+            self._advance(self._live)
+        return self._digests.get(number, "")
+
+    def _advance(self, live: LiveEmbedding) -> None:
+        script, group = self.script, self.script.group(self._next)
+        if not script.is_message(group[0]):
+            script._change(live, group[0])
+        elif script.rule == "exact":
+            for number in group:
+                self._apply(live, script.batch(number))
+                self._digests[number] = live.digest()
+        else:
+            self._apply(live, join_events([script.batch(number) for number in group]))
+        self._digests[group[-1]] = live.digest()
+        self._next = group[-1] + 1
+
+    @staticmethod
+    def _apply(live: LiveEmbedding, batch: EventBatch) -> None:
+        try:
+            live._apply(batch, None)
+        except EventError:
+            return
+
+    def place(self, digest: str, position: int, first: int, last: int) -> int | None:
+        """Return the step, from `first` to `last`, after which state and position are these; None: none."""
+        for number in range(last, first - 1, -1):
+            if self.digest(number) == digest and self.script.last_message(number) == position:
+                return number
+        return None

@@ -1,0 +1,125 @@
+"""Pages and pictures from results that nobody measured; the page of the docs from those of the repository."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from costs import made_up
+from dygcn.errors import DygcnError, OptionError
+from dygcn_lab.costs.headline import with_costs
+from dygcn_lab.costs.page import page_text, seen_from, write_page
+from dygcn_lab.costs.results import KINDS, read_results, rows_of, write_result
+from dygcn_lab.costs.tables import tables_of
+from dygcn_lab.costs.targets import Asked, asked_table, read_asked
+from dygcn_lab.report.tables import markdown_table
+
+ROOT = Path(__file__).parents[3]
+RESULTS = sorted((ROOT / "results" / "costs").glob("*.json"))
+
+
+@pytest.mark.skipif(not RESULTS, reason="nothing was measured yet")
+def test_the_page_of_the_docs_is_written_from_the_results():
+    results = read_results(RESULTS)
+    page = ROOT / "docs" / "costs.md"
+    images = {kind: page.parent / "images" / "costs" / f"{kind}.png" for kind in results}
+    assert all(image.exists() for image in images.values())
+    assert page_text(results, seen_from(page, images)) == page.read_text()
+
+
+@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.name)
+def test_files_are_named_by_their_kind_and_name_no_machine(file):
+    text = file.read_text()
+    assert json.loads(text)["kind"] == file.stem
+    assert "load_average" in json.loads(text)
+    assert "/work" not in text
+    assert "/tmp" not in text
+
+
+@pytest.mark.skipif(not RESULTS, reason="nothing measured yet")
+def test_the_readme_has_the_numbers_of_the_results():
+    readme = (ROOT / "README.md").read_text()
+    assert with_costs(readme, read_results(RESULTS)) == readme
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("page")
+    results = made_up.everything()
+    pictures = write_page(results, folder / "docs" / "costs.md", folder / "pictures")
+    return results, pictures, (folder / "docs" / "costs.md").read_text()
+
+
+def test_every_result_has_its_picture_and_its_tables(written):
+    results, pictures, text = written
+    assert list(pictures) == list(KINDS)
+    for kind in KINDS:
+        assert pictures[kind].read_bytes().startswith(b"\x89PNG")
+        assert f"](../pictures/{kind}.png)" in text
+        for table in tables_of(results[kind]):
+            assert markdown_table(table) in text
+    assert "Not measured" not in text
+    assert "Left out: the moon. It is too far away." in text
+
+
+def test_numbers_of_the_page_are_those_of_the_results(written):
+    results, _, text = written
+    results = json.loads(json.dumps(results))
+    assert "| 1 | 40 | 120 | 12.9 | 3.1 | 25,000 |" in text
+    assert "| recompute in place | 53,442 | 6,410 | 133,605 | never up to 10,000 |" in text
+    assert "| 10,000,000 | 100,000,000 | 240 | 1,000 |" in text
+    results["update"]["batches"][0]["median_us"] = 41.0
+    assert "| 1 | 41 | 120 |" in page_text(results, {})
+
+
+def test_what_is_missing_names_its_command(tmp_path):
+    text = page_text({"scale": made_up.scale()}, {})
+    for kind in KINDS:
+        assert (f"`dygcn bench {kind} --json` writes" in text) == (kind != "scale")
+    assert "![" not in text
+
+
+def test_results_are_read_by_kind(tmp_path):
+    write_result(made_up.scale(), tmp_path / "b.json")
+    write_result(made_up.update(), tmp_path / "deep" / "a.json")
+    found = read_results([tmp_path / "b.json", tmp_path / "deep" / "a.json"])
+    assert list(found) == ["update", "scale"]
+    assert found["scale"] == made_up.scale()
+    with pytest.raises(OptionError, match="second result of the kind scale"):
+        read_results([tmp_path / "b.json", tmp_path / "b.json"])
+    for text, wrong in (("{", "is no result"), ("[]", "is no result"), ('{"kind": "x"}', "kind is 'x'")):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(DygcnError, match=wrong):
+            read_results([tmp_path / "bad.json"])
+
+
+def test_what_was_asked_is_judged_row_by_row():
+    results = made_up.everything()
+    asked = [
+        Asked("at most {limit} times", "update", "times_bare", {"events": 1000}, most=2),
+        Asked("at most {limit} times", "update", "times_bare", {"events": [1, 1000]}, most=2),
+        Asked("rows do not grow: {limit}", "scale", "rows_per_event", most=1.05, across=True),
+        Asked("never before {limit}", "crossover", "cheaper_from_batch", {"name": "Cleora rerun"}, least=1e4),
+        Asked("within {limit}", "memory", "measured_bytes / predicted_bytes", most=1.05),
+        Asked("nothing", "memory", "measured_bytes", {"graph": "the moon"}, most=1),
+    ]
+    rows = asked_table(asked, results).rows
+    assert [row[2] for row in rows] == ["yes", "no", "yes", "yes", "no", ""]
+    assert rows[0][1] == "arxiv-coauthor: 1.7; as-caida: 1.7; power-law: 1.7"
+    assert "as-caida, batch of 1: 3.1" in rows[1][1]
+    assert (
+        rows[2][1]
+        == "steady-10000000-100000000, batch of 1,000 over steady-100000-1000000, batch of 1,000: 1.01"
+    )
+    assert rows[3][1] == "arxiv-coauthor: never; as-caida: never; power-law: never"
+    assert rows[4][1].startswith("arxiv-coauthor, batch of 1,000: 1.08")
+    assert rows[5][1] == "not measured"
+
+
+def test_every_wish_of_the_package_is_about_something_that_is_measured():
+    results = made_up.everything()
+    for each in read_asked():
+        assert (each.most is None) != (each.least is None)
+        assert any(each.field.split(" / ")[0] in row for row in rows_of(results[each.kind]))
+        assert "{" not in each.sentence

@@ -1,0 +1,71 @@
+"""Damage is detected: the check in its quick size, and the bugs it must notice."""
+
+import shutil
+
+import pytest
+
+from dygcn.engine.models import folder as folders
+from dygcn.live.durable.opening import open as open_folder
+from dygcn.live.durable.storage import log as logs
+from dygcn.live.durable.storage.watermark import Mark
+from dygcn.testing.seeding import seeded
+from dygcn_lab.soak.promises import damage as check
+
+
+def test_it_holds_and_a_bug_would_be_noticed():
+    finding = check.CHECK.run(check.CHECK.quick, 0)
+    assert finding.holds, finding.notes
+    assert finding.mutant_caught
+    assert finding.size == check.CHECK.quick
+    files = finding.told["files"]
+    for state in ("closed", "crashed"):
+        for name in ("manifest.json", "model.safetensors", "graph.safetensors", "log.sqlite3", "log.mark"):
+            assert sum(files[f"{state}: {name}"].values()) > 5
+    assert files["crashed: log.sqlite3-wal"][check.DETECTED] > 5
+    assert finding.told[check.TOLD] > 20
+
+
+@pytest.mark.slow
+def test_it_holds_at_full_length():
+    finding = check.CHECK.run(check.CHECK.full, 1)
+    assert finding.holds, finding.notes
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong"),
+    [
+        (folders.FileEntry, "__eq__", lambda self, other: True),
+        (Mark, "read", lambda self: None),
+        (logs, "_letter_sum", lambda letter: b""),
+    ],
+    ids=["files are not compared", "the mark is not read", "letters are not compared"],
+)
+def test_other_bugs_would_be_noticed(owner, name, wrong):
+    with seeded(owner, name, wrong):
+        assert any(check.damage(150, seed).bad for seed in range(9))
+
+
+def test_a_folder_has_everything_in_it(tmp_path):
+    live = check.make_folder(tmp_path / "x")
+    assert len(check.letters(live)) == 3
+    assert set(live.streams) == {"http:ann", "kafka:clicks/0"}
+    before = live.digest()
+    copy = shutil.copytree(live.folder, tmp_path / "copy", ignore=check._LEAVE_OUT)
+    live.let_go()
+    again = open_folder(copy)
+    whole = check.look_at(again)
+    assert (whole.digest, len(whole.letters)) == (before, 3)
+    assert whole.next_digest != before
+    again.let_go()
+    last = open_folder(copy)
+    assert (last.digest(), len(check.letters(last))) == (whole.next_digest, 4)
+    assert not whole.is_in(last)
+    last.let_go()
+
+
+def test_what_is_whole_is_not_refused(tmp_path):
+    live = check.make_folder(tmp_path / "x")
+    live.close()
+    assert not check.is_refused(live.folder)
+    (live.folder / "model.safetensors").write_bytes(b"")
+    assert check.is_refused(live.folder)

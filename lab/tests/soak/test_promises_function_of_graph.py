@@ -1,0 +1,88 @@
+"""State is a function of the graph: the check in its quick size, and the bugs it must notice."""
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.engine.graph import Graph
+from dygcn.engine.propagation import ExactRule
+from dygcn.testing.seeding import seeded, small_model
+from dygcn_lab.soak.promises import function_of_graph as check
+
+
+def test_it_holds_and_a_bug_would_be_noticed():
+    finding = check.CHECK.run(check.CHECK.quick, 0)
+    assert finding.holds, finding.notes
+    assert finding.mutant_caught
+    assert finding.size == check.CHECK.quick
+    assert finding.told["dense"] >= 30
+    assert (check.CHECK.full, check.BATCHES, check.THREADS) == (15_000, (1, 7, 100, 10_000), (1, 2))
+
+
+@pytest.mark.slow
+def test_it_holds_at_full_length():
+    finding = check.CHECK.run(check.CHECK.full, 1)
+    assert finding.holds, finding.notes
+
+
+def an_event_counts_twice(self, ready):
+    """One weight of a batch is added to the graph's strengths again."""
+    delta = GRAPH_WRITE(self, ready)
+    if len(delta.receiver):
+        self.strength[delta.receiver[0]] += 1
+        self.edge_count += len(ready.op) > 5
+    return delta
+
+
+def a_row_is_added_twice(self, graph, ready):
+    delta, moved = APPLY_EVENTS(self, graph, ready)
+    if len(moved.nodes) > 3 and self.sums[0].slot[moved.nodes[0]] < 0:
+        self.sums[0].narrow[moved.nodes[0]] += 1
+    return delta, moved
+
+
+GRAPH_WRITE, APPLY_EVENTS = Graph.write, ExactRule.apply_events
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong"),
+    [
+        (Graph, "write", an_event_counts_twice),
+        (ExactRule, "apply_events", a_row_is_added_twice),
+        (ExactRule, "apply_events", check.lose_a_push),
+    ],
+    ids=["an event counts twice", "a row is added twice", "a push is lost"],
+)
+def test_other_bugs_would_be_noticed(owner, name, wrong):
+    with seeded(owner, name, wrong):
+        tally = check.walk(150, 3)
+    assert tally.bad > 0
+    assert 0 < len(tally.notes) <= 5
+
+
+def test_the_bug_is_gone_afterwards():
+    with seeded(ExactRule, "apply_events", check.lose_a_push):
+        pass
+    assert check.walk(60, 3).bad == 0
+
+
+def test_nothing_left_is_nothing():
+    live = dygcn.start(small_model())
+    live.update(add=[(1, 2), (2, 3)])
+    assert not check.is_empty(live)
+    live.update(remove=[(1, 2), (2, 3)])
+    assert check.is_empty(live)
+    live.state.exact.sums[0].narrow[0, 0] = 1
+    assert not check.is_empty(live)
+
+
+def test_batches_of_any_size_are_all_events():
+    events = [(n, n + 1, 0.0, 1, 1.0) for n in range(20)]
+    digests = {check.in_batches(small_model(), events, size).digest() for size in (1, 3, 20, 100)}
+    assert len(digests) == 1
+
+
+def test_models_are_as_asked_for():
+    model = small_model("string", directed=True, orders=3, half_life=2.0)
+    assert (model.kind, model.directed, model.orders, model.half_life) == ("string", True, 3, 2.0)
+    assert np.isfinite(model.weights[0]).all()

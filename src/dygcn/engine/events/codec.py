@@ -1,0 +1,273 @@
+"""Anything tabular becomes one `EventBatch`, checked here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events.bare_rows import COLUMNS, by_name, check_columns, columns_of
+from dygcn.engine.events.columns import id_column, join_ids, operations, times, weights
+from dygcn.engine.events.files import read_table
+from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.errors import EventError, OptionError
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
+_ACCEPTED = (
+    "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, "
+    "a dict of arrays, or an iterable of (src, dst), (src, dst, t, op[, weight]), or as columns= says"
+)
+
+
+def read_events(events: object, kind: str | None = None, columns: Sequence[str] | None = None) -> EventBatch:
+    """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`.
+
+    Parameters
+    ----------
+    events
+        A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
+        an iterable of dicts, of tuples or an array with the columns ``(src, dst)``,
+        ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone.
+    kind
+        Type of the ids, where it is known: a CSV file does not tell 7 from "7".
+    columns
+        What the columns of bare rows (tuples, lists, an array) are. Three columns need it.
+
+    Returns
+    -------
+    EventBatch
+        In the order of the rows.
+
+    Raises
+    ------
+    EventError
+        If any row is bad; it names the first one.
+    OptionError
+        If `columns` does not fit, or the events have names of their own.
+
+    Examples
+    --------
+    >>> batch = read_events([("ann", "bob"), ("bob", "cat")])
+    >>> len(batch), batch.src.kind, batch.op.tolist()
+    (2, 'string', [1, 1])
+    >>> read_events([("ann", "bob", 0.5)], columns=("src", "dst", "weight")).weight
+    array([0.5])
+    >>> read_events({"src": [1], "dst": [2], "weight": [float("nan")]})
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
+    """
+    names = check_columns(columns)
+    if isinstance(events, EventBatch) and names is None:
+        return events
+    return assemble(_columns(_listed(events), kind, names))
+
+
+def read_pairs(
+    pairs: object, op: int, kind: str | None = None, columns: Sequence[str] | None = None
+) -> EventBatch:
+    """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`.
+
+    Examples
+    --------
+    >>> read_pairs([(1, 2)], op=-1).op.tolist()
+    [-1]
+    """
+    found = _columns(_listed(pairs), kind, check_columns(columns), pairs=True)
+    if found.get("op") is not None:
+        raise EventError(
+            "add= and remove= say the operation; pass a table with an op column as update(events)"
+        )
+    return assemble(found, op)
+
+
+def removes_then_adds(
+    add: object, remove: object, kind: str | None = None, columns: Sequence[str] | None = None
+) -> EventBatch:
+    """Join the two sides of ``update(add=..., remove=...)``; removes come first.
+
+    `columns` is for the sides that have no names of their own; rows of two columns are the two ends.
+
+    Examples
+    --------
+    >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
+    [-1, 1]
+    """
+    sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
+    names = check_columns(columns)
+    if sides and all(_has_names(side) for side, _ in sides):
+        _unwanted(names)
+    parts = [read_pairs(side, op, kind, None if _has_names(side) else names) for side, op in sides]
+    parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].src.kind != parts[1].src.kind:
+        raise EventError("add= and remove= hold ids of different types; one type a graph")
+    timed = [part.t for part in parts if part.t is not None]
+    if len(timed) == 1:
+        raise EventError("only one of add= and remove= has times; give both a column t, or neither")
+    return EventBatch(
+        join_ids([part.src for part in parts]),
+        join_ids([part.dst for part in parts]),
+        np.concatenate([part.op for part in parts]),
+        np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
+        np.concatenate(timed).astype(np.float64) if timed else None,
+    )
+
+
+def read_update(
+    events: object, add: object, remove: object, kind: str, columns: Sequence[str] | None
+) -> EventBatch:
+    """Read what an update was called with: events, or the edges to add and remove.
+
+    Examples
+    --------
+    >>> len(read_update(None, [(1, 2)], None, "int64", None))
+    1
+    """
+    if events is None:
+        pair = None if columns is not None else single_pair(add, remove)
+        batch = None if pair is None else _one_pair(*pair)
+        return batch if batch is not None else removes_then_adds(add, remove, kind, columns)
+    if add is not None or remove is not None:
+        raise OptionError("pass either events or add= and remove=, not both")
+    return read_events(events, kind, columns)
+
+
+def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
+    """Return both ends and +1 or -1, if an update names one edge and nothing else: the commonest of all.
+
+    Examples
+    --------
+    >>> single_pair(None, [("ann", "bob")]), single_pair([(1, 2)], [(3, 4)])
+    (('ann', 'bob', -1), None)
+    """
+    pairs = add if remove is None else remove if add is None else None
+    if type(pairs) is not list or len(pairs) != 1 or type(pairs[0]) is not tuple or len(pairs[0]) != 2:
+        return None
+    return *pairs[0], 1 if remove is None else -1
+
+
+def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
+    """Make a batch of one edge between two numbers, without looking at all else."""
+    if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
+        return None
+    ends = np.array((a, b), np.int64)
+    return EventBatch(IdColumn(ends[:1]), IdColumn(ends[1:]), _ADD if op > 0 else _REMOVE)
+
+
+def _listed(events: object) -> object:
+    """Return the events; if they are an iterator, as a list that can be looked at twice."""
+    if isinstance(events, np.ndarray):
+        return events if events.ndim else [events.item()]
+    if _has_names(events) or isinstance(events, list):
+        return events
+    if isinstance(events, Iterable):
+        return list(events)
+    raise EventError(f"cannot read events from {type(events).__name__}; {_ACCEPTED}")
+
+
+def _has_names(events: object) -> bool:
+    """Tell tables from bare rows; the edges of a networkx graph are a set and a mapping: bare rows."""
+    if isinstance(events, list):
+        return bool(events) and all(isinstance(item, Mapping) for item in events)
+    tables = (str, os.PathLike, EventBatch, pa.Table, pa.RecordBatch, Mapping)
+    return hasattr(events, "__arrow_c_stream__") or (
+        isinstance(events, tables) and not isinstance(events, Set)
+    )
+
+
+def _unwanted(columns: object) -> None:
+    if columns is not None:
+        raise OptionError(
+            "columns= names the columns of bare rows (tuples, lists, arrays); these events have names of "
+            "their own: leave columns= out, and rename columns in the table"
+        )
+
+
+def _columns(
+    events: object, kind: str | None, columns: tuple[str, ...] | None, pairs: bool = False
+) -> dict[str, Any]:
+    if not _has_names(events):
+        return _from_rows(events, columns, pairs)
+    _unwanted(columns)
+    if isinstance(events, str | os.PathLike):
+        events = read_table(os.fspath(events), COLUMNS, kind)
+    if isinstance(events, EventBatch):
+        return {name: getattr(events, name) for name in COLUMNS}
+    if isinstance(events, list):
+        return _named({name: [item.get(name) for item in events] for name in _names(events)})
+    if isinstance(events, Mapping):
+        return _named({str(name): values for name, values in events.items()})
+    return _from_table(events if isinstance(events, pa.Table | pa.RecordBatch) else _import_frame(events))
+
+
+def _from_rows(rows: Any, columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and 2 <= rows.shape[1] <= len(COLUMNS):
+        return by_name(list(rows.T), columns, pairs)
+    if len(rows) == 0:
+        return {"src": [], "dst": []}
+    return by_name(columns_of(rows, _ACCEPTED), columns, pairs)
+
+
+def _import_frame(frame: object) -> pa.Table:
+    try:
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise EventError(f"a column cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _from_table(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
+    names = table.schema.names
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        raise EventError(f"there are two columns {twice[0]!r}; rename one")
+    return _named({name: table.column(name) for name in COLUMNS if name in names}, names)
+
+
+def _named(columns: dict[str, Any], there: Sequence[str] | None = None) -> dict[str, Any]:
+    for name in ("src", "dst"):
+        if columns.get(name) is None:
+            known = ", ".join(columns if there is None else there) or "none"
+            raise EventError(
+                f"there is no column {name!r} (columns: {known}); "
+                "name the ends of an edge src and dst, and give a file a header"
+            )
+    return columns
+
+
+def assemble(columns: dict[str, Any], every_op: int = 1) -> EventBatch:
+    """Make a batch of columns by name: check each, then that they fit together."""
+    src, dst = id_column(columns["src"], "src"), id_column(columns["dst"], "dst")
+    src, dst = _one_kind(src, dst)
+    op_values = columns.get("op")
+    op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values)
+    weight_values, t_values = columns.get("weight"), columns.get("t")
+    batch = EventBatch(
+        src,
+        dst,
+        op,
+        None if weight_values is None else weights(weight_values, op),
+        None if t_values is None else times(t_values),
+    )
+    for name, column in (("dst", batch.dst), ("op", batch.op), ("weight", batch.weight), ("t", batch.t)):
+        if column is not None and len(column) != len(src):
+            raise EventError(f"column {name!r} has {len(column)} rows, src has {len(src)}")
+    return batch
+
+
+def _one_kind(src: IdColumn, dst: IdColumn) -> tuple[IdColumn, IdColumn]:
+    if src.kind == dst.kind:
+        return src, dst
+    if len(src) == 0 and len(dst) == 0:
+        return src, src
+    raise EventError(f"src holds {src.kind} ids and dst {dst.kind}; one type a graph")
+
+
+def _names(rows: list[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of all rows, in the order of their first mention."""
+    return list(dict.fromkeys(name for row in rows for name in row))

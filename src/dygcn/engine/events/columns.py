@@ -1,0 +1,328 @@
+"""Single columns: ids, operations, weights and times, from Arrow or from Python objects."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn._late import late
+from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+pc = late("pyarrow.compute")  # 0.1 s
+
+Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
+"""Which rows of a column are bad, and what is wrong with one of them."""
+
+MAX_ID_BYTES = 256
+_NUMBERS = {
+    "op": "allowed are +1 (add) and -1 (remove)",
+    "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
+}
+_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
+
+
+def id_column(values: object, name: str = "id") -> IdColumn:
+    """Read one column of user ids.
+
+    Examples
+    --------
+    >>> id_column([3, 1]).values
+    array([3, 1])
+    >>> id_column(["ann", "bob"]).kind
+    'string'
+    >>> id_column([1.0])
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: column 'id' holds float; ids are int64 or strings of at most 256 bytes, ...
+    """
+    if isinstance(values, IdColumn):
+        return values
+    values = unmasked(values, name)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return IdColumn(_checked_int64(values, name))
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _ids_from_arrow(values, name)
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return _ids_from_arrow(arrow_array(values, name), name)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
+        values = values.tolist()
+    return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
+
+
+def unmasked(values: object, name: str) -> object:
+    """Return an array as a plain one; a masked cell is an empty one, which no check would see.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]), "weight")
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.EventError: row 1: column 'weight' has a masked cell; fill it, or leave the row out
+    """
+    if not isinstance(values, np.ndarray) or type(values) is np.ndarray:
+        return values
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if len(masked):
+            raise EventError(
+                f"column {name!r} has a masked cell; fill it, or leave the row out", int(masked[0])
+            )
+    return np.asarray(values)
+
+
+def arrow_array(values: object, name: str = "id") -> pa.Array:
+    """Import any object that speaks Arrow's C interface, or a list, as one contiguous array."""
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            return values.combine_chunks()
+        if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.Array):
+            return pa.chunked_array(values).combine_chunks()
+        return values if isinstance(values, pa.Array) else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise EventError(f"column {name!r} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _checked_int64(values: NDArray[Any], name: str) -> Int64:
+    if values.ndim != 1:
+        raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
+    if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+        raise EventError(f"column {name!r} holds an id above 2^63 - 1; {IDS_ALLOWED}", int(values.argmax()))
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
+    types = set(map(type, values))
+    if types <= {str, np.str_}:
+        return _ids_from_strings(values, name)
+    integers = {kind for kind in types if issubclass(kind, int | np.integer) and not issubclass(kind, bool)}
+    if types == integers:
+        try:
+            return IdColumn(np.array(values, dtype=np.int64))
+        except OverflowError:
+            raise EventError(f"column {name!r} holds an id outside int64; {IDS_ALLOWED}") from None
+    found = " and ".join(sorted(kind.__name__ for kind in types))
+    usual: set[Any] = set(integers) or {str, np.str_}
+    odd = next(i for i, value in enumerate(values) if type(value) not in usual)
+    row = odd if len(types) > 1 else None
+    raise EventError(f"column {name!r} holds {found}; {IDS_ALLOWED}, never through floats", row)
+
+
+def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
+    try:
+        data = "".join(values).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise EventError(f"column {name!r} holds text that is not UTF-8: {error.reason}") from None
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(byte_lengths(values, len(data)), out=offsets[1:])
+    return _checked_lengths(offsets, np.frombuffer(data, np.uint8), name)
+
+
+def byte_lengths(values: Sequence[str], total: int) -> Int64:
+    """Return the length of each string in UTF-8, where the length of all of them together is known."""
+    characters = np.fromiter(map(len, values), np.int64, len(values))
+    if characters.sum() == total:
+        return characters
+    return np.fromiter((len(value.encode("utf-8")) for value in values), np.int64, len(values))
+
+
+def _checked_lengths(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdColumn:
+    refuse(length_faults(np.diff(offsets), name))
+    return IdColumn(offsets, data)
+
+
+def length_faults(lengths: Int64, name: str) -> Faults:
+    """Find ids that are too long."""
+    return (
+        lengths > MAX_ID_BYTES,
+        lambda row: f"column {name!r} holds an id of {lengths[row]} bytes; {IDS_ALLOWED}",
+    )
+
+
+def refuse(faults: Faults) -> None:
+    """Raise an error that names the first bad row, if there is one."""
+    bad, reason = faults
+    if bad.any():
+        row = int(bad.argmax())
+        raise EventError(reason(row), row)
+
+
+def _refuse_long_words(words: pa.Array, indices: pa.Array, name: str) -> None:
+    """Refuse a word that is too long before it is repeated: once it is, there may be no memory left."""
+    lengths = pc.fill_null(pc.binary_length(words), 0).to_numpy(zero_copy_only=False)
+    if len(lengths) and lengths.max() > MAX_ID_BYTES:
+        refuse(length_faults(lengths[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)], name))
+
+
+def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
+    array = arrow_array(column, name)
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        if not pa.types.is_integer(words.type):
+            words = words.cast(pa.large_string())
+            _refuse_long_words(words, array.indices, name)
+        array = words.take(array.indices)
+    if array.null_count:
+        row = pc.index(pc.is_null(array), True).as_py()
+        raise EventError(f"column {name!r} has an empty cell; every event names two nodes", row)
+    kind = array.type
+    if pa.types.is_integer(kind):
+        return IdColumn(_checked_int64(array.to_numpy(zero_copy_only=False), name))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        # Cast first: a slice keeps its parent's buffers, a view type has others.
+        whole = pa.concat_arrays([array.cast(pa.large_string())])
+        offsets, data = strings_of(whole)
+        return _checked_lengths(offsets, data, name)
+    if len(array) == 0:
+        return IdColumn(np.empty(0, np.int64))
+    raise EventError(f"column {name!r} holds {kind}; {IDS_ALLOWED}, never through floats")
+
+
+def strings_of(array: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
+    """Offsets from zero and bytes of an Arrow large_string array."""
+    buffers = array.buffers()
+    count = len(array)
+    if count == 0:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    offsets = np.frombuffer(buffers[1], np.int64)[array.offset : array.offset + count + 1]
+    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)
+    return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def python_ids(column: IdColumn) -> NDArray[Any]:
+    """Return the ids as people use them: an int64 array, or an object array of str.
+
+    Examples
+    --------
+    >>> python_ids(id_column(["ann", "bob"])).tolist()
+    ['ann', 'bob']
+    """
+    if column.data is None:
+        return column.values
+    text = column.data.tobytes()
+    bounds = column.values.tolist()
+    result = np.empty(len(column), object)
+    result[:] = [text[a:b].decode("utf-8") for a, b in itertools.pairwise(bounds)]
+    return result
+
+
+def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
+    """Return the given rows of a column, as a column."""
+    if column.data is None:
+        return IdColumn(column.values[rows])
+    array = pa.Array.from_buffers(
+        pa.large_string(), len(column), [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
+    )
+    return IdColumn(*strings_of(array.take(pa.array(rows))))
+
+
+def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
+    """Return columns of one kind, one after the other.
+
+    Examples
+    --------
+    >>> python_ids(join_ids([id_column(["ann"]), id_column(["bob", "cat"])])).tolist()
+    ['ann', 'bob', 'cat']
+    """
+    data = [column.data for column in columns if column.data is not None]
+    if not data:
+        return IdColumn(np.concatenate([column.values for column in columns]))
+    lengths = np.concatenate([np.diff(column.values) for column in columns])
+    return IdColumn(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(data))
+
+
+def numbers(values: object, name: str) -> NDArray[Any]:
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
+    values = unmasked(values, name)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
+        return values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
+    array = arrow_array(values, name)
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        # In the unit of the column: in nanoseconds the years before 1678 and after 2261 would wrap around.
+        unit = kind.unit if pa.types.is_timestamp(kind) else "s"
+        exact = array.cast(pa.timestamp(unit), safe=False).cast(pa.int64())
+        whole = exact.fill_null(0).to_numpy(zero_copy_only=False) / _A_SECOND[unit]
+        return np.where(exact.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
+    if len(array) == 0 or pa.types.is_null(kind):
+        return np.full(len(array), np.nan)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise EventError(f"column {name!r} holds {kind}; {_NUMBERS.get(name, 'numbers are expected')}")
+    if array.null_count:
+        array = array.cast(pa.float64(), safe=False).fill_null(float("nan"))
+    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return found.astype(np.float64 if found.dtype.kind in "fu" else np.int64)
+
+
+def operations(values: object) -> Int8:
+    """Read the `op` column: +1 and -1 only."""
+    found = numbers(values, "op")
+    refuse(op_faults(found))
+    return found.astype(np.int8)
+
+
+def op_faults(found: NDArray[Any]) -> Faults:
+    """Find operations that are neither +1 nor -1."""
+    bad = (found != 1) & (found != -1)
+    return bad, lambda row: f"op is {found[row]:g}; allowed are +1 (add) and -1 (remove)"
+
+
+def weights(values: object, op: Int8) -> Float64:
+    """Read the `weight` column: positive and finite wherever an edge is added."""
+    found = numbers(values, "weight").astype(np.float64)
+    if len(found) != len(op):
+        raise EventError(f"column 'weight' has {len(found)} rows, src has {len(op)}")
+    refuse(weight_faults(found, op))
+    found[~(found > 0) | np.isinf(found)] = 1.0  # of removes, where nobody looks at it
+    return found
+
+
+def weight_faults(found: Float64, op: NDArray[Any]) -> Faults:
+    """Find weights that no edge may have, where one is added."""
+    bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
+    return bad, lambda row: f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)"
+
+
+def seconds(value: Any) -> Any:
+    """Turn a date into seconds since 1970 and a span into seconds; leave everything else alone.
+
+    Examples
+    --------
+    >>> from datetime import datetime, timedelta, timezone
+    >>> seconds(datetime(1970, 1, 2, tzinfo=timezone.utc)), seconds(timedelta(hours=1)), seconds(7)
+    (86400.0, 3600.0, 7)
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
+    if isinstance(value, np.datetime64):
+        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(value, date):
+        return float(numbers([value], "t")[0])
+    return value
+
+
+def times(values: object) -> NDArray[Any]:
+    """Read the `t` column: finite, in any unit; whole numbers stay whole, so that sorting is exact."""
+    found = numbers(values, "t")
+    refuse(time_faults(found))
+    return found
+
+
+def time_faults(found: NDArray[Any]) -> Faults:
+    """Find times that are missing or not finite."""
+    return ~np.isfinite(
+        found
+    ), lambda row: f"t is {found[row]}; allowed is a finite number in every row, or no t at all"

@@ -1,0 +1,159 @@
+"""Which rows of a message are bad, each told from the others and with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events.columns import (
+    Faults,
+    byte_lengths,
+    length_faults,
+    numbers,
+    op_faults,
+    time_faults,
+    weight_faults,
+)
+from dygcn.engine.records import Bool, Int64
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+Columns = dict[str, Any]
+"""Columns of events by name: lists, numpy or Arrow arrays, all of one length and of readable types."""
+
+OP_WORDS = {"add": 1, "remove": -1}
+
+
+@dataclass(slots=True)
+class Table:
+    """A message in columns: rows of readable types, whose values may still be bad."""
+
+    columns: Columns
+    texts: Callable[[list[int]], list[str]]  # what rows of it looked like
+    rows: Int64 | None = None  # (n,) their positions in the message, None: 0..n - 1
+    bad: list[tuple[int, str, str]] = field(default_factory=list)  # position, reason and text of others
+
+
+class Unreadable(EventError):
+    """A message in which no row can be told from the others."""
+
+
+class TooManyRows(EventError):
+    """A message with more rows than are taken at once."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit:,} events in one message; send them in several")
+
+
+def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
+    """Say of every bad row what is wrong with it.
+
+    Parameters
+    ----------
+    columns
+        `src` and `dst`, and where given `op`, `weight` and `t`.
+    latest
+        The greatest `t` that is allowed.
+
+    Returns
+    -------
+    dict
+        From the row to the reason.
+
+    Examples
+    --------
+    >>> bad_rows({"src": [1, 1, 1], "dst": [2, 3, 4], "weight": [1.0, 0.0, 2.0], "t": [1, 2, None]})
+    {1: 'weight is 0; allowed is a finite number above 0 (remove by op -1)',
+     2: 't is missing, where other events of the message have one; give every event a t, or none'}
+    """
+    found: dict[int, str] = {}
+    for bad, reason in _faults(columns, latest):
+        for row in np.flatnonzero(bad).tolist():
+            if row not in found:
+                found[row] = reason(row)
+    if columns.get("t") is not None:
+        for row in _alone_without_t(empty_cells(columns["t"]), found):
+            found[row] = (
+                "t is missing, where other events of the message have one; give every event a t, or none"
+            )
+    return found
+
+
+def keep_rows(columns: Columns, keep: Bool) -> Columns:
+    """Return the rows that are to be kept, without a `t` that none of them has."""
+    kept = {name: _kept(values, keep) for name, values in columns.items() if values is not None}
+    if "t" in kept and empty_cells(kept["t"]).all():
+        del kept["t"]
+    return kept
+
+
+def empty_cells(values: Any) -> Bool:
+    """Find the cells of a column that hold nothing."""
+    if isinstance(values, pa.Array):
+        return np.asarray(values.is_null().to_numpy(zero_copy_only=False), bool)
+    if isinstance(values, np.ndarray):
+        return np.zeros(len(values), bool)
+    return np.array([value is None for value in values], bool)
+
+
+def _faults(columns: Columns, latest: float | None) -> Iterator[Faults]:
+    for name in ("src", "dst"):
+        yield from _id_faults(columns[name], name)
+    count = len(columns["src"])
+    op: NDArray[Any] = np.ones(count) if columns.get("op") is None else numbers(columns["op"], "op")
+    if columns.get("op") is not None:
+        yield (
+            empty_cells(columns["op"]),
+            lambda row: 'op is empty or another word; allowed are +1 or "add", and -1 or "remove"',
+        )
+    yield op_faults(op)
+    if columns.get("weight") is not None:
+        yield weight_faults(numbers(columns["weight"], "weight").astype(np.float64), op)
+    if columns.get("t") is not None:
+        t = numbers(columns["t"], "t")
+        bad, reason = time_faults(t)
+        yield bad & ~empty_cells(columns["t"]), reason
+        if latest is not None:
+            said = f"allowed is at most {latest} (is a clock ahead, or t in another unit?)"
+            yield t > latest, lambda row: f"t is {t[row]}; {said}"
+
+
+def _id_faults(values: Any, name: str) -> Iterator[Faults]:
+    if isinstance(values, pa.Array):
+        yield empty_cells(values), lambda row: f"{name} is empty; every event names two nodes"
+        if pa.types.is_uint64(values.type):
+            whole = values.fill_null(0).to_numpy(zero_copy_only=False)
+            yield whole > np.iinfo(np.int64).max, lambda row: f"{name} is {whole[row]}; ids are below 2^63"
+        if pa.types.is_large_string(values.type):
+            # An empty cell may have any length: it has its reason already.
+            yield length_faults(np.diff(offsets_of(values)), name)
+    elif isinstance(values, list) and values and isinstance(values[0], str):
+        yield length_faults(byte_lengths(values, len("".join(values).encode("utf-8"))), name)
+
+
+def offsets_of(array: pa.Array) -> Int64:
+    """Return where each string of an Arrow large_string array begins and ends."""
+    if len(array) == 0:
+        return np.zeros(1, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+
+
+def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:
+    """Find rows without a time beside others that have one; what is bad anyway has no say."""
+    good = np.ones(len(missing), bool)
+    good[list(found)] = False
+    return np.flatnonzero(missing & good).tolist() if (good & ~missing).any() else []
+
+
+def _kept(values: Any, keep: Bool) -> Any:
+    if isinstance(values, pa.Array):
+        return values.filter(pa.array(keep))
+    return values[keep] if isinstance(values, np.ndarray) else list(compress(values, keep))

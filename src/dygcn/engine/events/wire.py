@@ -1,0 +1,128 @@
+"""Events as bytes, off the wire: a bad one is told from the others, which are not stopped by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dygcn.engine.events.codec import assemble
+from dygcn.engine.events.row_errors import Table, Unreadable, bad_rows, keep_rows
+from dygcn.engine.events.wire_arrow import read_arrow
+from dygcn.engine.events.wire_json import MAX_TEXT, read_json, read_lines
+from dygcn.engine.records import EventBatch, IdColumn, Int64
+from dygcn.errors import EventError, OptionError
+
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """One event that was left out, and why."""
+
+    row: int  # its position in the message; -1: the whole body
+    reason: str  # what was wrong and what is allowed, at most 500 characters
+    text: str  # the event as it came, as JSON text where that can be read, at most 1,000 characters
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a message held: good events, and bad ones."""
+
+    batch: EventBatch  # the good events, in order
+    rows: Int64  # (len(batch),) the position of each in the message
+    bad: tuple[BadEvent, ...]  # in order
+
+    @property
+    def total(self) -> int:
+        """Events in the message, good and bad; a body that cannot be read at all counts as one."""
+        return len(self.rows) + len(self.bad)
+
+
+_READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
+_KINDS = ("int64", "string")
+
+
+def decode_events(
+    body: bytes, form: str, kind: str, *, latest: float | None = None, limit: int = 1_000_000
+) -> Decoded:
+    """Read the events of one message; bad ones are set apart, each with its reason.
+
+    Parameters
+    ----------
+    body
+        The message.
+    form
+        ``"json"`` (an object, or a list of them), ``"ndjson"`` (an object a line) or ``"arrow"`` (an IPC
+        stream, not compressed). An event has `src` and `dst`, and optionally `op` (1 or ``"add"``, -1 or
+        ``"remove"``), `weight` and `t`; what else it has is left alone.
+    kind
+        Type of the ids, ``"int64"`` or ``"string"``.
+    latest
+        The greatest `t` that is allowed.
+    limit
+        The greatest number of events in one message.
+
+    Returns
+    -------
+    Decoded
+        Whatever the bytes are. A body that cannot be told into events is one bad event at row -1. Where
+        some events have a `t` and others do not, the latter are bad.
+
+    Raises
+    ------
+    EventError
+        If there are more than `limit` events.
+
+    Examples
+    --------
+    >>> found = decode_events(b'[{"src": 1, "dst": 2}, {"src": 1.5, "dst": 2}]', "json", "int64")
+    >>> len(found.batch), found.rows.tolist(), found.total
+    (1, [0], 2)
+    >>> found.bad[0].row, found.bad[0].reason
+    (1, 'src is 1.5; allowed are whole numbers within int64, never floats')
+    """
+    if form not in _READERS:
+        raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
+    if kind not in _KINDS:
+        raise OptionError(f"kind is {kind!r}; allowed are {', '.join(map(repr, _KINDS))}")
+    try:
+        return _sifted(_READERS[form](body, kind, limit), kind, latest)
+    except Unreadable as error:
+        return Decoded(
+            _no_events(kind), np.empty(0, np.int64), (_bad(-1, error.reason, repr(body[:MAX_TEXT])),)
+        )
+
+
+def _sifted(table: Table, kind: str, latest: float | None) -> Decoded:
+    count = len(table.columns["src"])
+    rows = np.arange(count) if table.rows is None else table.rows
+    unread = [_bad(*event) for event in table.bad]
+    if count == 0:
+        return Decoded(_no_events(kind), rows, tuple(unread))
+    try:
+        batch = assemble(table.columns)
+        if latest is None or batch.t is None or not (batch.t > latest).any():
+            return Decoded(batch, rows, tuple(unread))
+    except EventError:
+        pass  # some row is bad: which ones?
+    try:
+        reasons = bad_rows(table.columns, latest)
+        keep = np.ones(count, bool)
+        keep[list(reasons)] = False
+        batch = assemble(keep_rows(table.columns, keep)) if keep.any() else _no_events(kind)
+    except EventError as error:
+        raise Unreadable(error.reason) from None
+    texts = table.texts(list(reasons))
+    unfit = [_bad(int(rows[row]), reasons[row], text) for row, text in zip(reasons, texts, strict=True)]
+    return Decoded(batch, rows[keep], tuple(sorted(unread + unfit, key=lambda event: event.row)))
+
+
+def _bad(row: int, reason: str, text: str) -> BadEvent:
+    return BadEvent(row, reason[:MAX_REASON], text[:MAX_TEXT])
+
+
+def _no_events(kind: str) -> EventBatch:
+    ids = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
+    ids = ids if kind == "string" else IdColumn(np.empty(0, np.int64))
+    return EventBatch(ids, ids, np.empty(0, np.int8))

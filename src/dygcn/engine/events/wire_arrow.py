@@ -1,0 +1,204 @@
+"""Events as an Arrow IPC stream from anybody: nothing in it is believed before it was checked."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from dygcn.engine.events.bare_rows import COLUMNS
+from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, numbers
+from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.records import Int32
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MAX_BATCHES = 1_000
+_STREAM = "an Arrow IPC stream with the columns src and dst, and optionally t, op and weight"
+_FAILED = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, struct.error)
+_HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # places of fields in the format's flatbuffers
+
+
+def read_arrow(body: bytes, kind: str, limit: int) -> Table:
+    """Read a stream into columns of readable types, in which single cells may still be bad.
+
+    Raises
+    ------
+    Unreadable
+        If it is no such stream, or a column is of a wrong type.
+    TooManyRows
+        If there are more than `limit`.
+    """
+    try:
+        parts = [_plain(batch, kind) for batch in _batches(body, limit)]
+        shown = _joined([shown for _, shown in parts])
+        return Table(_joined([checked for checked, _ in parts]), lambda rows: _show(shown, rows))
+    except (Unreadable, TooManyRows):
+        raise
+    except EventError as error:
+        raise Unreadable(error.reason) from None
+    except _FAILED as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Unreadable(f"cannot be read: {first}; allowed is {_STREAM}") from None
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    if not parts:
+        return {"src": [], "dst": []}
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+
+
+def _show(shown: Columns, rows: list[int]) -> list[str]:
+    """Return rows as JSON text."""
+    table = pa.table(shown).take(pa.array(rows, pa.int64()))
+    return [msgspec.json.encode(row).decode("utf-8") for row in table.to_pylist()]
+
+
+def _batches(body: bytes, limit: int) -> Iterable[pa.RecordBatch]:
+    """Yield what holds the columns that count, each checked against its own buffers."""
+    for message in pa.ipc.MessageReader.open_stream(body):
+        if message.type in ("record batch", "dictionary") and _is_compressed(message):
+            raise Unreadable("the batches are compressed; write the stream without compression")
+    with pa.ipc.open_stream(body) as reader:
+        names = reader.schema.names
+    for name in COLUMNS:
+        if names.count(name) > 1:
+            raise Unreadable(f"there are two columns {name!r}; rename one")
+    if not {"src", "dst"} <= set(names):
+        raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")
+    wanted = [at for at, name in enumerate(names) if name in COLUMNS]
+    rows = 0
+    with pa.ipc.open_stream(body, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader:
+        for number, batch in enumerate(reader):
+            rows += batch.num_rows
+            if rows > limit:
+                raise TooManyRows(limit)
+            if number == MAX_BATCHES:  # each of them brings the whole dictionary again
+                raise Unreadable(f"there are more than {MAX_BATCHES:,} batches; write larger ones")
+            batch.validate()
+            for column in batch.columns:
+                _refuse_overlaps(column, len(body))
+            batch.validate(full=True)
+            yield batch
+
+
+def _is_compressed(message: pa.ipc.Message) -> bool:
+    """Look for the field that only compressed batches have.
+
+    A few bytes of compressed zeros can become gigabytes, and the reader asks nobody before it unpacks.
+    """
+    data = message.metadata.to_pybytes()
+    header = _field(data, struct.unpack_from("<I", data)[0], _HEADER)
+    if header is not None and message.type == "dictionary":
+        header = _field(data, header, _RECORDS_OF_DICTIONARY)
+    return header is not None and _field(data, header, _COMPRESSION) is not None
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Return where the table lies that a field of a flatbuffer's table points to, if the field is there."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, fields)[0]:
+        return None
+    offset: int = struct.unpack_from("<H", data, fields + 4 + 2 * number)[0]
+    return table + offset + struct.unpack_from("<I", data, table + offset)[0] if offset else None
+
+
+def _plain(batch: pa.RecordBatch, kind: str) -> tuple[Columns, Columns]:
+    """Turn the columns of one batch into plain arrays: as they are checked, and as they are shown."""
+    shown = {name: _column(batch.column(name), name, kind) for name in COLUMNS if name in batch.schema.names}
+    checked = {name: _operations(column) if name == "op" else column for name, column in shown.items()}
+    return checked, shown
+
+
+def _column(column: pa.Array, name: str, kind: str) -> pa.Array:
+    if name in ("src", "dst"):
+        return _unpacked(column, lambda words: _ids(words, name, kind))
+    plain = _unpacked(column, lambda words: _short(words) if name == "op" else words)
+    return plain if _is_text(plain.type) else _numbers(plain, name)
+
+
+def _numbers(column: pa.Array, name: str) -> pa.Array:
+    """Return numbers and dates as int64 or float64; what is empty stays empty, so that others stay whole."""
+    found = numbers(column, name)
+    if pa.types.is_signed_integer(column.type):
+        return column.cast(pa.int64())
+    return pa.array(found, mask=column.is_null().to_numpy(zero_copy_only=False))
+
+
+def _unpacked(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Change a column, or the words of a dictionary before they are repeated."""
+    if pa.types.is_dictionary(column.type):
+        return change(column.dictionary).take(column.indices)
+    return change(column)
+
+
+def _ids(words: pa.Array, name: str, kind: str) -> pa.Array:
+    if pa.types.is_null(words.type):
+        return words.cast(pa.int64() if kind == "int64" else pa.large_string())
+    if pa.types.is_integer(words.type) and kind == "int64":
+        return words if pa.types.is_uint64(words.type) else words.cast(pa.int64())
+    if _is_text(words.type) and kind == "string":
+        return _short(words)
+    raise Unreadable(f"column {name!r} holds {words.type}, the graph has {kind} ids; {IDS_ALLOWED}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _refuse_overlaps(column: pa.Array, size: int) -> None:
+    """Refuse many long views of a few bytes, before anything reads each of them: that could take hours."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary
+    if not pa.types.is_string_view(column.type) or not len(column):
+        return
+    lengths = _views(column)[:, 0].astype(np.int64)
+    lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    if lengths.max() > MAX_ID_BYTES and lengths.clip(0).sum() > size:
+        raise Unreadable(f"string views of more than {MAX_ID_BYTES} bytes that overlap; send plain strings")
+
+
+def _short(words: pa.Array) -> pa.Array:
+    """Return text as large_string and cut it where it is too long anyway: a few words may stand for many."""
+    if not _is_text(words.type):
+        return words
+    text = _from_views(words) if pa.types.is_string_view(words.type) else words.cast(pa.large_string())
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    return pc.utf8_slice_codeunits(text, 0, MAX_ID_BYTES + 1) if longest > MAX_ID_BYTES else text
+
+
+def _from_views(words: pa.Array) -> pa.Array:
+    """Return views as plain strings.
+
+    Arrow neither checks the views of empty cells nor leaves them alone: what they point to may be anything,
+    and following them ends the process.
+    """
+    empty = words.is_null().to_numpy(zero_copy_only=False)
+    if not len(words):
+        return pa.array([], pa.large_string())
+    views = _views(words).copy()
+    views[empty] = 0
+    checked = pa.Array.from_buffers(words.type, len(words), [None, pa.py_buffer(views), *words.buffers()[2:]])
+    text = checked.cast(pa.large_string())
+    return pc.if_else(pa.array(empty), pa.scalar(None, pa.large_string()), text) if empty.any() else text
+
+
+def _views(words: pa.Array) -> Int32:
+    """Return the views of a string_view array, (n, 4): length, prefix, buffer and offset there."""
+    views = np.frombuffer(words.buffers()[1], np.int32, 4 * (words.offset + len(words)))
+    return views.reshape(-1, 4)[words.offset :]
+
+
+def _operations(column: pa.Array) -> pa.Array:
+    """Return operations as numbers; words that are none become empty cells."""
+    if not _is_text(column.type):
+        return column
+    places = pc.index_in(column, pa.array(list(OP_WORDS), column.type))
+    return pa.array(list(OP_WORDS.values()), pa.int64()).take(places)

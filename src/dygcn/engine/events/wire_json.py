@@ -1,0 +1,225 @@
+"""Events as JSON: a list, an object, or an object a line."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
+
+MAX_TEXT = 1_000
+
+_Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Id = TypeVar("_Id")
+_NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_EVENT = 'an event is an object such as {"src": 1, "dst": 2, "op": 1, "weight": 1.0, "t": 0}'
+_ALLOWED = {
+    "int64": "are whole numbers within int64, never floats",
+    "string": "are strings of at most 256 bytes",
+    "op": 'are 1 or "add", and -1 or "remove"',
+    "weight": "is a finite number above 0, or no weight (it is then 1)",
+    "t": "is a finite number (a whole one within int64), or no t in the whole message",
+}
+_OPS: dict[Any, int] = {1: 1, -1: -1, **OP_WORDS}
+_SLOW = (
+    "a number has an exponent of three digits or more, and the message has too many such numbers; "
+    "allowed are up to 16 of them, and one more for every 2 KiB"
+)
+_EXPONENT = re.compile(rb"[eE][+-]?[0-9]{3}")
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
+
+
+class _Event(msgspec.Struct, Generic[_Id], gc=False):
+    src: _Id
+    dst: _Id
+    op: Literal[1, -1, "add", "remove"] = 1
+    weight: float | msgspec.UnsetType = msgspec.UNSET
+    t: _Whole | float | None = None
+
+
+class _Remove(msgspec.Struct, Generic[_Id], gc=False):
+    """A removal whose weight is not looked at."""
+
+    src: _Id
+    dst: _Id
+    op: Literal[-1, "remove"]
+    t: _Whole | float | None = None
+
+
+_EVENTS: dict[str, msgspec.json.Decoder[Any]] = {
+    "int64": msgspec.json.Decoder(_Event[_Whole]),
+    "string": msgspec.json.Decoder(_Event[str]),
+}
+_REMOVES: dict[str, msgspec.json.Decoder[Any]] = {
+    "int64": msgspec.json.Decoder(_Remove[_Whole]),
+    "string": msgspec.json.Decoder(_Remove[str]),
+}
+_LISTS: dict[str, msgspec.json.Decoder[Any]] = {
+    "int64": msgspec.json.Decoder(list[_Event[_Whole]]),
+    "string": msgspec.json.Decoder(list[_Event[str]]),
+}
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_json(body: bytes, kind: str, limit: int) -> Table:
+    """Read an object, or a list of objects."""
+    slow = reads_slowly(body)
+    if body.lstrip(b" \t\r\n")[:1] == b"{":
+        return _row_by_row([body], kind, whole=True, slow=slow)
+    if slow:
+        return _row_by_row(_split_list(body, limit), kind, slow=True)
+    try:
+        events = _LISTS[kind].decode(body)
+    except _NOT_READ:
+        return _row_by_row(_split_list(body, limit), kind)
+    if len(events) > limit:
+        raise TooManyRows(limit)
+
+    def texts(rows: list[int]) -> list[str]:
+        parts = _split_list(body, limit) if rows else []
+        return [_text(parts[row]) for row in rows]
+
+    return Table(_columns(events), texts)
+
+
+def read_lines(body: bytes, kind: str, limit: int) -> Table:
+    """Read an object a line; empty lines do not count."""
+    lines = [line for line in body.split(b"\n") if line and not line.isspace()]
+    if len(lines) > limit:
+        raise TooManyRows(limit)
+    return _row_by_row(lines, kind, slow=reads_slowly(body))
+
+
+def _split_list(body: bytes, limit: int) -> list[bytes]:
+    """Cut a JSON list into its elements, also where one of them is not JSON but its brackets match."""
+    if body.count(b",") < limit:  # else a list of many small things would take far more room than its body
+        try:
+            return [bytes(row) for row in _RAWS.decode(body)]
+        except _NOT_READ as error:
+            return _split_by_brackets(body, limit, f" ({error})")
+    return _split_by_brackets(body, limit)
+
+
+def _split_by_brackets(body: bytes, limit: int, said: str = "") -> list[bytes]:
+    rows: list[bytes] = []
+    depth = start = end = 0
+    for token in _TOKEN.finditer(body):
+        sign = token[0]
+        if sign in (b"[", b"{"):
+            depth += 1
+            if depth == 1:
+                start = token.end()
+                if end or body[: token.start()].strip() or sign == b"{":
+                    break
+        elif sign in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                if sign == b"}":
+                    break
+                rows.append(body[start : token.start()].strip())
+                end = token.end()
+        elif sign == b"," and depth == 1:
+            rows.append(body[start : token.start()].strip())
+            start = token.end()
+            if len(rows) >= limit:
+                raise TooManyRows(limit)
+        elif sign == b'"' or depth < 1:
+            break
+    else:
+        if end and not body[end:].strip():
+            return rows if rows != [b""] else []
+    raise Unreadable(f"cannot be read as JSON{said}; {_EVENT}, or a list of them")
+
+
+def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = False) -> Table:
+    """Decode rows one by one; if the body is slow to read, those with numbers that make it so are bad."""
+    events: list[Any] = []
+    places: list[int] = []
+    bad: list[tuple[int, str, str]] = []
+    decode = _EVENTS[kind].decode
+    for place, row in enumerate(rows):
+        if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
+            bad.append((place, _SLOW, _text(row)))
+            continue
+        try:
+            event: Any = decode(row)
+        except _NOT_READ as error:
+            event = _removal(row, kind)
+            if event is None:
+                bad.append((place, _why(row, kind, error, whole), _text(row)))
+                continue
+        events.append(event)
+        places.append(place)
+    where = np.array(places, np.int64)
+    return Table(_columns(events), lambda at: [_text(rows[places[i]]) for i in at], where, bad)
+
+
+def _removal(row: bytes, kind: str) -> _Event[Any] | None:
+    try:
+        event: Any = _REMOVES[kind].decode(row)
+    except _NOT_READ:
+        return None
+    return _Event(event.src, event.dst, event.op, t=event.t)
+
+
+def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
+    """Say what is wrong with a row that is not an event."""
+    try:
+        event = msgspec.json.decode(row)
+    except _NOT_READ as deeper:
+        if whole and not isinstance(deeper, msgspec.ValidationError):
+            raise Unreadable(f"cannot be read as JSON ({deeper}); {_EVENT}, or a list of them") from None
+        return f"cannot be read as JSON ({deeper}); {_EVENT}"
+    if not isinstance(event, dict):
+        return f"{_brief(event)} is not an event; {_EVENT}"
+    for name in ("src", "dst"):
+        if name not in event:
+            return f"there is no {name}; every event names two nodes: {_EVENT}"
+    blamed = re.search(r"`\$\.(\w+)`", str(error))
+    name = blamed[1] if blamed else ""
+    return f"{name} is {_brief(event.get(name))}; allowed {_ALLOWED.get(name, _ALLOWED[kind])}"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = msgspec.json.encode(value).decode("utf-8")
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _text(row: bytes) -> str:
+    """Return the beginning of a row as text; no character is longer than four bytes."""
+    try:
+        return row[: 4 * MAX_TEXT].decode("utf-8", "strict" if len(row) <= 4 * MAX_TEXT else "replace")
+    except UnicodeDecodeError:
+        return repr(row[:MAX_TEXT])
+
+
+def _columns(events: list[Any]) -> Columns:
+    columns: Columns = {"src": [event.src for event in events], "dst": [event.dst for event in events]}
+    op = [event.op for event in events]
+    if op.count(1) != len(op):
+        columns["op"] = np.array([_OPS[value] for value in op], np.int8)
+    weight = [event.weight for event in events]
+    if weight.count(msgspec.UNSET) != len(weight):
+        columns["weight"] = np.array([1.0 if value is msgspec.UNSET else value for value in weight])
+    t = [event.t for event in events]
+    if t.count(None) != len(t):
+        columns["t"] = _times(t)
+    return columns
+
+
+def _times(t: list[int | float | None]) -> Any:
+    types = set(map(type, t))
+    dtype = np.float64 if float in types else np.int64
+    if type(None) not in types:
+        return np.array(t, dtype)
+    return pa.array(
+        np.array([0 if value is None else value for value in t], dtype),
+        mask=np.array([value is None for value in t]),
+    )

@@ -1,0 +1,122 @@
+"""Tables of ids and values, as users have them, become one id column and one matrix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events import id_column
+from dygcn.engine.events.files import read_table
+from dygcn.errors import EventError, FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, IdColumn
+
+_ACCEPTED = (
+    'features are "walks", "hashed", "auto", (ids, values), a dict of id to vector, or a table with a column '
+    "id and either "
+    "one column of lists or one numeric column for each feature"
+)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """An embedding that you already own, to be kept fresh.
+
+    Parameters
+    ----------
+    ids
+        User ids, int64 or strings.
+    vectors
+        One row for each id.
+
+    Examples
+    --------
+    >>> Embedding(["ann", "bob"], [[1.0, 0.0], [0.0, 1.0]]).vectors.shape
+    (2, 2)
+    """
+
+    ids: Any
+    vectors: Any
+
+    def __post_init__(self) -> None:
+        column, values = read_features((self.ids, self.vectors))
+        if len(column) == 0:
+            raise FeatureError("an embedding needs at least one id and its vector")
+        object.__setattr__(self, "ids", column)
+        object.__setattr__(self, "vectors", values)
+
+    def __repr__(self) -> str:
+        return f"Embedding(nodes={len(self.vectors)}, dim={self.vectors.shape[1]})"
+
+
+def read_features(features: object) -> tuple[IdColumn, Float32]:
+    """Read ids and their feature vectors.
+
+    Parameters
+    ----------
+    features
+        ``(ids, values)``, a dict of id to vector, a path, or a table with a column `id` and either one
+        column of lists or one numeric column for each feature.
+
+    Examples
+    --------
+    >>> ids, values = read_features({"ann": [1, 2], "bob": [3, 4]})
+    >>> len(ids), values.tolist()
+    (2, [[1.0, 2.0], [3.0, 4.0]])
+    """
+    if isinstance(features, Embedding):
+        return features.ids, features.vectors
+    if isinstance(features, tuple) and len(features) == 2:
+        return _checked(features[0], features[1])
+    if isinstance(features, Mapping) and "id" not in features:
+        return _checked(list(features.keys()), list(features.values()))
+    try:
+        if isinstance(features, str | os.PathLike):
+            features = read_table(os.fspath(features))
+        if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
+            return _from_table(pa.table(features))
+    except (EventError, pa.ArrowException, TypeError) as error:
+        raise FeatureError(f"cannot read features: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
+    raise FeatureError(f"cannot read features from {type(features).__name__}; {_ACCEPTED}")
+
+
+def _from_table(table: pa.Table) -> tuple[IdColumn, Float32]:
+    if "id" not in table.column_names:
+        raise FeatureError(f"there is no column 'id' (columns: {', '.join(table.column_names)}); {_ACCEPTED}")
+    others = [name for name in table.column_names if name != "id"]
+    columns = [table.column(name).to_numpy() for name in others]
+    if len(columns) == 1 and columns[0].dtype == object:
+        return _checked(table.column("id"), list(columns[0]))
+    return _checked(table.column("id"), np.stack(columns, axis=1) if columns else np.empty((len(table), 0)))
+
+
+def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
+    if isinstance(ids, str):
+        raise FeatureError(f"{ids!r} is one id; pass a list of ids; {_ACCEPTED}")
+    try:
+        column = id_column(ids)
+        matrix = _matrix(values)
+    except (EventError, ValueError, TypeError) as error:
+        raise FeatureError(f"{error}; {_ACCEPTED}") from None
+    if matrix.ndim != 2 or len(matrix) != len(column) or matrix.shape[1] == 0:
+        raise FeatureError(
+            f"{len(column)} ids need values of shape ({len(column)}, width), not {matrix.shape}"
+        )
+    if not np.isfinite(matrix).all():
+        raise FeatureError("features hold NaN or infinite values; allowed are finite numbers")
+    return column, matrix
+
+
+def _matrix(values: Any) -> Float32:
+    """Return rows as one matrix, also where each row is an object of its own (a column of lists)."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_pylist()
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
+        values = list(values)
+    return np.ascontiguousarray(np.asarray(values, dtype=np.float32))

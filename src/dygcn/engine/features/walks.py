@@ -1,0 +1,120 @@
+"""Features that `fit` made: one row for each node of the fitted graph, looked up by the id.
+
+The rows are a part of the model (`training.walks` makes them), not of the graph: a node that leaves and
+returns has its row again, and a row never makes a node own anything. A node without a row is a newcomer. The
+means of its neighbours leave it out, and it starts as the mean of its own neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.features.grid import GRID_BITS
+from dygcn.engine.features.units import UnitTable, row_table, units_of
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.features.grid import Names
+    from dygcn.engine.records import FeatureDelta, Float32, Float64, IdColumn, Int8, Int32, Int64, Nodes
+
+ROW_BITS = 7  # a row holds whole numbers from -127 to 127: the sum of 255 rows fits 16 bits
+CANNOT_BE_SET = (
+    'this model has features="walks", which fit made and an update never changes; '
+    "fit with features=(ids, values) to bring your own"
+)
+
+
+class RowTable:
+    """Rows by id. Nothing in it ever changes, so copies of a model share it.
+
+    Parameters
+    ----------
+    ids
+        User ids, each once.
+    rows
+        (n, width) whole numbers from -127 to 127.
+    scale
+        A power of two: a number q stands for ``q / 128 * scale``.
+    window
+        Steps of the walks that the rows were made of.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import id_column
+    >>> table = RowTable.of(id_column(["ann", "bob"]), np.array([[0.5, 0.0], [0.0, 0.25]], np.float32))
+    >>> table.rows.tolist(), table.scale
+    ([[127, 0], [0, 64]], 0.5)
+    """
+
+    def __init__(self, ids: IdColumn, rows: Int8, scale: float, window: int = 1) -> None:
+        self.ids, self.rows, self.scale, self.window = ids, np.ascontiguousarray(rows), scale, window
+
+    @classmethod
+    def of(cls, ids: IdColumn, values: Float32, window: int = 1) -> RowTable:
+        """Round rows of numbers to 8 bits, all columns on one scale."""
+        peak = float(np.abs(values).max(initial=0.0))
+        scale = float(2.0 ** np.ceil(np.log2(peak))) if peak > 0 else 1.0
+        whole = np.rint(values * np.float32((1 << ROW_BITS) / scale))
+        return cls(ids, whole.clip(-127, 127).astype(np.int8), scale, window)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __deepcopy__(self, memo: object) -> RowTable:
+        return self
+
+
+class Walks:
+    """Features of a fitted table.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import id_column
+    >>> from dygcn.engine.graph.ids import IdMap
+    >>> features = Walks(RowTable.of(id_column([7]), np.array([[0.5, -0.25]], np.float32)))
+    >>> names = IdMap("int64")
+    >>> rows, has = features.units(names.intern(id_column([7, 8])), names)
+    >>> rows.tolist(), has.tolist()
+    ([[127, -64], [0, 0]], [1, 0])
+    """
+
+    message_bits = GRID_BITS
+    message_shift = GRID_BITS - ROW_BITS
+
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+        self.width = table.rows.shape[1]
+        self.scales: Float64 = np.full(self.width, table.scale)
+        self._names: Names | None = None
+        self._units: UnitTable
+
+    def __reduce__(self) -> tuple[type[Walks], tuple[RowTable]]:
+        # A copy makes its own hash table, and shares the rows.
+        return Walks, (self.table,)
+
+    @property
+    def length(self) -> float:
+        """The length of a row on the grid: rows have length one."""
+        return float(2.0**GRID_BITS / self.table.scale)
+
+    def unit_table(self, names: Names) -> UnitTable:
+        """Return where rows come from, for compiled loops."""
+        if self._names is not names:
+            self._units, self._names = row_table(names.hashes_of(self.table.ids), self.table.rows), names
+        return self._units
+
+    def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
+        """Return x on the grid, zero where a node has none, and who has one."""
+        units, has = self.units(nodes, names)
+        return units.astype(np.int32) << self.message_shift, has
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
+        """Return x as it is stored: from -127 to 127."""
+        return units_of(self.unit_table(names), names.hashes.take(nodes))
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Refuse: rows are a part of the model."""
+        if len(delta.nodes):
+            raise FeatureError(CANNOT_BE_SET)

@@ -1,0 +1,114 @@
+"""Who aggregates whom: dynamic lists of weighted arcs in one flat pool.
+
+Every node owns a block of the pool, a power of two long, its arcs at the front in no order. A node
+with few arcs is searched by looking at all of them; a hub has its arcs in a table beside, so that
+no insert, delete or look-up on it costs more than on a leaf.
+
+A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
+was removed and is remembered (see `memory`).
+
+Beside each weight there may be the last contact of the pair and its count (see `contacts`): they move with
+the arc and are forgotten with it, so they need no table. Of an undirected pair, only those beside the arc of
+the lower node are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.graph import arcs as loops
+from dygcn.engine.graph.arcs import ArcArrays
+from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_room
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
+
+
+_OF_NODES = ("start", "count", "_room", "_hub", "_extra")  # arrays with one value for each node
+_HELD = (
+    *("start", "count", "_room", "others", "weights", "_hub", "_extra", "_heads", "_tail"),
+    *("_table", "times", "counts"),
+)
+
+
+class Adjacency:
+    """The arcs of every node. See the module for how they lie in memory.
+
+    Parameters
+    ----------
+    contacts
+        Contacts of pairs are kept.
+    """
+
+    def __init__(self, contacts: bool = False) -> None:
+        self.start = np.empty(0, np.int64)
+        self.count = np.empty(0, np.int32)
+        self._room = np.empty(0, np.int32)
+        self.others = np.empty(0, np.int32)
+        self.weights = np.empty(0, np.int64)
+        self.times = np.empty(0)
+        self.counts = np.empty(0, np.float32)
+        self._pools = ("others", "weights", "times", "counts") if contacts else ("others", "weights")
+        self._hub = np.empty(0, np.int8)
+        self._extra = np.empty(0, np.int32)
+        self._heads = np.full(32, -1, np.int64)
+        self._tail = np.zeros(1, np.int64)
+        self._table = new_table()
+        self.arrays: ArcArrays  # all of these, for loops
+        self.lists: tuple[Int64, Int32, Int32, Int64]
+        self._replace()
+
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with what loops are handed."""
+        now = vars(self) | fresh
+        lists = now["start"], now["count"], now["others"], now["weights"]
+        replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
+
+    def make_room(self, nodes: int) -> None:
+        """Grow to so many nodes."""
+        self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES})
+
+    def make_room_for_arcs(self, pool: int, entries: int) -> None:
+        """Grow the pool and the hubs' table by so much."""
+        need = int(self._tail[0]) + pool
+        pools = {name: grown(getattr(self, name), need) for name in self._pools}
+        self._replace(**pools, _table=table_with_room(self._table, entries))
+
+    def compact(self) -> None:
+        """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
+        used = loops.pool_of_all(self.arrays)
+        pools = {name: np.empty(used + used // 16, getattr(self, name).dtype) for name in self._pools}
+        blocks = {"start": self.start.copy(), "_room": self._room.copy()}
+        free = {"_heads": np.full_like(self._heads, -1), "_tail": np.zeros(1, np.int64)}
+        fresh = {**pools, **blocks, **free, "_table": shrunk_table(self._table)}
+        now = vars(self) | fresh
+        loops.copy_blocks(self.arrays, ArcArrays(*(now[name] for name in _HELD)))
+        self._replace(**fresh)
+
+    def forget_needs(self) -> None:
+        """Set the counts of arcs to come back to zero: an exception may have left some."""
+        self._extra[:] = 0
+
+    def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
+        """Return the stored weight of each arc, 0 where there is none."""
+        return loops.weights_of(self.arrays, _flat(nodes), _flat(other))
+
+    def look_up_contacts(self, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
+        """Return the stored weight of each arc, its last contact and its count; they must be kept."""
+        return loops.contacts_of(self.arrays, _flat(nodes), _flat(other))
+
+    def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
+        """Return all arcs of the given nodes as (node, other, stored weight)."""
+        return loops.list_arcs(self.arrays, _flat(nodes))
+
+    def contacts(self, nodes: Nodes) -> tuple[Float64, Float32]:
+        """Return last contacts and counts of all arcs of the given nodes, in the order of `arcs`."""
+        return loops.list_contacts(self.arrays, _flat(nodes))
+
+
+def _flat(nodes: Nodes) -> Nodes:
+    """Return nodes as loops take them: one after the other in memory."""
+    return np.ascontiguousarray(nodes, np.int32)

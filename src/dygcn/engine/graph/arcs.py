@@ -1,0 +1,407 @@
+"""The loops of the adjacency: finding, making room for, and writing arcs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.fixed import FAR, FEW, NEAR, SMALLEST_BLOCK
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
+    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
+
+NEVER = -np.inf
+_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
+
+
+class ArcArrays:
+    """The arrays of an `Adjacency`, for loops. They never grow or move: longer ones have another holder.
+
+    Parameters
+    ----------
+    start, count, room
+        Where each node's block starts, how many arcs it has and how many fit.
+    others, weights
+        The pool: other ends and stored weights of all blocks.
+    hub, extra
+        Who is a hub; room for counting, zero between batches.
+    heads, tail
+        Free blocks by size, chained through `others`; the end of the pool.
+    table
+        The hubs' arcs.
+    times, counts
+        Last contacts and counts beside the weights; empty where they are not kept.
+    """
+
+    def __init__(
+        self,
+        start: Int64,
+        count: Int32,
+        room: Int32,
+        others: Int32,
+        weights: Int64,
+        hub: Int8,
+        extra: Int32,
+        heads: Int64,
+        tail: Int64,
+        table: PairTable,
+        times: Float64,
+        counts: Float32,
+    ) -> None:
+        self.arrays = start, count, room, others, weights, hub, extra, heads, tail, table, times, counts
+        self.start, self.count, self.room = start, count, room
+        self.others, self.weights = others, weights
+        self.hub, self.extra, self.heads, self.tail = hub, extra, heads, tail
+        self.table = table
+        self.times, self.counts = times, counts
+
+    def __reduce__(self) -> tuple[type[ArcArrays], tuple[Any, ...]]:
+        return ArcArrays, self.arrays
+
+
+# ---- finding arcs ------------------------------------------------------------------------------------------
+
+
+def slot_of(arcs: ArcArrays, node: int, other: int) -> int:
+    """Return the place of an arc in its node's block, or -1."""
+    if arcs.hub[node]:
+        return pair_slot(arcs.table, pair_key(node, other))
+    base = arcs.start[node]
+    for i in range(arcs.count[node]):
+        if arcs.others[base + i] == other:
+            return i
+    return -1
+
+
+def _ask_for_node(arcs: ArcArrays, node: int) -> None:
+    prefetch_64(arcs.start, node)
+    prefetch_32(arcs.count, node)
+    prefetch_8(arcs.hub, node)
+
+
+def _ask_for_arc(arcs: ArcArrays, node: int, other: int) -> None:
+    if arcs.hub[node]:
+        pair_prefetch(arcs.table, pair_key(node, other))
+    else:
+        prefetch_32(arcs.others, arcs.start[node])
+
+
+def look_up(
+    arcs: ArcArrays,
+    n: int,
+    nodes: Nodes,
+    other: Nodes,
+    found: Int64,
+    contacts: bool,
+    last: Float64,
+    count_at_last: Float32,
+) -> None:
+    """Write the stored weight of each of n arcs, 0 where there is none, and (if asked for) its contacts."""
+    for i in range(n):
+        if i + FAR < n:
+            _ask_for_node(arcs, nodes[i + FAR])
+        if i + NEAR < n:
+            _ask_for_arc(arcs, nodes[i + NEAR], other[i + NEAR])
+        slot = slot_of(arcs, nodes[i], other[i])
+        at = arcs.start[nodes[i]] + slot
+        found[i] = arcs.weights[at] if slot >= 0 else 0
+        if contacts:
+            last[i] = arcs.times[at] if slot >= 0 else NEVER
+            count_at_last[i] = arcs.counts[at] if slot >= 0 else 0.0
+
+
+def set_contacts(
+    arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64, last: Float64, count_at_last: Float32
+) -> None:
+    """Write the contacts of those of n arcs that are there (whose weight is not 0)."""
+    for i in range(n):
+        if new[i] != 0:
+            at = arcs.start[nodes[i]] + slot_of(arcs, nodes[i], other[i])
+            arcs.times[at] = last[i]
+            arcs.counts[at] = count_at_last[i]
+
+
+# ---- making room for arcs ----------------------------------------------------------------------------------
+
+
+def _block_size(total: int) -> int:
+    size = SMALLEST_BLOCK
+    while size < total:
+        size *= 2
+    return size
+
+
+def _class_of(size: int) -> int:
+    c = 0
+    while (SMALLEST_BLOCK << c) < size:
+        c += 1
+    return c
+
+
+def count_new(arcs: ArcArrays, n: int, nodes: Nodes, new: Int64) -> None:
+    """Count the arcs that each node may gain, in its place of `extra`."""
+    for i in range(n):
+        if new[i] != 0:
+            arcs.extra[nodes[i]] += 1
+
+
+def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> None:
+    """Add how much pool and how many table entries the counted arcs can take, at two places of `needed`.
+
+    A node that was looked at has minus its count in `extra`, so that it is looked at once.
+    """
+    for i in range(n):
+        node = nodes[i]
+        extra = arcs.extra[node]
+        if extra > 0:
+            total = arcs.count[node] + extra
+            if total > arcs.room[node]:
+                needed[at] += _block_size(total)
+            if total > FEW:
+                needed[at + 1] += extra if arcs.hub[node] else total
+            arcs.extra[node] = -extra
+
+
+def forget_needs(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
+    """Set the counts back to zero."""
+    for i in range(n):
+        arcs.extra[nodes[i]] = 0
+
+
+def fits(arcs: ArcArrays, pool: int, entries: int) -> bool:
+    """Say whether there is so much pool and so many table entries."""
+    there = min(len(arcs.others), len(arcs.weights))
+    if len(arcs.times) > 0:
+        there = min(there, min(len(arcs.times), len(arcs.counts)))
+    used = arcs.table.used[0] + entries
+    enough: bool = arcs.tail[0] + pool <= there and 3 * used // 2 <= len(arcs.table.keys)
+    return enough
+
+
+def _take_block(arcs: ArcArrays, size: int) -> int:
+    c = _class_of(size)
+    base: int
+    if arcs.heads[c] >= 0:
+        base = arcs.heads[c] * SMALLEST_BLOCK
+        arcs.heads[c] = arcs.others[base]
+    else:
+        base = arcs.tail[0]
+        arcs.tail[0] += size
+    return base
+
+
+def _give_back(arcs: ArcArrays, node: int) -> None:
+    """Chain a node's block to the free ones of its size; blocks lie on multiples of the smallest."""
+    if arcs.room[node] > 0:
+        c = _class_of(arcs.room[node])
+        arcs.others[arcs.start[node]] = arcs.heads[c]
+        arcs.heads[c] = arcs.start[node] // SMALLEST_BLOCK
+        arcs.room[node] = 0
+
+
+def _copy_block(arcs: ArcArrays, node: int, other: ArcArrays, base: int) -> None:
+    """Copy the arcs of a node to a place in a pool, its own or another one."""
+    old = arcs.start[node]
+    for i in range(arcs.count[node]):
+        other.others[base + i] = arcs.others[old + i]
+        other.weights[base + i] = arcs.weights[old + i]
+    if len(arcs.times) > 0:
+        for i in range(arcs.count[node]):
+            other.times[base + i] = arcs.times[old + i]
+            other.counts[base + i] = arcs.counts[old + i]
+
+
+def reserve(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
+    """Give each node the block that it may need at the end of the batch; `extra` is zero after it."""
+    for k in range(n):
+        node = nodes[k]
+        total = arcs.count[node] - arcs.extra[node]
+        if arcs.extra[node] < 0 and total > arcs.room[node]:
+            size = _block_size(total)
+            base = _take_block(arcs, size)
+            _copy_block(arcs, node, arcs, base)
+            _give_back(arcs, node)
+            arcs.start[node] = base
+            arcs.room[node] = size
+        arcs.extra[node] = 0
+
+
+def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
+    """Give back the blocks of nodes without an arc."""
+    for i in range(n):
+        if arcs.count[nodes[i]] == 0:
+            _give_back(arcs, nodes[i])
+
+
+# ---- writing arcs ------------------------------------------------------------------------------------------
+
+
+def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> None:
+    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0. There is room.
+
+    Blocks that are empty now stay with their nodes until `give_back_empty`: inside the batch a node may need
+    its block again.
+    """
+    for i in range(n):
+        if i + FAR < n:
+            _ask_for_node(arcs, nodes[i + FAR])
+        if i + NEAR < n:
+            _ask_for_arc(arcs, nodes[i + NEAR], other[i + NEAR])
+        slot = slot_of(arcs, nodes[i], other[i])
+        if slot >= 0 and new[i] != 0:
+            arcs.weights[arcs.start[nodes[i]] + slot] = new[i]
+        elif slot >= 0:
+            _delete(arcs, nodes[i], other[i], slot)
+        elif new[i] != 0:
+            _insert(arcs, nodes[i], other[i], new[i])
+
+
+def _delete(arcs: ArcArrays, node: int, other: int, slot: int) -> None:
+    """Delete the arc in a slot; the last one of the block takes its place."""
+    base, last = arcs.start[node], arcs.count[node] - 1
+    moved = arcs.others[base + last]
+    arcs.others[base + slot] = moved
+    arcs.weights[base + slot] = arcs.weights[base + last]
+    if len(arcs.times) > 0:
+        arcs.times[base + slot] = arcs.times[base + last]
+        arcs.counts[base + slot] = arcs.counts[base + last]
+    arcs.count[node] = last
+    if arcs.hub[node]:
+        pair_drop(arcs.table, pair_key(node, other))
+        if slot != last:
+            pair_put(arcs.table, pair_key(node, moved), slot)
+        if last <= FEW // 2:
+            for j in range(last):
+                pair_drop(arcs.table, pair_key(node, arcs.others[base + j]))
+            arcs.hub[node] = 0
+
+
+def _insert(arcs: ArcArrays, node: int, other: int, weight: int) -> None:
+    base, at = arcs.start[node], arcs.count[node]
+    arcs.others[base + at] = other
+    arcs.weights[base + at] = weight
+    arcs.count[node] = at + 1
+    if arcs.hub[node]:
+        pair_put(arcs.table, pair_key(node, other), at)
+    elif at + 1 > FEW:
+        for j in range(at + 1):
+            pair_put(arcs.table, pair_key(node, arcs.others[base + j]), j)
+        arcs.hub[node] = 1
+
+
+# ---- for plain Python --------------------------------------------------------------------------------------
+
+
+def _check_nodes(arcs: ArcArrays, nodes: Nodes) -> None:
+    """Refuse nodes that have no place: plain Python may hold any number for one."""
+    for k in range(len(nodes)):
+        if nodes[k] < 0 or nodes[k] >= len(arcs.start):
+            raise IndexError(f"{nodes[k]} is no node; there is room for {len(arcs.start)}")
+
+
+def weights_of(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> Int64:
+    """Return the stored weight of each arc, 0 where there is none."""
+    _check_nodes(arcs, nodes)
+    weights = np.empty(len(nodes), np.int64)
+    found, last, count_at_last = weights, _NO_TIMES, _NO_COUNTS
+    with cython.nogil:
+        look_up(arcs, len(nodes), nodes, other, found, False, last, count_at_last)
+    return weights
+
+
+def contacts_of(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
+    """Return the stored weight of each arc, its last contact and its count; they must be kept."""
+    _check_nodes(arcs, nodes)
+    size = len(nodes)
+    looked = np.empty(size, np.int64), np.empty(size), np.empty(size, np.float32)
+    found, last, count_at_last = looked
+    with cython.nogil:
+        look_up(arcs, len(nodes), nodes, other, found, True, last, count_at_last)
+    return looked
+
+
+def count_arcs(arcs: ArcArrays, nodes: Nodes) -> int:
+    """Return how many arcs the given nodes have."""
+    total = 0
+    for k in range(len(nodes)):
+        total += arcs.count[nodes[k]]
+    return total
+
+
+def list_arcs(arcs: ArcArrays, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
+    """Return all arcs of the given nodes as (node, other, stored weight)."""
+    _check_nodes(arcs, nodes)
+    size = count_arcs(arcs, nodes)
+    listed = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
+    owner, other, weight = listed
+    with cython.nogil:
+        _list_arcs(arcs, nodes, owner, other, weight)
+    return listed
+
+
+def _list_arcs(arcs: ArcArrays, nodes: Nodes, owner: Nodes, other: Nodes, weight: Int64) -> None:
+    at = 0
+    for k in range(len(nodes)):
+        base = arcs.start[nodes[k]]
+        for i in range(arcs.count[nodes[k]]):
+            owner[at] = nodes[k]
+            other[at] = arcs.others[base + i]
+            weight[at] = arcs.weights[base + i]
+            at += 1
+
+
+def list_contacts(arcs: ArcArrays, nodes: Nodes) -> tuple[Float64, Float32]:
+    """Return last contacts and counts of all arcs of the given nodes, in the order of `list_arcs`."""
+    _check_nodes(arcs, nodes)
+    size = count_arcs(arcs, nodes)
+    listed = np.empty(size), np.empty(size, np.float32)
+    last, count_at_last = listed
+    with cython.nogil:
+        _list_contacts(arcs, nodes, last, count_at_last)
+    return listed
+
+
+def _list_contacts(arcs: ArcArrays, nodes: Nodes, last: Float64, count_at_last: Float32) -> None:
+    at = 0
+    for k in range(len(nodes)):
+        base = arcs.start[nodes[k]]
+        for i in range(arcs.count[nodes[k]]):
+            last[at] = arcs.times[base + i]
+            count_at_last[at] = arcs.counts[base + i]
+            at += 1
+
+
+def pool_of_all(arcs: ArcArrays) -> int:
+    """Return how much pool all arcs take if no block is larger than it need be."""
+    total = 0
+    for node in range(len(arcs.count)):
+        if arcs.count[node] > 0:
+            total += _block_size(arcs.count[node])
+    return total
+
+
+def copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
+    """Copy every block to the empty pool of another holder, one after the other, as small as can be."""
+    with cython.nogil:
+        _copy_blocks(arcs, other)
+
+
+def _copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
+    for node in range(len(arcs.count)):
+        size = _block_size(arcs.count[node]) if arcs.count[node] > 0 else 0
+        if size > 0:
+            base = _take_block(other, size)
+            _copy_block(arcs, node, other, base)
+            other.start[node] = base
+        other.room[node] = size

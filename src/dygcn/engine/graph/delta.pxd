@@ -1,0 +1,61 @@
+cimport cython
+from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine._native cimport prefetch_64
+from dygcn.engine.graph.arcs cimport ArcArrays
+from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
+from dygcn.engine.graph.ghosts cimport ghost_weight
+from dygcn.engine.graph.pairs cimport pair_home, pair_key
+from dygcn.engine.graph.touching cimport touch_pair
+
+cdef int64_t AGE
+cdef int64_t CAME
+cdef int64_t FAR
+cdef int64_t FOUND
+cdef int64_t IDLE
+cdef int64_t LINKED
+cdef int64_t LOOP
+cdef int64_t LOOPS
+cdef int64_t MET
+cdef int64_t MISSING
+cdef int64_t NO_CONTACT
+cdef int64_t PARTED
+cdef int64_t UNCHANGED
+cdef int64_t UNKNOWN
+cdef int64_t WENT
+cdef double NEVER
+
+cdef int64_t magnitude(int64_t weight) noexcept nogil
+
+@cython.locals(found=int64_t, low=int64_t, high=int64_t)
+cdef int64_t number_pairs(
+    BatchArrays batch, const int32_t[::1] src, const int32_t[::1] dst, bint directed
+) noexcept nogil
+@cython.locals(at=int64_t, mask=int64_t, p=int64_t)
+cdef int64_t _seat_of(BatchArrays batch, int64_t a, int64_t b) noexcept nogil
+cpdef int64_t find_pairs(BatchArrays batch, const int32_t[::1] src, const int32_t[::1] dst, bint directed)
+
+@cython.locals(unchanged=int64_t, missing=int64_t, loops=int64_t, p=int64_t)
+cdef void play(
+    BatchArrays batch, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t,
+    double before, double clock, double half_life, double count_half_life,
+) noexcept nogil
+cdef bint _is_forgotten(BatchArrays batch, int64_t pair, double clock, double half_life) noexcept nogil
+cdef void _forget_contacts(BatchArrays batch, int64_t pair) noexcept nogil
+cdef void _age(BatchArrays batch, double clock, double half_life) noexcept nogil
+
+@cython.locals(found=bint, more=int64_t)
+cpdef bint overweight(
+    int64_t n, const int32_t[::1] a, const int32_t[::1] b, const int64_t[::1] old, const int64_t[::1] new,
+    bint directed, const int64_t[::1] strength, int64_t[::1] change, int64_t limit,
+) noexcept nogil
+@cython.locals(refused=int8_t[::1], stored=int64_t[::1], new=int64_t, more=int64_t, p=int64_t, a=int64_t, b=int64_t, heavy=bint)
+cpdef tuple play_weights(
+    BatchArrays batch, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t, object old,
+    int64_t[::1] carried, bint directed, double clock, double half_life, int64_t limit, bint refuse,
+)
+
+@cython.locals(now=bint, node=int64_t)
+cdef void census(
+    BatchArrays batch, int64_t n, ArcArrays pull, ArcArrays push, NodeArrays nodes, bint stay
+) noexcept nogil
+cdef void _list(BatchArrays batch, int64_t kind, int64_t node) noexcept nogil

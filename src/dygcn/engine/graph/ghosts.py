@@ -1,0 +1,208 @@
+"""The loops of ghosts: what they weigh, which of them are due, and the table of them; see `memory`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.fixed import DEEPEST
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from numpy import floor, nextafter
+
+    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_find, pair_key, pair_put, pair_slot
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dygcn.engine.records import Float64, Int32, Int64, Nodes
+
+FOR_EVER = np.inf
+
+
+class GhostArrays:
+    """The arrays of a `Memory`. They never grow or move.
+
+    Parameters
+    ----------
+    table
+        The slot of each pair that has a ghost.
+    weights, times
+        Of each slot: full weight and time of removal.
+    free
+        Slots that are free.
+    counts
+        Slots ever used, free ones.
+    heap_times, heap_keys, heap_size
+        When pairs are to be looked at again.
+    """
+
+    def __init__(
+        self,
+        table: PairTable,
+        weights: Int64,
+        times: Float64,
+        free: Int32,
+        counts: Int64,
+        heap_times: Float64,
+        heap_keys: Int64,
+        heap_size: Int64,
+    ) -> None:
+        self.arrays = table, weights, times, free, counts, heap_times, heap_keys, heap_size
+        self.table, self.weights, self.times, self.free, self.counts = table, weights, times, free, counts
+        self.heap_times, self.heap_keys, self.heap_size = heap_times, heap_keys, heap_size
+
+    def __reduce__(self) -> tuple[type[GhostArrays], tuple[Any, ...]]:
+        return GhostArrays, self.arrays
+
+
+def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
+    """Return what is left of an edge that was removed at t, not after the clock; 0 when it is forgotten."""
+    passed, steps = (float(clock) - float(t)) / half_life, 1
+    while steps <= DEEPEST and passed >= steps:
+        steps += 1
+    return weight >> steps if steps <= DEEPEST else 0
+
+
+def weights_left(weight: Int64, t: Float64, clock: float, half_life: float) -> Int64:
+    """Return what is left of each removed edge."""
+    left = np.empty(len(weight), np.int64)
+    out = left
+    with cython.nogil:
+        for i in range(len(weight)):
+            out[i] = ghost_weight(weight[i], t[i], clock, half_life)
+    return left
+
+
+def recall(ghosts: GhostArrays, n: int, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
+    """Write the full weight and the time of removal of each of n pairs' ghosts, 0 where there is none."""
+    for i in range(n):
+        at = pair_find(ghosts.table, pair_key(a[i], b[i]))
+        weight[i] = ghosts.weights[ghosts.table.slots[at]] if at >= 0 else 0
+        t[i] = ghosts.times[ghosts.table.slots[at]] if at >= 0 else 0.0
+
+
+def recalled(ghosts: GhostArrays, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
+    """Return the full weight and the time of removal of each pair's ghost, 0 where there is none."""
+    found = np.empty(len(a), np.int64), np.empty(len(a))
+    weight, t = found
+    with cython.nogil:
+        recall(ghosts, len(a), a, b, weight, t)
+    return found
+
+
+# ---- the queue ---------------------------------------------------------------------------------------------
+
+
+def _due(t: float, clock: float, half_life: float) -> float:
+    """Return a time not later than the next fall of the weight, and later than the clock."""
+    steps = 1.0 + floor((clock - t) / half_life)
+    due: float = t + steps * half_life
+    due -= 1e-15 * (abs(t) + steps * half_life)  # the floor above may round up a little earlier than this sum
+    after: float = nextafter(clock, FOR_EVER)
+    return max(due, after)
+
+
+def _push(ghosts: GhostArrays, t: float, key: int) -> None:
+    at = ghosts.heap_size[0]
+    ghosts.heap_size[0] += 1
+    while at > 0:
+        parent = (at - 1) >> 1
+        if ghosts.heap_times[parent] <= t:
+            break
+        ghosts.heap_times[at] = ghosts.heap_times[parent]
+        ghosts.heap_keys[at] = ghosts.heap_keys[parent]
+        at = parent
+    ghosts.heap_times[at] = t
+    ghosts.heap_keys[at] = key
+
+
+def _pop(ghosts: GhostArrays) -> int:
+    key: int = ghosts.heap_keys[0]
+    last = ghosts.heap_size[0] - 1
+    ghosts.heap_size[0] = last
+    t, at = ghosts.heap_times[last], 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and ghosts.heap_times[child + 1] < ghosts.heap_times[child]:
+            child += 1
+        if ghosts.heap_times[child] >= t:
+            break
+        ghosts.heap_times[at] = ghosts.heap_times[child]
+        ghosts.heap_keys[at] = ghosts.heap_keys[child]
+        at = child
+    ghosts.heap_times[at] = t
+    ghosts.heap_keys[at] = ghosts.heap_keys[last]
+    return key
+
+
+def take_due(ghosts: GhostArrays, clock: float) -> Int64:
+    """Take from the queue every pair whose time has come, and return those that still are ghosts."""
+    due = np.empty(ghosts.heap_size[0], np.int64)
+    out = due
+    found = 0
+    with cython.nogil:
+        while ghosts.heap_size[0] > 0 and ghosts.heap_times[0] <= clock:
+            key = _pop(ghosts)
+            if pair_find(ghosts.table, key) >= 0:
+                out[found] = key
+                found += 1
+    return due[:found]
+
+
+def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
+    """Put every ghost of the table into a queue that is empty."""
+    with cython.nogil:
+        for at in range(len(ghosts.table.keys)):
+            if ghosts.table.keys[at] >= 0:
+                t = ghosts.times[ghosts.table.slots[at]]
+                _push(ghosts, _due(t, clock, half_life), ghosts.table.keys[at])
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+
+def remember(
+    ghosts: GhostArrays, a: Nodes, b: Nodes, weight: Int64, t: Float64, clock: float, half_life: float
+) -> None:
+    """Write the ghost of each pair; weight 0 means that the pair has none. There is room."""
+    with cython.nogil:
+        for i in range(len(a)):
+            key = pair_key(a[i], b[i])
+            if weight[i] == 0:
+                _forget(ghosts, key)
+            else:
+                slot = _slot_for(ghosts, key)
+                ghosts.weights[slot] = weight[i]
+                ghosts.times[slot] = t[i]
+                _push(ghosts, _due(t[i], clock, half_life), key)
+
+
+def _forget(ghosts: GhostArrays, key: int) -> None:
+    at = pair_find(ghosts.table, key)
+    if at >= 0:
+        ghosts.free[ghosts.counts[1]] = ghosts.table.slots[at]
+        ghosts.counts[1] += 1
+        pair_drop(ghosts.table, key)
+
+
+def _slot_for(ghosts: GhostArrays, key: int) -> int:
+    """Return the slot of a pair; one without a ghost gets a free one, or another one."""
+    slot: int = pair_slot(ghosts.table, key)
+    if slot >= 0:
+        return slot
+    if ghosts.counts[1] > 0:
+        ghosts.counts[1] -= 1
+        slot = ghosts.free[ghosts.counts[1]]
+    else:
+        slot = ghosts.counts[0]
+        ghosts.counts[0] += 1
+    pair_put(ghosts.table, key, slot)
+    return slot

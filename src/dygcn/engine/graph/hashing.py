@@ -1,0 +1,101 @@
+"""Positions in hash tables under a secret, so that nobody can name ids, or pairs of nodes, that collide.
+
+The 64-bit keys of `events.keys` are public: whoever knows how they are made can make any number of ids with
+one key, or with keys that end alike, and a table that is placed by them becomes a list. So ids are placed by
+SipHash-1-3 of their bytes. Pairs of nodes are placed by a cheaper hash, since hubs ask for one at each arc: a
+sender of events chooses which nodes are paired, but nodes are small numbers and no answer shows where a pair
+stands.
+
+A secret is two random words of one table. It stays with the table (a copy has it, too), and it is
+never saved: folders hold no positions.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._native import folded, word
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Bytes, UInt64
+
+_INIT_0, _INIT_1 = 0x736F6D6570736575, 0x646F72616E646F6D
+_INIT_2, _INIT_3 = 0x6C7967656E657261, 0x7465646279746573
+_EIGHT_BYTES = 8 << 56  # the last word holds the length
+_END = 0xFF
+
+
+def new_secret() -> UInt64:
+    """Return random bits as two words, both odd: an even word would be a weak factor."""
+    return np.frombuffer(os.urandom(16), np.uint64) | np.uint64(1)
+
+
+def _turned(x: int, left: int) -> int:
+    return word(x << left) | (x >> (64 - left))
+
+
+def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
+    """Return the four words after a SipRound."""
+    v0 = word(v0 + v1)
+    v1 = _turned(v1, 13) ^ v0
+    v0 = _turned(v0, 32)
+    v2 = word(v2 + v3)
+    v3 = _turned(v3, 16) ^ v2
+    v0 = word(v0 + v3)
+    v3 = _turned(v3, 21) ^ v0
+    v2 = word(v2 + v1)
+    v1 = _turned(v1, 17) ^ v2
+    v2 = _turned(v2, 32)
+    return v0, v1, v2, v3
+
+
+def hash_of_word(value: int, first: int, second: int) -> int:
+    """Return SipHash-1-3 of the eight bytes of an integer, under a secret of two words."""
+    k0, k1, text = word(first), word(second), word(value)
+    v0, v1, v2, v3 = k0 ^ _INIT_0, k1 ^ _INIT_1, k0 ^ _INIT_2, k1 ^ _INIT_3 ^ text
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v3 = v0 ^ text, v3 ^ _EIGHT_BYTES
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v2 = v0 ^ _EIGHT_BYTES, v2 ^ _END
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def hash_of_bytes(data: Bytes, start: int, size: int, first: int, second: int) -> int:
+    """Return SipHash-1-3 of some bytes, under a secret of two words."""
+    k0, k1 = word(first), word(second)
+    v0, v1, v2, v3 = k0 ^ _INIT_0, k1 ^ _INIT_1, k0 ^ _INIT_2, k1 ^ _INIT_3
+    whole = size // 8
+    for i in range(whole):
+        text = word(0)
+        for j in range(8):
+            text |= word(data[start + 8 * i + j]) << (8 * j)
+        v3 = v3 ^ text
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0 = v0 ^ text
+    text = word(word(size) << 56)
+    for j in range(size - 8 * whole):
+        text |= word(data[start + 8 * whole + j]) << (8 * j)
+    v3 = v3 ^ text
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v2 = v0 ^ text, v2 ^ _END
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def hash_of_pair(key: int, first: int, second: int) -> int:
+    """Return a hash of a pair of nodes, under a secret of two odd words: two folded multiplications."""
+    k0, k1 = word(first), word(second)
+    return folded(folded(word(key) ^ k0, k1) ^ k1, k0)

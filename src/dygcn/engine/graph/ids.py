@@ -1,0 +1,269 @@
+"""User ids to nodes and back: flat arrays, no Python object for an id, nodes recycled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn._late import late
+from dygcn.engine.events import take
+from dygcn.engine.graph import ids_kernels as loops
+from dygcn.engine.graph.hashing import new_secret
+from dygcn.engine.records import IdColumn, Int8, Nodes, UInt64
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+pc = late("pyarrow.compute")
+
+_BLOCK = 1 << 16
+_FEW_ROWS = 1 << 16  # up to these, arrays grow by half
+_WHOLE = (int, np.integer)
+_ARRAYS = "_table", "keys", "hashes", "_values", "_lengths", "_arena", "_free", "_counts", "_alive", "_secret"
+_END = 1 << 63
+_A = TypeVar("_A", bound="NDArray[Any]")
+Allocator: TypeAlias = "Callable[..., NDArray[Any]]"
+
+
+def grown(array: _A, size: int, zeros: Allocator = np.zeros) -> _A:
+    """Return the array with at least `size` rows, new ones zero; amortised over calls.
+
+    Parameters
+    ----------
+    zeros
+        Allocates an array of zeros, given its shape and its type.
+    """
+    if len(array) >= size:
+        return array
+    # By rows, never by bytes: arrays that belong together must stay of one length, whatever they hold.
+    rows = max(size, len(array) + (len(array) >> (1 if len(array) <= _FEW_ROWS else 3)), 16)
+    # Never in place: the old array stays whole and at its address until all arrays of its length have grown.
+    # Fresh zero pages come from the system when first touched, and may be huge ones.
+    fresh = zeros((rows, *array.shape[1:]), array.dtype)
+    fresh[: len(array)] = array
+    return cast("_A", fresh)
+
+
+def replace_together(owner: object, **attributes: object) -> None:
+    """Replace attributes of an object in one step: an exception finds all of the old, or all of the new.
+
+    Arrays of one length are grown beside the old ones and then replaced together; so is the object that hands
+    them to compiled loops.
+    """
+    vars(owner).update(attributes)
+
+
+class IdMap:
+    """The user ids of one graph and their nodes.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import id_column
+    >>> ids = IdMap("string")
+    >>> ids.intern(id_column(["ann", "bob", "ann"])).tolist()
+    [0, 1, 0]
+    >>> ids.find(id_column(["bob", "cat"])).tolist()
+    [1, -1]
+    >>> ids.release(np.array([0], np.int32))
+    >>> ids.intern(id_column(["cat"])).tolist()
+    [0]
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.keys: UInt64 = np.empty(0, np.uint64)  # public; features are drawn from them
+        self._secret = new_secret()
+        self.hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in tables
+        self._values = np.empty(0, np.int64)  # the ids, or where their bytes start in the arena
+        self._lengths = np.empty(0, np.int32)
+        self._arena = np.empty(0, np.uint8)
+        self._table = np.full(16, -1, np.int32)
+        self._free = np.empty(0, np.int32)
+        self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
+        self._wasted = 0
+        self._alive = np.empty(0, np.int8)
+        self.arrays: loops.IdArrays
+        self._replace()
+
+    @property
+    def high(self) -> int:
+        """One more than the greatest node ever given out."""
+        return int(self._counts[0])
+
+    def __len__(self) -> int:
+        return int(self._counts[0] - self._counts[1])
+
+    def find(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, -1 for an unknown one."""
+        if len(column) == 0:
+            return np.empty(0, np.int32)
+        self.check_kind(column)
+        if column.data is None:
+            return loops.find_ints(self.arrays, column.values)
+        return loops.find_strings(self.arrays, column.values, column.data)
+
+    def hashes_of(self, column: IdColumn) -> UInt64:
+        """Return the keyed hash of each id, known or not: nobody can make two ids of one hash."""
+        self.check_kind(column)
+        if column.data is None:
+            return loops.hash_ints(self.arrays, column.values)
+        return loops.hash_strings(self.arrays, column.values, column.data)
+
+    def find_one(self, name: object) -> int:
+        """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
+
+        Examples
+        --------
+        >>> from dygcn.engine.events import id_column
+        >>> ids = IdMap("int64")
+        >>> ids.intern(id_column([7, 9])).tolist()
+        [0, 1]
+        >>> ids.find_one(9), ids.find_one(8), ids.find_one("9"), ids.find_one(2**70)
+        (1, -1, -1, -1)
+        """
+        if self.kind == "int64":
+            if not isinstance(name, _WHOLE) or isinstance(name, bool):
+                return -1
+            number = int(name)
+            if not -_END <= number < _END:
+                return -1
+            return loops.find_int(self.arrays, number)
+        if type(name) is not str and type(name) is not np.str_:
+            return -1
+        try:
+            data = name.encode()
+        except UnicodeEncodeError:
+            return -1
+        return loops.find_string(self.arrays, data)
+
+    def intern(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, giving one to each id never seen."""
+        if len(column) <= _BLOCK:
+            return self._intern_block(column)
+        blocks = []
+        for start in range(0, len(column), _BLOCK):
+            stop = min(start + _BLOCK, len(column))
+            last = stop + (column.data is not None)
+            blocks.append(self._intern_block(IdColumn(column.values[start:last], column.data)))
+        return np.concatenate(blocks)
+
+    def resolve(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
+        """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
+        few, new = len(op) <= _BLOCK, 2 * len(op)
+        if few and self.kind == "int64" and src.data is None and dst.data is None:
+            self._make_room(new, 0)
+            nodes = loops.resolve_ints(self.arrays, src.values, dst.values, op)
+            return nodes[0], nodes[1]
+        if few and self.kind == "string" and src.data is not None and dst.data is not None:
+            self._make_room(new, _bytes_of(src) + _bytes_of(dst))
+            nodes = loops.resolve_strings(self.arrays, src.values, src.data, dst.values, dst.data, op)
+            return nodes[0], nodes[1]
+        adds = op > 0
+        if adds.all():
+            return self.intern(src), self.intern(dst)
+        # An edge that is only removed must not create its ends.
+        rows = np.flatnonzero(adds)
+        self.intern(take(src, rows))
+        self.intern(take(dst, rows))
+        return self.find(src), self.find(dst)
+
+    def _intern_block(self, column: IdColumn) -> Nodes:
+        if len(column) == 0:
+            return np.empty(0, np.int32)
+        self.check_kind(column)
+        if column.data is None:
+            self._make_room(len(column), 0)
+            return loops.intern_ints(self.arrays, column.values)
+        self._make_room(len(column), _bytes_of(column))
+        return loops.intern_strings(self.arrays, column.values, column.data)
+
+    def check_kind(self, column: IdColumn) -> None:
+        """Refuse ids of another type."""
+        if column.kind != self.kind:
+            raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
+
+    def _make_room(self, new: int, new_bytes: int) -> None:
+        if loops.has_room(self.arrays, new, new_bytes):
+            return
+        size = self.high + new
+        names = "keys", "hashes", "_values", "_free", "_alive"
+        fresh = {name: grown(getattr(self, name), size) for name in names}
+        if self.kind == "string":
+            fresh["_lengths"] = grown(self._lengths, size)
+            fresh["_arena"] = grown(self._arena, int(self._counts[2]) + new_bytes)
+        if 2 * (len(self) + new) > len(self._table):
+            fresh["_table"] = self._rebuilt(1 << (2 * (len(self) + new)).bit_length())
+        self._replace(**fresh)
+
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with what hands them to the loops."""
+        now = vars(self) | fresh
+        replace_together(self, **fresh, arrays=loops.IdArrays(*(now[name] for name in _ARRAYS)))
+
+    def _live(self) -> Nodes:
+        """Return the nodes of the table, in its order."""
+        return self._table[self._table >= 0]
+
+    def _rebuilt(self, size: int) -> Nodes:
+        """Return a table of another size with the same nodes in it."""
+        table = np.full(size, -1, np.int32)
+        loops.rebuild_table(self._live(), table, self.hashes)
+        return table
+
+    def longest_probe(self) -> int:
+        """Return how far the furthest id stands from where it is looked for first: some 20 places."""
+        return loops.longest_probe(self.arrays)
+
+    def names(self, nodes: Nodes) -> IdColumn:
+        """Return the user ids of nodes."""
+        if self.kind == "int64":
+            return IdColumn(self._values[nodes])
+        return IdColumn(*loops.gather_strings(self.arrays, np.ascontiguousarray(nodes, np.int32)))
+
+    def release(self, nodes: Nodes) -> None:
+        """Forget nodes; they will be given to other ids. Nodes already forgotten are left alone."""
+        self._wasted += loops.forget(self.arrays, np.ascontiguousarray(nodes, np.int32))
+        if self._wasted > max(1 << 20, int(self._counts[2]) // 2):
+            self._compact()
+
+    def _compact(self) -> None:
+        live = np.sort(self._live())
+        offsets, data = loops.gather_strings(self.arrays, live)
+        values, counts = self._values.copy(), self._counts.copy()
+        values[live] = offsets[:-1]
+        counts[2] = len(data)
+        self._replace(_values=values, _arena=data, _counts=counts, _wasted=0)
+
+    def repair(self) -> None:
+        """Let the table say which nodes are given out: an exception may have come between the two."""
+        alive = np.zeros_like(self._alive)
+        alive[self._live()] = 1
+        self._replace(_alive=alive)
+
+    def given(self) -> Nodes:
+        """Return every node that belongs to an id."""
+        return np.flatnonzero(self._alive[: self.high]).astype(np.int32)
+
+    def sorted(self, nodes: Nodes) -> Nodes:
+        """Return the nodes in the order of their user ids (strings: by their UTF-8 bytes)."""
+        if self.kind == "int64":
+            return nodes[np.argsort(self._values[nodes])]
+        if not len(nodes):
+            return nodes
+        names = self.names(nodes)
+        assert names.data is not None
+        binary = pa.Array.from_buffers(
+            pa.large_binary(), len(nodes), [None, pa.py_buffer(names.values), pa.py_buffer(names.data)]
+        )
+        # Not by `to_numpy`: it imports pandas, where that is installed.
+        return nodes[np.frombuffer(pc.sort_indices(binary).buffers()[1], np.uint64, len(nodes))]
+
+
+def _bytes_of(column: IdColumn) -> int:
+    """Return how many bytes the strings of a column have together."""
+    return int(column.values[-1] - column.values[0])

@@ -1,0 +1,401 @@
+"""The loops of the id table: open addressing with linear probing, deletion by shifting back.
+
+`hashes` holds the keyed hash of each node's id (see `hashing`), which is where the node stands in the table;
+`secret` is what it was keyed with. The public `keys` are written here for those who draw features from them,
+and decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._native import prefetch_32, word
+    from dygcn.engine.events.keys import key_of_int, key_of_string
+    from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_word
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Bytes, Int8, Int32, Int64, Nodes, UInt64
+
+FAR = 16  # rounds ahead
+_UNEVEN = "the columns of a batch are of different lengths"
+
+
+class IdArrays:
+    """The arrays of an id table. They never grow or move: a table with more room has other ones.
+
+    Parameters
+    ----------
+    table
+        Nodes, each at the place of its hash or after it, -1 where none stands; its length is a power of two.
+    keys, hashes
+        Public key and keyed hash of each node's id.
+    values
+        The ids, or where their bytes start in the arena.
+    lengths, arena
+        Bytes of each id, and the bytes of all; empty where ids are integers.
+    free
+        Stack of nodes that were given back.
+    counts
+        Nodes ever given out, free ones, bytes in the arena.
+    alive
+        1 for a node that belongs to an id.
+    secret
+        Two words.
+    """
+
+    def __init__(
+        self,
+        table: Int32,
+        keys: UInt64,
+        hashes: UInt64,
+        values: Int64,
+        lengths: Int32,
+        arena: Bytes,
+        free: Int32,
+        counts: Int64,
+        alive: Int8,
+        secret: UInt64,
+    ) -> None:
+        self.arrays = table, keys, hashes, values, lengths, arena, free, counts, alive, secret
+        self.table, self.keys, self.hashes = table, keys, hashes
+        self.values, self.lengths, self.arena = values, lengths, arena
+        self.free, self.counts, self.alive, self.secret = free, counts, alive, secret
+
+    def __reduce__(self) -> tuple[type[IdArrays], tuple[Any, ...]]:
+        return IdArrays, self.arrays
+
+
+def has_room(ids: IdArrays, new: int, new_bytes: int) -> bool:
+    """Say whether so many ids fit, and the table stays half empty."""
+    high: int = ids.counts[0]
+    live = high - ids.counts[1]
+    return (
+        high + new <= len(ids.alive)
+        and 2 * (live + new) <= len(ids.table)
+        and ids.counts[2] + new_bytes <= len(ids.arena)
+    )
+
+
+def keys_at(ids: IdArrays, nodes: Nodes, n: int, out: UInt64) -> None:
+    """Write the public keys of the first n of the nodes."""
+    for i in range(n):
+        out[i] = ids.keys[nodes[i]]
+
+
+def hashes_at(ids: IdArrays, nodes: Nodes, n: int, out: UInt64) -> None:
+    """Write the keyed hashes of the first n of the nodes."""
+    for i in range(n):
+        out[i] = ids.hashes[nodes[i]]
+
+
+# ---- one id --------------------------------------------------------------------------------------------
+
+
+def _hash_int(ids: IdArrays, value: int) -> int:
+    return hash_of_word(value, ids.secret[0], ids.secret[1])
+
+
+def _hash_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
+    return hash_of_bytes(data, start, size, ids.secret[0], ids.secret[1])
+
+
+def _place_of_int(ids: IdArrays, hashed: int, value: int) -> int:
+    """Return where an id stands in the table, or the free place where it would."""
+    mask = len(ids.table) - 1
+    at = hashed & mask
+    while ids.table[at] >= 0 and ids.values[ids.table[at]] != value:
+        at = (at + 1) & mask
+    return at
+
+
+def _place_of_string(ids: IdArrays, hashed: int, data: Bytes, start: int, size: int) -> int:
+    """Return where an id stands in the table, or the free place where it would."""
+    mask = len(ids.table) - 1
+    at = hashed & mask
+    while ids.table[at] >= 0:
+        node = ids.table[at]
+        # Nobody can make two ids of one keyed hash, so bytes are compared with those of the same id only.
+        if ids.hashes[node] == hashed and ids.lengths[node] == size:  # noqa: SIM102 - cheap tests first
+            if _has_bytes(ids, ids.values[node], data, start, size):
+                break
+        at = (at + 1) & mask
+    return at
+
+
+def _has_bytes(ids: IdArrays, at: int, data: Bytes, start: int, size: int) -> bool:
+    for j in range(size):  # noqa: SIM110 - all() is not for compiled loops
+        if ids.arena[at + j] != data[start + j]:
+            return False
+    return True
+
+
+def _next_node(ids: IdArrays, at: int, hashed: int) -> int:
+    """Give out a node, recycled or new, for a place of the table."""
+    if ids.counts[1] > 0:
+        ids.counts[1] -= 1
+        node: int = ids.free[ids.counts[1]]
+    else:
+        node = ids.counts[0]
+        ids.counts[0] += 1
+    ids.table[at] = node
+    ids.hashes[node] = hashed
+    ids.alive[node] = 1
+    return node
+
+
+def _intern_int(ids: IdArrays, value: int, hashed: int) -> int:
+    """Return the node of an id, giving one to an id never seen."""
+    at = _place_of_int(ids, hashed, value)
+    node: int = ids.table[at]
+    if node < 0:
+        node = _next_node(ids, at, hashed)
+        ids.keys[node] = key_of_int(value)
+        ids.values[node] = value
+    return node
+
+
+def _intern_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
+    """Return the node of an id; the bytes of an id never seen are copied to the arena."""
+    hashed = _hash_string(ids, data, start, size)
+    at = _place_of_string(ids, hashed, data, start, size)
+    node: int = ids.table[at]
+    if node < 0:
+        node = _next_node(ids, at, hashed)
+        ids.keys[node] = key_of_string(data, start, start + size)
+        end = ids.counts[2]
+        for j in range(size):
+            ids.arena[end + j] = data[start + j]
+        ids.values[node], ids.lengths[node] = end, size
+        ids.counts[2] = end + size
+    return node
+
+
+def _find_int(ids: IdArrays, value: int) -> int:
+    node: int = ids.table[_place_of_int(ids, _hash_int(ids, value), value)]
+    return node
+
+
+def find_int(ids: IdArrays, value: int) -> int:
+    """Return the node of one id, or -1."""
+    return int(_find_int(ids, value))
+
+
+def _find_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
+    """Return the node of an id that is a part of some bytes, or -1."""
+    node: int = ids.table[_place_of_string(ids, _hash_string(ids, data, start, size), data, start, size)]
+    return node
+
+
+def find_string(ids: IdArrays, data: bytes) -> int:
+    """Return the node of one id, or -1."""
+    return int(_find_string(ids, data, 0, len(data)))  # type: ignore[arg-type]  # loops read bytes as they are
+
+
+# ---- many ids ------------------------------------------------------------------------------------------
+
+
+def hash_ints(ids: IdArrays, values: Int64) -> UInt64:
+    """Return the keyed hash of each id."""
+    hashes = np.empty(len(values), np.uint64)
+    out = hashes
+    with cython.nogil:
+        for i in range(len(values)):
+            out[i] = _hash_int(ids, values[i])
+    return hashes
+
+
+def hash_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> UInt64:
+    """Return the keyed hash of each id."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    out = hashes
+    with cython.nogil:
+        for i in range(len(out)):
+            out[i] = _hash_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+    return hashes
+
+
+def find_ints(ids: IdArrays, values: Int64) -> Nodes:
+    """Return the node of each id, or -1."""
+    nodes = np.empty(len(values), np.int32)
+    out = nodes
+    with cython.nogil:
+        for i in range(len(values)):
+            out[i] = _find_int(ids, values[i])
+    return nodes
+
+
+def find_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> Nodes:
+    """Return the node of each id, or -1."""
+    nodes = np.empty(len(offsets) - 1, np.int32)
+    out = nodes
+    with cython.nogil:
+        for i in range(len(out)):
+            out[i] = _find_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+    return nodes
+
+
+def intern_ints(ids: IdArrays, values: Int64) -> Nodes:
+    """Return the node of each id; ids never seen get a recycled node or the next one."""
+    nodes = np.empty(len(values), np.int32)
+    out = nodes
+    with cython.nogil:
+        for i in range(len(values)):
+            out[i] = _intern_int(ids, values[i], _hash_int(ids, values[i]))
+    return nodes
+
+
+def intern_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> Nodes:
+    """Return the node of each id; ids never seen get a recycled node or the next one."""
+    nodes = np.empty(len(offsets) - 1, np.int32)
+    out = nodes
+    with cython.nogil:
+        for i in range(len(out)):
+            out[i] = _intern_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+    return nodes
+
+
+def resolve_ints(ids: IdArrays, src: Int64, dst: Int64, op: Int8) -> Nodes:
+    """Return the nodes of both ends of events, (2, n): added ends get one, those only removed need not have.
+
+    Adds come first: a remove may name what a later add brings.
+    """
+    n = len(op)
+    if len(src) != n or len(dst) != n:
+        raise ValueError(_UNEVEN)
+    nodes = np.empty((2, n), np.int32)
+    out = nodes
+    with cython.nogil:
+        _resolve_added(ids, src, dst, op, out)
+        for i in range(n):
+            if op[i] <= 0:
+                out[0, i], out[1, i] = _find_int(ids, src[i]), _find_int(ids, dst[i])
+    return nodes
+
+
+def _resolve_added(ids: IdArrays, src: Int64, dst: Int64, op: Int8, out: Nodes) -> None:
+    """Hash some rounds ahead, so that places of the table are there when they are needed."""
+    n, mask = len(op), len(ids.table) - 1
+    hashed = [word(0)] * 32  # two for each of the rounds ahead
+    for i in range(-FAR, n):
+        at = 2 * (i & (FAR - 1))
+        if i >= 0 and op[i] > 0:
+            out[0, i] = _intern_int(ids, src[i], hashed[at])
+            out[1, i] = _intern_int(ids, dst[i], hashed[at + 1])
+        if i + FAR < n:
+            hashed[at], hashed[at + 1] = _hash_int(ids, src[i + FAR]), _hash_int(ids, dst[i + FAR])
+            prefetch_32(ids.table, hashed[at] & mask)
+            prefetch_32(ids.table, hashed[at + 1] & mask)
+
+
+def resolve_strings(
+    ids: IdArrays, src: Int64, src_data: Bytes, dst: Int64, dst_data: Bytes, op: Int8
+) -> Nodes:
+    """Return the nodes of both ends of events, (2, n), as `resolve_ints` does."""
+    if len(src) != len(op) + 1 or len(dst) != len(op) + 1:
+        raise ValueError(_UNEVEN)
+    nodes = np.empty((2, len(op)), np.int32)
+    out = nodes
+    with cython.nogil:
+        _resolve_ends(ids, src, src_data, op, True, out, 0)
+        _resolve_ends(ids, dst, dst_data, op, True, out, 1)
+        _resolve_ends(ids, src, src_data, op, False, out, 0)
+        _resolve_ends(ids, dst, dst_data, op, False, out, 1)
+    return nodes
+
+
+def _resolve_ends(
+    ids: IdArrays, offsets: Int64, data: Bytes, op: Int8, adds: bool, out: Nodes, end: int
+) -> None:
+    for i in range(len(op)):
+        start, size = offsets[i], offsets[i + 1] - offsets[i]
+        if adds and op[i] > 0:
+            out[end, i] = _intern_string(ids, data, start, size)
+        elif not adds and op[i] <= 0:
+            out[end, i] = _find_string(ids, data, start, size)
+
+
+# ---- the table -----------------------------------------------------------------------------------------
+
+
+def forget(ids: IdArrays, nodes: Nodes) -> int:
+    """Give nodes back that belong to an id, and return how many bytes of the arena are no longer used."""
+    mask, wasted = len(ids.table) - 1, 0
+    _check_nodes(ids, nodes)
+    with cython.nogil:
+        for i in range(len(nodes)):
+            if ids.alive[nodes[i]]:
+                _take_out(ids, nodes[i], mask)
+                if len(ids.lengths):
+                    wasted += ids.lengths[nodes[i]]
+    return int(wasted)
+
+
+def _check_nodes(ids: IdArrays, nodes: Nodes) -> None:
+    for i in range(len(nodes)):
+        if nodes[i] < 0 or nodes[i] >= ids.counts[0]:
+            raise IndexError(f"there is no node {nodes[i]}")
+
+
+def _take_out(ids: IdArrays, node: int, mask: int) -> None:
+    """Take a node out of the table, shifting its followers back, and put it on the stack of free ones."""
+    at = word(ids.hashes[node]) & mask
+    while ids.table[at] != node:
+        at = (at + 1) & mask
+    hole = at
+    at = (at + 1) & mask
+    while ids.table[at] >= 0:
+        home = word(ids.hashes[ids.table[at]]) & mask
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            ids.table[hole] = ids.table[at]
+            hole = at
+        at = (at + 1) & mask
+    ids.table[hole] = -1
+    ids.alive[node] = 0
+    ids.free[ids.counts[1]] = node
+    ids.counts[1] += 1
+
+
+def rebuild_table(nodes: Nodes, table: Int32, hashes: UInt64) -> None:
+    """Fill an empty table with the given nodes."""
+    mask = len(table) - 1
+    with cython.nogil:
+        for i in range(len(nodes)):
+            at = word(hashes[nodes[i]]) & mask
+            while table[at] >= 0:
+                at = (at + 1) & mask
+            table[at] = nodes[i]
+
+
+def longest_probe(ids: IdArrays) -> int:
+    """Return how far the furthest of the nodes stands from where it is looked for first."""
+    mask, longest = len(ids.table) - 1, 0
+    with cython.nogil:
+        for at in range(len(ids.table)):
+            if ids.table[at] >= 0:
+                steps = (at - (word(ids.hashes[ids.table[at]]) & mask)) & mask
+                longest = max(longest, steps)
+    return longest
+
+
+def gather_strings(ids: IdArrays, nodes: Nodes) -> tuple[Int64, Bytes]:
+    """Return offsets and bytes of the ids of the given nodes."""
+    _check_nodes(ids, nodes)
+    offsets = np.zeros(len(nodes) + 1, np.int64)
+    ends = offsets
+    with cython.nogil:
+        for i in range(len(nodes)):
+            ends[i + 1] = ends[i] + ids.lengths[nodes[i]]
+    data = np.empty(ends[len(nodes)], np.uint8)
+    out = data
+    with cython.nogil:
+        for i in range(len(nodes)):
+            for j in range(ids.lengths[nodes[i]]):
+                out[ends[i] + j] = ids.arena[ids.values[nodes[i]] + j]
+    return offsets, data

@@ -1,0 +1,187 @@
+"""The graph as plain arrays in the order of the user's ids: what is saved, and what a digest covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.ghosts import weights_left
+from dygcn.engine.graph.outcomes import LOOP
+from dygcn.engine.graph.pair_contacts import edge_contacts
+from dygcn.engine.graph.staging import StagedPairs
+from dygcn.errors import DamagedFolder
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class GraphImage:
+    """A graph without internal ids: positions are places in `ids`."""
+
+    ids: IdColumn  # (n,) sorted
+    own: Bool  # (n,) has features of its own
+    a: Int32  # (e,) position of one end (directed: the source)
+    b: Int32  # (e,) position of the other; rows sorted by (a, b)
+    weight: Int64  # (e,) stored weight: above 0 an edge, below 0 a ghost
+    ghost_weight: Int64  # (g,) full weight, for the rows whose weight is below 0, in their order
+    ghost_t: Float64  # (g,) time of removal
+    clock: float | None
+    contact: Float64  # (n,) time of the last contact, minus infinity without one; (0,) if times are not kept
+    activity: Float32  # (n,) count of contacts as of the last; (0,)
+    pair_t: Float64  # (e,) the same of pairs; (0,)
+    pair_count: Float32  # (e,); (0,)
+
+    def arranged(self) -> GraphImage:
+        """Return the same with the edges in order."""
+        order = np.argsort(self.a.astype(np.int64) << 32 | self.b)
+        faded = self.weight < 0
+        ghosts = (np.cumsum(faded) - 1)[order[faded[order]]]
+        return replace(
+            self,
+            a=self.a[order],
+            b=self.b[order],
+            weight=self.weight[order],
+            ghost_weight=self.ghost_weight[ghosts],
+            ghost_t=self.ghost_t[ghosts],
+            pair_t=self.pair_t[order] if len(self.pair_t) else self.pair_t,
+            pair_count=self.pair_count[order] if len(self.pair_count) else self.pair_count,
+        )
+
+
+def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
+    """Return the image of a graph, and its nodes in the same order."""
+    image, nodes = take_loose_image(graph)
+    return image.arranged(), nodes
+
+
+def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
+    """Return an image whose edges are in no order yet: quick, and on arrays of its own."""
+    nodes = graph.nodes()
+    rank = np.empty(graph.ids.high, np.int32)
+    rank[nodes] = np.arange(len(nodes), dtype=np.int32)
+    a, b, weight = graph.edges()
+    first, second = rank[a], rank[b]
+    if not graph.directed:
+        first, second = np.minimum(first, second), np.maximum(first, second)
+    if graph.memory is None:
+        full, t = np.empty(0, np.int64), np.empty(0)
+    else:
+        ghosts = weight < 0
+        full, t = graph.memory.recall(a[ghosts], b[ghosts])
+    contacts, none = graph.contacts, (np.empty(0), np.empty(0, np.float32))
+    image = GraphImage(
+        graph.ids.names(nodes),
+        graph.owns(nodes),
+        first,
+        second,
+        weight,
+        full,
+        t,
+        graph.clock,
+        *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
+        *edge_contacts(graph),
+    )
+    return image, nodes
+
+
+def build_graph(image: GraphImage, graph: Graph) -> Nodes:
+    """Fill an empty graph from an image; return the nodes in the order of its ids.
+
+    Raises
+    ------
+    DamagedFolder
+        If the image contradicts itself.
+    """
+    _check(image, graph)
+    nodes = graph.intern(image.ids)
+    if (np.bincount(nodes) > 1).any():
+        raise DamagedFolder("the saved graph has an id twice")
+    _fill(graph, image, nodes)
+    if len(graph) != len(nodes):
+        raise DamagedFolder("the saved graph has a node with neither an edge nor features")
+    return nodes
+
+
+def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
+    """Write everything to an empty graph, by its nodes."""
+    weight, own, count = image.weight, nodes[image.own], len(image.a)
+    ghosts, times, faded = np.zeros(count, np.int64), np.zeros(count), image.weight < 0
+    ghosts[faded], times[faded] = image.ghost_weight, image.ghost_t
+    for weights in (weight[~faded], ghosts):
+        graph._note_bits(weights)
+    now = -np.inf if image.clock is None else image.clock
+    loops = np.full(len(own), LOOP, np.int32)
+    pairs = *graph.canonical(nodes[image.a], nodes[image.b]), weight, image.pair_t, image.pair_count
+    touched = nodes, image.contact, image.activity
+    staged = StagedPairs(*pairs, own, loops, ghosts, times, now, now, own=1, touched=touched)
+    graph._write(staged, np.zeros(count, np.int64))
+    graph.settled()
+
+
+def _check(image: GraphImage, graph: Graph) -> None:
+    n, count = len(image.ids), len(image.a)
+    if not count == len(image.b) == len(image.weight) or len(image.own) != n:
+        raise DamagedFolder("the saved graph has columns of different lengths")
+    ends_inside = count == 0 or bool(
+        min(image.a.min(), image.b.min()) >= 0 and max(image.a.max(), image.b.max()) < n
+    )
+    pair: Int64 = image.a.astype(np.int64) << 32 | image.b
+    faults = {
+        "ids of the wrong type": n > 0 and image.ids.kind != graph.ids.kind,
+        "an edge to a node that is not there": not ends_inside,
+        "an edge twice, or out of order": bool((np.diff(pair) <= 0).any()),
+        "a self loop or a swapped edge": bool((image.a == image.b).any())
+        or (not graph.directed and bool((image.a > image.b).any())),
+        "an edge without a weight, or with too much": bool(
+            ((image.weight == 0) | (image.weight >= graph.limit) | (image.weight <= -graph.limit)).any()
+        ),
+        "weights beyond what integer sums can carry": ends_inside and _is_overweight(image, graph),
+        "a clock that is not a number": image.clock is not None and not np.isfinite(image.clock),
+        "ghosts that do not fit": not _ghosts_fit(image, graph),
+        "contacts that do not fit": not _contacts_fit(image, graph),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise DamagedFolder(f"the saved graph has {fault}")
+
+
+def _is_overweight(image: GraphImage, graph: Graph) -> bool:
+    """Say whether a node carries too much, in floats: they do not wrap, and are exact up to the limit."""
+    weight = np.abs(image.weight.astype(np.float64))
+    carried = np.bincount(image.a, weight, len(image.ids))
+    if not graph.directed:
+        carried += np.bincount(image.b, weight, len(image.ids))
+    return bool((carried >= graph.limit).any())
+
+
+def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
+    """Say whether every node and pair has a time and a count where these are kept, none after the clock."""
+    clock = -np.inf if image.clock is None else image.clock
+    for last, count, size in (
+        (image.contact, image.activity, len(image.ids)),
+        (image.pair_t, image.pair_count, len(image.a)),
+    ):
+        if not len(last) == len(count) == (0 if graph.contacts is None else size):
+            return False
+        if not ((last <= clock) & (count >= 0) & (count < np.inf)).all():  # nor NaN
+            return False
+    return True
+
+
+def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:
+    """Say whether every ghost weighs what its full weight and its age make it weigh."""
+    faded = image.weight[image.weight < 0]
+    if not len(faded) == len(image.ghost_weight) == len(image.ghost_t):
+        return False
+    if len(faded) == 0:
+        return True
+    if graph.memory is None or image.clock is None or not np.isfinite(image.ghost_t).all():
+        return False
+    if (image.ghost_t > image.clock).any() or (image.ghost_weight <= 0).any():
+        return False
+    left = weights_left(image.ghost_weight, image.ghost_t, image.clock, graph.memory.half_life)
+    return bool((left == -faded).all())

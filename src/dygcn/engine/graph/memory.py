@@ -1,0 +1,88 @@
+"""Ghosts: what a removed edge leaves behind for a while.
+
+A removed edge of weight w keeps ``w * 2**-(1 + floor((clock - t_removed) / half_life))``, until that
+factor falls below 0.05. The clock is the greatest `t` seen. So the graph is a function of its edges,
+its ghosts ``(w, t_removed)`` and the clock, whatever the order and the batches in which they came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.graph import ghosts as loops
+from dygcn.engine.graph.ghosts import GhostArrays
+from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.pairs import new_table, table_with_room
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float64, Int64, Nodes
+
+_HELD = ("_table", "_weights", "_times", "_free", "_counts", "_heap_times", "_heap_keys", "_heap_size")
+
+
+class Memory:
+    """The ghosts of a graph and its clock.
+
+    Parameters
+    ----------
+    half_life
+        In units of `t`.
+    """
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = float(half_life)
+        self.clock = -np.inf
+        self._table = new_table()
+        self._weights = np.empty(0, np.int64)
+        self._times = np.empty(0, np.float64)
+        self._free = np.empty(0, np.int32)
+        self._counts = np.zeros(2, np.int64)  # slots ever used, free ones
+        self._heap_times = np.empty(0, np.float64)
+        self._heap_keys = np.empty(0, np.int64)
+        self._heap_size = np.zeros(1, np.int64)
+        self.arrays: GhostArrays  # all of these, for loops
+        self._replace()
+
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with what loops are handed."""
+        now = vars(self) | fresh
+        replace_together(self, **fresh, arrays=GhostArrays(*(now[name] for name in _HELD)))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
+        """Return the pairs whose ghosts may weigh less at this time than they do now."""
+        due = np.unique(loops.take_due(self.arrays, clock))
+        return (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
+
+    def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
+        """Return the full weight and the time of removal of each pair's ghost (0 where there is none)."""
+        return loops.recalled(self.arrays, a, b)
+
+    def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
+        """Write the ghost of each pair; weight 0 means that the pair has none."""
+        if int(self._heap_size[0]) > 4 * len(self) + 4096:
+            self.rebuild_heap()
+        self._make_room(len(a))
+        loops.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
+
+    def _make_room(self, new: int) -> None:
+        slots, heap = int(self._counts[0]) + new, int(self._heap_size[0]) + new
+        table = table_with_room(self._table, new)
+        if slots <= len(self._free) and heap <= len(self._heap_keys) and table is self._table:
+            return
+        fresh = {name: grown(getattr(self, name), slots) for name in ("_weights", "_times", "_free")}
+        fresh |= {name: grown(getattr(self, name), heap) for name in ("_heap_times", "_heap_keys")}
+        self._replace(**fresh, _table=table)
+
+    def rebuild_heap(self) -> None:
+        """Queue every ghost once, and nothing else: an edge that flaps would fill the queue."""
+        size = len(self)
+        fresh = {"_heap_times": np.empty(size), "_heap_keys": np.empty(size, np.int64)}
+        fresh["_heap_size"] = np.zeros(1, np.int64)
+        now = vars(self) | fresh
+        loops.queue_all(GhostArrays(*(now[name] for name in _HELD)), self.clock, self.half_life)
+        self._replace(**fresh)

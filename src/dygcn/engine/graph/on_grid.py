@@ -1,0 +1,31 @@
+"""Weights of events as whole multiples of a graph's grid, and why some cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import Bool, EventBatch, Int64
+
+
+def units_of(graph: Graph, batch: EventBatch) -> tuple[Int64, Bool]:
+    """Return the weights of adds on the grid, 0 for removes, and which of them it cannot carry."""
+    weight = np.ones(len(batch)) if batch.weight is None else batch.weight
+    with np.errstate(over="ignore"):  # what is too large is off the grid
+        units = np.rint(weight / graph.grid)
+    bad = ~((units >= 1) & (units < graph.limit)) & (batch.op > 0)
+    return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
+
+
+def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
+    """Return why the weights of rows are refused."""
+    weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
+    allowed = (
+        f"this model carries weights from {graph.grid:g} to {graph.limit * graph.grid:g} "
+        "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
+    )
+    told = (f"weight is {weight:g}; {allowed}" for weight in weights)
+    return dict(zip(rows.tolist(), told, strict=True))

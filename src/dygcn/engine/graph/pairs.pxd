@@ -1,0 +1,22 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from dygcn.engine._native cimport prefetch_64, word
+from dygcn.engine.graph.hashing cimport hash_of_pair
+
+cdef int64_t EMPTY
+
+@cython.final
+cdef class PairTable:
+    cdef readonly tuple arrays
+    cdef int64_t[::1] keys
+    cdef int32_t[::1] slots
+    cdef int64_t[::1] used
+
+cdef int64_t pair_key(int64_t a, int64_t b) noexcept nogil
+cdef int64_t pair_home(int64_t key, int64_t mask, uint64_t first, uint64_t second) noexcept nogil
+cdef void pair_prefetch(PairTable table, int64_t key) noexcept nogil
+cdef int64_t pair_find(PairTable table, int64_t key) noexcept nogil
+cdef int64_t pair_slot(PairTable table, int64_t key) noexcept nogil
+cdef void pair_put(PairTable table, int64_t key, int64_t slot) noexcept nogil
+cdef void pair_drop(PairTable table, int64_t key) noexcept nogil
+cpdef object copy_table(PairTable table, PairTable other)

@@ -1,0 +1,168 @@
+"""Which events of a batch a graph will refuse: found in one pass, before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import join_ids, rows_of, take
+from dygcn.engine.graph.delta import find_pairs, overweight, play_weights
+from dygcn.engine.graph.ghosts import weights_left
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.on_grid import off_grid, units_of
+from dygcn.engine.graph.pair_buffers import PairRoom
+from dygcn.errors import CapacityError, EventError
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import Bool, EventBatch, Int64, Nodes
+
+_SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
+
+
+def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> dict[int, str]:
+    """Return the rows that cannot be applied, in order, and why; all others can be, as one batch.
+
+    A weight that is off the grid is refused wherever it stands. Where a node would carry too much in sum,
+    events are looked at in order of arrival, and each is refused that would bring an end of its own to the
+    limit.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.graph import Graph
+    >>> graph = Graph("int64")
+    >>> batch = read_events([(1, 2, 0, 1, 1e300), (1, 3, 0, 1, 4e6), (3, 4, 0, 1, 4e6), (4, 5, 0, 1, 1.0)])
+    >>> {row: reason[:25] for row, reason in find_refused(graph, batch).items()}
+    {0: 'weight is 1e+300; this mo', 2: 'a node would carry weight'}
+    """
+    if len(batch) == 0:
+        return {}
+    try:
+        graph.check_form(batch, now)
+    except EventError as error:
+        return dict.fromkeys(range(len(batch)), error.reason)
+    units, off = units_of(graph, batch)
+    found = off_grid(graph, batch, np.flatnonzero(off))
+    rest = np.flatnonzero(~off) if found else np.arange(len(batch))
+    if found:
+        batch, units = rows_of(batch, rest), units[rest]
+    heavy = _Trial(graph, batch, units, now).heavy_events()
+    if len(heavy) == 0:
+        return found
+    found |= dict.fromkeys(rest[heavy].tolist(), graph.too_heavy)
+    return dict(sorted(found.items()))
+
+
+def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> None:
+    """Refuse a batch that cannot be applied as a whole, as `Graph.apply` would.
+
+    Raises
+    ------
+    EventError
+        If it cannot be applied.
+    """
+    if len(batch) == 0:
+        return
+    graph.check_form(batch, now)
+    units, off = units_of(graph, batch)
+    if off.any():
+        row = int(off.argmax())
+        raise CapacityError(off_grid(graph, batch, np.array([row]))[row], row)
+    if _Trial(graph, batch, units, now).is_heavy():
+        raise CapacityError(graph.too_heavy)
+
+
+class _Trial:
+    """Events played on numbers of their own: what their ends would carry. Nothing of the graph is touched.
+
+    Nearly always a bound settles the matter: all weights of the batch at the heaviest of its ends are not too
+    much. Only otherwise pairs are looked up.
+    """
+
+    def __init__(self, graph: Graph, batch: EventBatch, units: Int64, now: float | None) -> None:
+        self._graph, self._batch, self._units = graph, batch, units
+        self._clock = graph.memory.clock if graph.memory is not None else 0.0
+        self._clock_after = graph.clock_after(batch, now)
+        self._now = now
+        src, dst = graph.ids.find(batch.src), graph.ids.find(batch.dst)
+        known = np.concatenate((src, dst))
+        known = known[known >= 0]
+        most = int(graph.strength[known].max()) if len(known) else 0
+        self._light = most + _SPARE * float(units.sum(dtype=np.float64)) < graph.limit
+        self._found = src, dst
+
+    def is_heavy(self) -> bool:
+        """Say whether a node would carry too much after the batch."""
+        if self._light:
+            return False
+        played, pairs, old, carried = self._play(self._clock_after, self._clock_after, refuse=False)
+        directed, limit = self._graph.directed, self._graph.limit
+        return overweight(len(old), *pairs, old, played[1], directed, carried, np.zeros_like(carried), limit)
+
+    def heavy_events(self) -> Int64:
+        """Return the events to refuse so that no node carries too much: none, if all together are fine."""
+        if not self.is_heavy():
+            return np.empty(0, np.int64)
+        # With events refused, the clock may stand earlier than with all of them: ghosts weigh more then.
+        earliest = self._clock if self._now is None else max(self._clock, float(self._now))
+        played, *_ = self._play(self._clock, earliest, refuse=True)
+        return np.flatnonzero(played[0])
+
+    def _play(
+        self, aged_to: float, clock: float, *, refuse: bool
+    ) -> tuple[tuple[Bool, Int64], tuple[Nodes, Nodes], Int64, Int64]:
+        """Return what was played, the pairs, what was stored of them before, and what nodes carried."""
+        graph, batch = self._graph, self._batch
+        nodes, src, dst = self._numbers()
+        room = PairRoom()
+        room.make_room(len(batch))
+        found = find_pairs(room.arrays, src, dst, graph.directed)
+        a, b = room.a[:found], room.b[:found]
+        old, carried = self._carried(nodes, a, b, aged_to)
+        half_life = 0.0 if graph.memory is None else graph.memory.half_life
+        times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
+        if batch.t is None and self._now is not None:
+            times += float(self._now)
+        events, before = (room.arrays, batch.op, self._units, times), (old, carried.copy())
+        played = play_weights(*events, *before, graph.directed, clock, half_life, graph.limit, refuse)
+        return played, (a, b), old, carried
+
+    def _numbers(self) -> tuple[Nodes, Nodes, Nodes]:
+        """Return the nodes of both ends, each once, and where each end stands there; new ids come last."""
+        graph, batch = self._graph, self._batch
+        both = np.concatenate(self._found).astype(np.int64)
+        unknown = np.flatnonzero(both < 0)
+        if len(unknown):
+            names = take(join_ids([batch.src, batch.dst]), unknown)
+            both[unknown] = graph.ids.high + IdMap(graph.ids.kind).intern(names).astype(np.int64)
+        nodes, place = np.unique(both, return_inverse=True)
+        ends = place.astype(np.int32).reshape(2, -1)
+        return nodes.astype(np.int32), ends[0], ends[1]
+
+    def _carried(self, nodes: Nodes, a: Nodes, b: Nodes, clock: float) -> tuple[Int64, Int64]:
+        """Return what is stored of each pair and what each node carries, with ghosts aged to a clock."""
+        graph = self._graph
+        old = nodes < graph.ids.high
+        here = nodes[old]
+        carried = np.zeros(len(nodes), np.int64)
+        carried[old] = graph.strength[here]
+        stored = np.zeros(len(a), np.int64)
+        both = np.flatnonzero(old[a] & old[b])
+        first, second = nodes[a[both]], nodes[b[both]]
+        stored[both] = graph.pull.look_up(first, second)
+        if graph.memory is not None and clock > graph.memory.clock:
+            owner, other, weight = graph.pull.arcs(here)
+            faded = np.flatnonzero(weight < 0)
+            lost = -weight[faded] - self._left(owner[faded], other[faded], clock)
+            np.subtract.at(carried, np.searchsorted(nodes, owner[faded]), lost)
+            ghosts = np.flatnonzero(stored[both] < 0)
+            stored[both[ghosts]] = -self._left(first[ghosts], second[ghosts], clock)
+        return stored, carried
+
+    def _left(self, a: Nodes, b: Nodes, clock: float) -> Int64:
+        memory = self._graph.memory
+        assert memory is not None
+        weight, t = memory.recall(*self._graph.canonical(a, b))
+        return weights_left(weight, t, clock, memory.half_life)

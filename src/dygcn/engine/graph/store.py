@@ -1,0 +1,498 @@
+"""The graph store: one batch in, its net effect written and returned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dygcn.engine.events import seconds
+from dygcn.engine.events.keys import salted
+from dygcn.engine.graph import writing
+from dygcn.engine.graph.adjacency import Adjacency
+from dygcn.engine.graph.batch import NodeArrays
+from dygcn.engine.graph.completing import abandon
+from dygcn.engine.graph.contacts import Contacts
+from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.fixed import DEEPEST
+from dygcn.engine.graph.ids import IdMap, grown, replace_together
+from dygcn.engine.graph.memory import Memory
+from dygcn.engine.graph.on_grid import off_grid, units_of
+from dygcn.engine.graph.outcomes import AGE, DONE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
+from dygcn.engine.graph.pair_buffers import PairRoom
+from dygcn.engine.graph.pair_contacts import pair_contacts
+from dygcn.engine.graph.staging import NodeEvents, StagedPairs
+from dygcn.engine.records import (
+    Bool,
+    EventBatch,
+    Float32,
+    Float64,
+    GraphDelta,
+    IdColumn,
+    Int8,
+    Int64,
+    Nodes,
+    Written,
+)
+from dygcn.errors import CapacityError, EventError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.batch import BatchArrays
+
+GREATEST_SHIFT = 30
+_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
+_NOBODY = np.empty(0, np.int32)
+_OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
+
+
+class Graph:
+    """A weighted graph that changes, directed or not.
+
+    Parameters
+    ----------
+    kind
+        Type of the user ids, ``"int64"`` or ``"string"``.
+    directed
+        If so, the source of an edge aggregates its target; if not, each end aggregates the other.
+    grid
+        Weights are whole multiples of this, a power of two.
+    limit
+        Greatest sum of weights (in grid units) at one node, exclusive.
+    half_life
+        Of the weight that a removed edge leaves; None: it leaves nothing.
+    stay
+        A node that loses its last edge stays in the graph, until it is removed itself.
+    count_half_life
+        Of contacts: last contacts and counts of nodes and of pairs are kept; None: they are not.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> graph = Graph("string")
+    >>> delta = graph.apply(read_events([("ann", "bob"), ("bob", "cat")]))
+    >>> sorted(zip(delta.receiver.tolist(), delta.sender.tolist()))
+    [(0, 1), (1, 0), (1, 2), (2, 1)]
+    >>> graph.edge_count, len(graph)
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        directed: bool = False,
+        grid: float = 2.0**-16,
+        limit: int = 1 << 38,
+        half_life: float | None = None,
+        stay: bool = False,
+        count_half_life: float | None = None,
+    ) -> None:
+        self.ids = IdMap(kind)
+        self.directed = directed
+        self.grid = grid
+        self.one = max(round(1.0 / grid), 1)  # a weight of one on the grid
+        self.limit = limit
+        self.stay = stay
+        self.memory = None if half_life is None else Memory(half_life)
+        self.contacts = None if count_half_life is None else Contacts(count_half_life)
+        self._count_half_life = 0.0 if count_half_life is None else float(count_half_life)
+        self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
+        self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
+        self.edge_count = 0
+        self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
+        self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
+        self._own = np.empty(0, np.int8)  # is there without an edge, too: has features of its own, or stays
+        self._active = np.empty(0, np.int8)
+        self._seen = np.empty(0, np.int8)
+        self._change = np.empty(0, np.int64)
+        self._node_count = 0
+        self._room = PairRoom()
+        self._staged: StagedPairs | None = None  # while they are written, or what follows from them
+        self._plain_shift = self._unused(self.one)
+        self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
+        self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
+        self.node_arrays: NodeArrays  # what there is of each node, for loops
+        self._replace()
+
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays of nodes in the place of others, together with what loops are handed."""
+        now = vars(self) | fresh
+        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays
+        replace_together(self, **fresh, node_arrays=NodeArrays(*arrays))
+
+    @property
+    def _contact_arrays(self) -> tuple[Float64, Float32]:
+        contacts = self.contacts
+        return (_NO_TIMES, _NO_COUNTS) if contacts is None else (contacts.times, contacts.counts)
+
+    def __len__(self) -> int:
+        return self._node_count
+
+    @property
+    def clock(self) -> float | None:
+        """The greatest time seen, where the graph looks at times; None before the first."""
+        watch = self.memory if self.memory is not None else self.contacts
+        return None if watch is None or np.isinf(watch.clock) else float(watch.clock)
+
+    def nodes(self) -> Nodes:
+        """Return the nodes that have an edge or features of their own, in the order of the user's ids."""
+        return self.ids.sorted(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
+
+    def some_nodes(self, salt: int, count: int) -> Nodes:
+        """Return so many nodes, or all; which ones depends on the user's ids and the salt alone."""
+        nodes = np.flatnonzero(self._active[: self.ids.high]).astype(np.int32)
+        rank = salted(self.ids.keys[nodes], salt)
+        if len(nodes) > count:
+            chosen = np.argpartition(rank, count)[:count]
+            nodes, rank = nodes[chosen], rank[chosen]
+        return nodes[np.argsort(rank)]
+
+    def find(self, column: IdColumn) -> Nodes:
+        """Return the node of each id, -1 where the id is not in the graph now."""
+        nodes = self.ids.find(column)
+        nodes[nodes >= len(self._active)] = -1  # given to an id by an update that was interrupted then
+        known = np.flatnonzero(nodes >= 0)
+        nodes[known[self._active[nodes[known]] == 0]] = -1
+        return nodes
+
+    def present(self, nodes: Nodes) -> Bool:
+        """Say which nodes are in the graph now."""
+        return self._active[nodes] > 0
+
+    @property
+    def here(self) -> Int8:
+        """For each number that was ever a node, 1 if it is one of the graph now. Not for changing."""
+        return self._active[: self.ids.high]
+
+    def find_one(self, name: object) -> int:
+        """Return the node of one id, -1 if it is not in the graph now; much faster than `find` of one."""
+        node = self.ids.find_one(name)
+        return node if 0 <= node < len(self._active) and self._active[node] else -1
+
+    def edges(self) -> tuple[Nodes, Nodes, Int64]:
+        """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
+        a, b, weight = self.pull.arcs(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
+        if self.directed:
+            return a, b, weight
+        once = a < b
+        return a[once], b[once], weight[once]
+
+    def pair_contacts(self, a: Nodes, b: Nodes) -> tuple[Int8, Float64, Float64]:
+        """Return what pairs of nodes are now, whichever is named first.
+
+        Returns
+        -------
+        tuple
+            1 for an edge (of a directed graph: in either direction), -1 for a ghost, 0 for neither, also
+            where a node is below 0, or both are the same; the time since the pair's last contact, infinity
+            if there is none or it is not known; what its contacts (in both directions) are worth now.
+        """
+        return pair_contacts(self, a, b)
+
+    def apply(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
+        """Apply a batch of events and return its net effect.
+
+        Raises
+        ------
+        EventError
+            If the batch cannot be applied; then nothing was.
+        """
+        delta = self.write(self.prepare(batch, now))
+        self.settled()
+        return delta
+
+    def prepare(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
+        """Check a batch, find its nodes and make room for them; after it the batch is written or abandoned.
+
+        The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
+        ghost weighs a part of it.
+        """
+        if now is not None:
+            now = seconds(now)
+        weight = self._on_grid(batch)
+        clock = 0.0 if self.memory is None and now is None else self.clock_after(batch, now)
+        dated = self.memory is not None or self.contacts is not None
+        times = self._dates(batch, now) if dated else _NO_TIMES
+        contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
+        src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
+        try:
+            self._make_room()
+        except BaseException:
+            abandon(self, src, dst)
+            raise
+        self._note_bits(weight)
+        return NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
+
+    def _dates(self, batch: EventBatch, now: float | None) -> Float64:
+        """Return when events happened; those without a time happen now, or when the last one did."""
+        if batch.t is not None:
+            # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
+            return batch.t.astype(np.float64) + 0.0
+        if now is None and self.contacts is not None:
+            return np.full(len(batch), self.contacts.clock)  # before the first time: never
+        return np.full(len(batch), now or 0.0)
+
+    def write(self, ready: NodeEvents) -> GraphDelta:
+        """Write a batch that was prepared and return its net effect; `settled` is to be called in the end.
+
+        Raises
+        ------
+        CapacityError
+            If a node would carry too much weight; then nothing was written. Any other exception may leave a
+            torn graph; `complete` mends it.
+        """
+        return self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
+
+    def settled(self) -> None:
+        """Say that all which follows from the last batch is done, too."""
+        self._staged = None
+
+    def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
+        while True:
+            status = writing.write_events(
+                *self.places(len(ready.op)), ready.src, ready.dst, ready.op, ready.weight, ready.t
+            )
+            written = self.finish(ready, status)
+            if written is not None:
+                return self.delta(written)
+
+    def places(
+        self, events: int
+    ) -> tuple[BatchArrays, ArcArrays, ArcArrays, NodeArrays, bool, bool, int, float]:
+        """Return what `writing.apply_events` works in and by, with room for so many events."""
+        self._room.make_room(events)
+        where = self._room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
+        return *where, self.directed, self.stay, self.limit, self._count_half_life
+
+    @property
+    def takes_ones(self) -> bool:
+        """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
+        return self.memory is None and self._plain and self.weight_shift <= self._plain_shift
+
+    @property
+    def last_contact(self) -> float:
+        """When an event without a time happens: when the last one did; 0 where nobody looks at times."""
+        return 0.0 if self.contacts is None else self.contacts.clock
+
+    def finish(self, ready: NodeEvents, status: int) -> Written | None:
+        """Take what `writing.apply_events` left; None: there was no room, and it must be called again.
+
+        Raises
+        ------
+        CapacityError
+            If nothing was written because a node would carry too much weight.
+        """
+        if status == SMALL_POOL:
+            self._make_room_for_arcs()
+            return None
+        if status == OVERWEIGHT:
+            self._refuse(ready)
+        if self.contacts is not None:
+            self.contacts.clock = ready.contact_clock
+        return self.count()
+
+    def _refuse(self, ready: NodeEvents) -> NoReturn:
+        """Forget nodes that came with events which are not written after all."""
+        loops, found = ready.src[(ready.src == ready.dst) & (ready.src >= 0)], self._room.sizes[FOUND]
+        self._census(np.concatenate((self._room.a[:found], self._room.b[:found], loops)))
+        self.settled()
+        raise CapacityError(self.too_heavy)
+
+    @property
+    def too_heavy(self) -> str:
+        """Why events are refused that would give a node too much."""
+        return (
+            f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
+            "integer sums hold no more: scale the weights down and fit again"
+        )
+
+    def _apply_with_memory(self, ready: NodeEvents) -> GraphDelta:
+        memory, room = self.memory, self._room
+        assert memory is not None
+        src, dst, op, weight, times = ready.src, ready.dst, ready.op, ready.weight, ready.t
+        if ready.clock > memory.clock:
+            due_a, due_b = memory.take_due(ready.clock)
+            silent = np.zeros(len(due_a))
+            src, dst = np.concatenate((src, due_a)), np.concatenate((dst, due_b))
+            op = np.concatenate((op, np.full(len(due_a), AGE, np.int8)))
+            weight = np.concatenate((weight, silent.astype(np.int64)))
+            times = np.concatenate((times, silent))
+        room.make_room(len(src))
+        where = room.arrays, self.pull.arrays, self.node_arrays, memory.arrays
+        lives = memory.clock, ready.clock, memory.half_life, self._count_half_life
+        status = writing.play_remembered(
+            *where, src, dst, op, weight, times, self.directed, self.limit, *lives
+        )
+        *told, found = room.sizes[UNCHANGED:].tolist()
+        kept = 0 if self.contacts is None else found
+        a, b, ghosts, ghost_t = room.a[:found], room.b[:found], room.ghosts[:found], room.ghost_t[:found]
+        if status == OVERWEIGHT:
+            # Ageing pairs were taken from the queue: put them back.
+            memory.remember(a, b, *memory.recall(a, b))
+            self._refuse(ready)
+        touched = None
+        if self.contacts is not None:
+            touched = self.contacts.after(src, dst, times, room.mark[: len(src)])
+        clocks = ready.clock, ready.contact_clock
+        pairs = a, b, room.new[:found], room.last[:kept], room.count[:kept], src, room.pair_of[: len(src)]
+        staged = StagedPairs(*pairs, ghosts, ghost_t, *clocks, touched=touched)
+        return self._write(staged, room.old[:found], told)
+
+    def _write(self, staged: StagedPairs, old: Int64, told: Sequence[int] = (0, 0, 0)) -> GraphDelta:
+        """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
+        self._staged = staged
+        if staged.own is not None:
+            self._own[staged.named] = staged.own
+        if self.contacts is not None and staged.touched is not None:
+            self.contacts.put(*staged.touched)
+        delta = self._commit(staged, old, told)
+        if self.memory is not None:
+            self.memory.clock = max(self.memory.clock, staged.clock)
+            self.memory.remember(staged.a, staged.b, staged.ghosts, staged.ghost_t)
+        if self.contacts is not None:
+            self.contacts.clock = max(self.contacts.clock, staged.contact_clock)
+        return delta
+
+    def _commit(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> GraphDelta:
+        """Write the arcs of staged pairs, see who came and went, and count."""
+        room, status = self._room, SMALL_POOL
+        room.load(staged, old, told)
+        while status != DONE:
+            where = room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
+            kept = len(staged.last) > 0
+            status = writing.write_pairs(*where, staged.named, self.directed, self.stay, kept)
+            if status == SMALL_POOL:
+                self._make_room_for_arcs()
+        return self.delta(self.count())
+
+    def _make_room_for_arcs(self) -> None:
+        pool, table, more_pool, more_table = self._room.needed.tolist()
+        self.pull.make_room_for_arcs(pool, table)
+        if self.directed:
+            self.push.make_room_for_arcs(more_pool, more_table)
+
+    def count(self) -> Written:
+        """Take the numbers that the last batch left in its room, and count nodes and edges."""
+        room = self._room
+        came, went, idle, _, _, edges, unchanged, missing, loops, _ = room.sizes.tolist()
+        self.edge_count += edges
+        self._node_count += came - went
+        if idle:
+            self.ids.release(room.nodes[3, :idle])
+        left = room.nodes[2, :went].copy() if went else _NOBODY
+        return Written(left, unchanged, missing, loops)
+
+    def delta(self, written: Written) -> GraphDelta:
+        """Add the arcs to what the last batch wrote."""
+        arcs = int(self._room.sizes[MOVED]) * (1 if self.directed else 2)
+        told = written.left, written.unchanged, written.missing, written.loops
+        receiver, sender, old, new, touched, arrived = self._room.take(arcs)
+        return GraphDelta(*told, receiver, sender, old, new, touched, arrived)
+
+    def _note_bits(self, weights: Int64) -> None:
+        """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
+        plain = weights.base is self._ones
+        if plain and self.weight_shift <= self._plain_shift:
+            return
+        bits = self.one if plain else int(np.bitwise_or.reduce(weights))
+        if bits:
+            self.weight_shift = min(self.weight_shift, self._unused(bits))
+
+    def _unused(self, bits: int) -> int:
+        """Return how many low bits a weight leaves unused, and its ghost."""
+        return max((bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST), 0)
+
+    def _census(self, nodes: Nodes, own: int | None = None) -> GraphDelta:
+        """See which nodes came, went, or never were there, and forget the last ones."""
+        none = nodes[:0]
+        return self._write_to(none, none, np.empty(0, np.int64), nodes, own)
+
+    def _write_to(self, a: Nodes, b: Nodes, old: Int64, nodes: Nodes, own: int | None) -> GraphDelta:
+        """Take away pairs and their ghosts, and see which of the nodes came and went by it."""
+        zeros, none = np.zeros(len(a), np.int64), (_NO_TIMES, _NO_COUNTS)
+        loops = np.full(len(nodes), LOOP, np.int32)
+        staged = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
+        return self._write(staged, old)
+
+    def compact(self) -> None:
+        """Give back the memory that arcs no longer need; no value changes."""
+        for arcs in {id(arcs): arcs for arcs in (self.pull, self.push)}.values():
+            arcs.compact()
+
+    def remove(self, nodes: Nodes) -> GraphDelta:
+        """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
+        owner, other, _ = self.pull.arcs(nodes)
+        if self.directed:
+            receiver, sender, _ = self.push.arcs(nodes)
+            owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
+        self._room.make_room(len(owner))
+        found = find_pairs(self._room.arrays, owner, other, self.directed)
+        a, b = self._room.a[:found].copy(), self._room.b[:found].copy()
+        return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
+
+    def set_own(self, nodes: Nodes) -> Nodes:
+        """Say that nodes have features of their own; return those that came into the graph by it."""
+        return self._census(nodes, own=1).arrived
+
+    def intern(self, column: IdColumn) -> Nodes:
+        """Give nodes to ids; those that get neither edge nor features must be released again."""
+        nodes = self.ids.intern(column)
+        self._make_room()
+        return nodes
+
+    def release(self, nodes: Nodes) -> None:
+        """Forget those of the nodes that are not in the graph, so that their place can be used again."""
+        self.ids.release(nodes[self._active[nodes] == 0])
+
+    def _on_grid(self, batch: EventBatch) -> Int64:
+        if batch.weight is None and self._plain:
+            ones = self._ones
+            return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
+        units, bad = units_of(self, batch)
+        if bad.any():
+            row = int(bad.argmax())
+            raise CapacityError(off_grid(self, batch, np.array([row]))[row], row)
+        return units
+
+    def check_form(self, batch: EventBatch, now: float | None) -> None:
+        """Refuse a batch whose ids are of another type, or that lacks the times that a memory needs."""
+        self.ids.check_kind(batch.src)
+        self.ids.check_kind(batch.dst)
+        self.clock_after(batch, now)
+
+    def clock_after(self, batch: EventBatch, now: float | None) -> float:
+        """Return the time at which a batch leaves the memory's clock, 0 where there is none."""
+        if now is not None and not (isinstance(now, int | float | np.number) and np.isfinite(now)):
+            raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
+        if self.memory is None:
+            return 0.0
+        if batch.t is None and now is None and len(batch):
+            raise EventError("this model remembers removed edges (memory=), so events need t, or pass now=")
+        seen = [float(self.memory.clock)]
+        if batch.t is not None and len(batch):
+            seen.append(float(batch.t.max()))
+        if now is not None:
+            seen.append(float(now))
+        return max(seen) + 0.0
+
+    def _make_room(self) -> None:
+        high = self.ids.high
+        contacts = self.contacts
+        if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-1] is contacts.counts):
+            return
+        self.pull.make_room(high)
+        self.push.make_room(high)
+        if self.contacts is not None:
+            self.contacts.make_room(high)
+        self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
+
+    def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
+        """Return pairs as they are remembered: undirected ones with the lower node first."""
+        return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
+
+    def owns(self, nodes: Nodes) -> Bool:
+        """Say which nodes have features of their own."""
+        return self._own[nodes] > 0

@@ -1,0 +1,91 @@
+"""Pairs that are not linked, to tell linked ones from: uniform, or with ends as popular as the links'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Bool, Int64
+
+_TRIES = 1000
+
+
+class PairSet:
+    """Undirected pairs of nodes, for bulk questions.
+
+    Examples
+    --------
+    >>> linked = PairSet(np.array([[1, 2], [2, 5]]), nodes=6)
+    >>> linked.has(np.array([2, 1]), np.array([1, 5])).tolist()
+    [True, False]
+    """
+
+    def __init__(self, pairs: Int64, nodes: int) -> None:
+        self._nodes = nodes
+        self._keys = np.sort(self._key(pairs[:, 0], pairs[:, 1]))
+
+    def _key(self, a: Int64, b: Int64) -> Int64:
+        keys: Int64 = np.minimum(a, b) * self._nodes + np.maximum(a, b)
+        return keys
+
+    def add(self, a: Int64, b: Int64) -> None:
+        """Put more pairs into the set; those that are there already change nothing."""
+        new = ~self.has(a, b)
+        keys = np.unique(self._key(a[new], b[new]))
+        self._keys = np.insert(self._keys, np.searchsorted(self._keys, keys), keys)
+
+    def neighbours(self) -> tuple[Int64, Int64]:
+        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes that are paired with v.
+
+        Examples
+        --------
+        >>> begins, others = PairSet(np.array([[0, 2], [1, 2]]), nodes=3).neighbours()
+        >>> others[begins[2] : begins[3]].tolist()
+        [0, 1]
+        """
+        low, high = np.divmod(self._keys, self._nodes)
+        nodes, others = np.concatenate((low, high)), np.concatenate((high, low))
+        counts = np.bincount(nodes, minlength=self._nodes)
+        begins = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        return begins, others[np.argsort(nodes, kind="stable")]
+
+    def has(self, a: Int64, b: Int64) -> Bool:
+        """Return whether each pair is in the set."""
+        if len(self._keys) == 0:
+            return np.zeros(len(a), np.bool_)
+        keys = self._key(a, b)
+        at = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        found: Bool = self._keys[at] == keys
+        return found
+
+
+def draw_strangers(
+    kept: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
+) -> tuple[Int64, Int64]:
+    """Return, for each kept node, one of the pool that is linked to it in none of the sets.
+
+    A node that is linked to the whole pool has no stranger and is left out.
+
+    Parameters
+    ----------
+    pool
+        Drawn from with equal chance for each entry; a node that stands in it twice has twice the chance.
+    """
+    strangers = random.choice(pool, len(kept))
+    again = np.ones(len(kept), np.bool_)
+    for _ in range(_TRIES):
+        again = kept == strangers
+        for pairs in linked:
+            again |= pairs.has(kept, strangers)
+        if not again.any():
+            break
+        strangers[again] = random.choice(pool, int(again.sum()))
+    return kept[~again], strangers[~again]
+
+
+def one_end(pairs: Int64, random: np.random.Generator) -> Int64:
+    """Return a random end of each pair."""
+    end: Int64 = pairs[np.arange(len(pairs)), random.integers(0, 2, len(pairs))]
+    return end

@@ -1,0 +1,256 @@
+"""A saved folder: a manifest with checksums, and safetensors files. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from dygcn.engine._disk import sync_file, sync_names
+from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+WORTH_A_LINK = 1 << 20  # bytes; of smaller files every folder has a copy of its own
+Tensors = dict[str, NDArray[Any]]
+
+
+class FileEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """Size and checksum of one file."""
+
+    bytes: int
+    blake2b: str
+
+
+class Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """What the folder holds. `checksum` covers everything else in it."""
+
+    format: int
+    settings: dict[str, Any]
+    written_with: dict[str, str]
+    files: dict[str, FileEntry]
+    checksum: str = ""
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    settings: dict[str, Any],
+    files: dict[str, Tensors],
+    known: Mapping[str, tuple[Path, FileEntry]] | None = None,
+) -> dict[str, FileEntry]:
+    """Write a folder beside its place and then rename it: nobody ever sees half of it.
+
+    Parameters
+    ----------
+    known
+        Files of which there is a copy in another folder, with size and checksum. Where a copy is large and
+        whole, the folder gets a second name of it (a hard link) instead of the same bytes again.
+
+    Returns
+    -------
+    dict
+        Size and checksum of every file.
+    """
+    target = check_target(path)
+    try:
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise FolderError(f"cannot write to {target.parent}: {error.strerror}") from None
+    try:
+        entries = {}
+        for name, tensors in files.items():
+            if known is not None and name in known and _link(*known[name], staged / name):
+                entries[name] = known[name][1]
+                continue
+            save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
+            entries[name] = _describe(staged / name)
+        manifest = Manifest(FORMAT, settings, _versions(), entries)
+        manifest.checksum = _checksum(manifest)
+        (staged / MANIFEST).write_bytes(_encode(manifest))
+        staged.chmod(0o755)
+        for file in staged.iterdir():
+            sync_file(file)
+        sync_names(staged)
+        _swap(staged, target)
+        sync_names(target.parent)
+        return entries
+    except FolderError:
+        raise
+    except (OSError, SafetensorError) as error:
+        raise FolderError(f"cannot write {target}: {error}") from None
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)  # what was not finished, or the folder that had the name
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Make sure that a folder can be written here, without touching anything that is not ours."""
+    target = Path(path)
+    try:
+        if target.exists() and not (target / MANIFEST).is_file() and not _is_empty(target):
+            raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
+        if target.exists() and not all(map(_is_ours, target.iterdir())):
+            raise FolderError(
+                f"{target} holds more than was saved, perhaps a log; choose another name or remove it"
+            )
+        new = [folder for folder in target.parents if not folder.exists()]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync_names(folder.parent)
+        if not os.access(target.parent, os.W_OK):
+            raise FolderError(f"{target.parent} cannot be written to")
+    except FolderError:
+        raise
+    except OSError as error:
+        raise FolderError(f"cannot write to {target}: {error.strerror}") from None
+    return target
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == MANIFEST or path.suffix == ".safetensors"
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.iterdir(), None) is None
+
+
+def _swap(staged: Path, target: Path) -> None:
+    """Give a folder its name; one that had it is then called as the new one was, until it is removed."""
+    if not target.exists():
+        staged.rename(target)
+        return
+    if not _exchange(staged, target):
+        _put_aside(staged, target)
+    sync_names(target.parent)  # before the old one goes
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step, if the file system can; say whether it did."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    return rename is not None and rename(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) == 0
+
+
+def _put_aside(staged: Path, target: Path) -> None:
+    """Exchange two folders by two renames; an exception between them takes the first one back."""
+    aside = staged.with_name(f"{staged.name}.old")
+    try:
+        target.rename(aside)
+        staged.rename(target)
+    except BaseException:
+        if aside.exists() and not target.exists():
+            aside.rename(target)
+        raise
+    aside.rename(staged)
+
+
+def _link(copy: Path, entry: FileEntry, name: Path) -> bool:
+    """Give a file a second name, if it is large and, to the last byte, what it should be; say whether."""
+    if entry.bytes < WORTH_A_LINK:
+        return False
+    try:
+        if _describe(copy, entry.bytes) != entry:
+            return False
+        os.link(copy, name)
+    except (OSError, DamagedFolder):
+        return False
+    return True
+
+
+def read_folder(
+    path: str | os.PathLike[str], names: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Tensors], dict[str, FileEntry]]:
+    """Read a folder, checking every byte of it before use.
+
+    Returns
+    -------
+    tuple
+        Settings, the tensors of each file, and size and checksum of each file.
+
+    Raises
+    ------
+    DamagedFolder
+        If a file is missing, truncated, altered or contradicts the manifest.
+    UnsupportedFolder
+        If the folder was written in another format version.
+    """
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    if set(manifest.files) != set(names):
+        raise DamagedFolder(f"{folder} lists the files {sorted(manifest.files)}; expected {sorted(names)}")
+    tensors = {}
+    for name in names:
+        entry, file = manifest.files[name], folder / name
+        if _describe(file, entry.bytes) != entry:
+            raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")
+        try:
+            tensors[name] = load_file(file)
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise DamagedFolder(f"{file} cannot be read: {error}") from None
+    return manifest.settings, tensors, manifest.files
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    file = folder / MANIFEST
+    try:
+        if not folder.exists():
+            raise DamagedFolder(f"{folder} does not exist")
+        if not file.is_file():
+            raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
+        if file.stat().st_size > _LARGEST_MANIFEST:
+            raise DamagedFolder(f"{file} is larger than any manifest ({_LARGEST_MANIFEST} bytes)")
+        content = file.read_bytes()
+    except FolderError:
+        raise
+    except OSError as error:
+        raise DamagedFolder(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFolder(f"{file} cannot be read: {error}") from None
+    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
+        raise UnsupportedFolder(
+            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
+        )
+    # The bytes themselves, too: a change that parses to the same value is still a change.
+    if manifest.checksum != _checksum(manifest) or content != _encode(manifest):
+        raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")
+    return manifest
+
+
+def _encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=2) + b"\n"
+
+
+def _checksum(manifest: Manifest) -> str:
+    blank = msgspec.structs.replace(manifest, checksum="")
+    return hashlib.blake2b(_encode(blank), digest_size=32).hexdigest()
+
+
+def _describe(file: Path, expected: int | None = None) -> FileEntry:
+    if not file.is_file() or file.is_symlink():
+        raise DamagedFolder(f"{file} is missing")
+    size = file.stat().st_size
+    if expected is not None and size != expected:
+        raise DamagedFolder(f"{file} has {size} bytes, {expected} were saved; restore a copy")
+    digest = hashlib.blake2b(digest_size=32)
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return FileEntry(size, digest.hexdigest())
+
+
+def _versions() -> dict[str, str]:
+    return {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}

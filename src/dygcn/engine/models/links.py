@@ -1,0 +1,193 @@
+"""The score of a link: what two vectors have in common, how busy each end is, and when the two last met.
+
+A score is linear in three groups of columns, all of them symmetric:
+
+- *products*: the cosine of z_u and z_v; then u_i . u_j + u_j . u_i for all orders i <= j, where u_k is
+  unit(h_k) (an embedding without orders has the cosine alone);
+- *traits* of the two ends, as sums and as minima: log(1 + d), 1 / sqrt(1 + d), log age, log activity, where
+  d is what the node's edges weigh (ghosts included; of a directed graph, how many there are), age the time
+  since its last contact, activity its decayed count of contacts;
+- *the pair's past*: whether there is an edge or a ghost of one, log age, log decayed count, and whether there
+  is an edge.
+
+Times count in training steps. A model that was fitted without times has zeros in all columns about times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.models.cosines import pair_products
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes
+
+KINDS = ("new", "all", "next")  # links not there yet; every link of the next graph; ranks of what comes next
+TRAITS = 4  # of a node
+PAST = 3  # columns about a pair's past, beside whether there is any
+KNOWN, AGE, COUNT, EDGE = range(4)  # columns of `pair_pasts`
+OLDEST = 60.0  # training steps; what is longer ago is as long ago as this
+FINENESS = 4.0  # how much a training step counts inside the logarithm of an age or of a pair's count
+COUNT_HALF_LIFE = 3.0  # training steps after which a contact counts half
+
+
+@dataclass(frozen=True, slots=True)
+class LinkHead:
+    """The score of one kind of link: two rows of coefficients, and a third one for vector databases.
+
+    Parameters
+    ----------
+    strangers
+        For pairs without a past: bias, products, sums of traits, minima of traits.
+    known
+        For pairs that are linked, or whose ghost is remembered: the same, then log age, log count, and edge.
+    dot
+        What a dot product can say of the score: bias, cosine, sums of traits.
+    low, high
+        What products, sums, minima, log age and log count were in training, at least and at most: what is
+        beyond counts as the bound, since a line says nothing of what it has not seen.
+    """
+
+    strangers: tuple[float, ...]
+    known: tuple[float, ...]
+    dot: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def score(self, columns: Float64, pasts: Float64) -> Float64:
+        """Return the scores of pairs from their columns (see `pair_columns`) and pasts, summed in order."""
+        seen = np.concatenate((columns, pasts[:, AGE:EDGE]), axis=1).clip(self.low, self.high)
+        plain = seen[:, : columns.shape[1]]
+        known = _line(self.known, np.concatenate((seen, pasts[:, EDGE:]), axis=1))
+        return np.where(pasts[:, KNOWN] > 0, known, _line(self.strangers, plain))
+
+    def with_edges_first(self) -> LinkHead:
+        """Return the head with so much more for an edge that every edge scores above every other pair."""
+        plain = list(zip(self.strangers[1:], self.low, self.high, strict=False))
+        past = list(zip(self.known[1:-1], self.low, self.high, strict=True))
+        most = self.strangers[0] + sum(max(weight * low, weight * high) for weight, low, high in plain)
+        most = max(most, self.known[0] + sum(max(weight * low, weight * high) for weight, low, high in past))
+        least = self.known[0] + sum(min(weight * low, weight * high) for weight, low, high in past)
+        return dataclasses.replace(self, known=(*self.known[:-1], most - least + 1.0))
+
+    def popularity(self, traits: Float64) -> Float64:
+        """Return what `dot` makes of the traits of nodes."""
+        return _line((0.0, *self.dot[2:]), traits)
+
+
+COSINE = LinkHead(
+    strangers=(0.0, 1.0, *(0.0,) * 2 * TRAITS),
+    known=(0.0, 1.0, *(0.0,) * (2 * TRAITS + PAST)),
+    dot=(0.0, 1.0, *(0.0,) * TRAITS),
+    low=(-1.0,) * (2 * TRAITS + PAST),
+    high=(1.0,) * (2 * TRAITS + PAST),
+)
+"""The cosine alone, for a model that learned no score."""
+
+
+def _line(coefficients: Sequence[float], columns: Float64) -> Float64:
+    """Return bias and weighted columns, added one after the other: bits depend on no other row."""
+    total = np.full(len(columns), coefficients[0])
+    for coefficient, column in zip(coefficients[1:], columns.T, strict=True):
+        total += coefficient * column
+    return total
+
+
+def count_products(orders: int) -> int:
+    """Return how many products a model of so many orders has.
+
+    Examples
+    --------
+    >>> count_products(2)
+    7
+    """
+    return 1 + (orders + 1) * (orders + 2) // 2
+
+
+def pair_columns(vectors: Float32, units: Float32, traits: Float64, first: Int64, second: Int64) -> Float64:
+    """Return the columns of pairs that do not speak of their past: products, sums, minima.
+
+    Parameters
+    ----------
+    vectors
+        (n, dim) z.
+    units
+        (K + 1, n, width) u_0..u_K; (0, n, 0) for an embedding without orders.
+    traits
+        (n, 4), see `node_traits`.
+    first, second
+        (m,) rows of these.
+    """
+    products = pair_products(vectors, units, first, second)
+    a, b = traits[first], traits[second]
+    return np.concatenate((products, a + b, np.minimum(a, b)), axis=1)
+
+
+def node_traits(graph: Graph, nodes: Nodes, unit: float | None) -> Float64:
+    """Return (n, 4): log(1 + d), 1 / sqrt(1 + d), log age, log activity.
+
+    Parameters
+    ----------
+    nodes
+        Nodes; -1 is one that is not in the graph: without edges, and as old as can be.
+    unit
+        Time that counts as one; None: times are not looked at, and the last two columns are 0.
+    """
+    weight, age, activity = np.zeros(len(nodes)), np.full(len(nodes), OLDEST), np.zeros(len(nodes))
+    here = np.flatnonzero(nodes >= 0)
+    weight[here] = _carried(graph, nodes[here])
+    traits = np.zeros((len(nodes), TRAITS))
+    traits[:, 0], traits[:, 1] = np.log1p(weight), 1 / np.sqrt(1 + weight)
+    if unit is not None and graph.contacts is not None:
+        age[here] = np.minimum(graph.contacts.since(nodes[here]) / unit, OLDEST)
+        activity[here] = graph.contacts.activity(nodes[here])
+        traits[:, 2], traits[:, 3] = np.log1p(FINENESS * age), np.log1p(activity)
+    return traits
+
+
+def pair_pasts(graph: Graph, first: Nodes, second: Nodes, unit: float | None) -> Float64:
+    """Return (m, 4): whether a pair is linked or its ghost is remembered, log age, log count, and edge."""
+    link, since, count = graph.pair_contacts(first, second)
+    pasts = np.zeros((len(first), 1 + PAST))
+    known = link != 0
+    pasts[known, KNOWN], pasts[link > 0, EDGE] = 1.0, 1.0
+    if unit is not None and graph.contacts is not None:
+        age = np.minimum(since[known] / unit, OLDEST)
+        pasts[known, AGE], pasts[known, COUNT] = np.log1p(FINENESS * age), np.log1p(FINENESS * count[known])
+    return pasts
+
+
+def _carried(graph: Graph, nodes: Nodes) -> Float64:
+    """Return what the edges of nodes weigh; of a directed graph, how many there are, in and out."""
+    if graph.directed:
+        return (graph.pull.count[nodes] + graph.push.count[nodes]).astype(np.float64)
+    return graph.strength[nodes].astype(np.float64) * graph.grid
+
+
+def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:
+    """Return vectors whose dot products are what `head.dot` says: rows for an index, or for the query side.
+
+    Examples
+    --------
+    >>> head = LinkHead((0.0,) * 10, (0.0,) * 13, (-0.5, 4.0, 1.0, 0.0, 0.0, 0.0), (0.0,) * 11, (1.0,) * 11)
+    >>> z = np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)
+    >>> p = np.array([0.25, 1.0])
+    >>> index, query = (link_vectors(z, p, head, side) for side in (False, True))
+    >>> float(query[0] @ index[1]), 4.0 * 0.8 + 0.25 + 1.0 - 0.5
+    (3.95..., 3.95)
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    ones = np.ones((len(vectors), 1), np.float32)
+    own = popularity[:, None].astype(np.float32)
+    if query:
+        bias, cosine = np.float32(head.dot[0]), np.float32(head.dot[1])
+        return np.concatenate((units * cosine, ones, own + bias), axis=1)
+    return np.concatenate((units, own, ones), axis=1)

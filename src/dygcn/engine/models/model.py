@@ -1,0 +1,190 @@
+"""The model: everything that `fit` decided and an update never changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import id_column, take
+from dygcn.engine.features import Features, Given, Hashed, RowTable, Walks
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
+from dygcn.engine.models.paper import Paper
+from dygcn.engine.propagation import ExactRule, RollingRule, Rule, SpectralRule
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, IdColumn, Int64
+
+RULES = ("exact", "rolling", "spectral")
+FEATURES = ("walks", "hashed", "given", "embedding", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The embedding that a user brought and the messages it had at t0."""
+
+    ids: IdColumn  # (n,)
+    vectors: Float32  # (n, dim) z_0, which is also x
+    messages: tuple[Float32, ...]  # for k = 0..K, (n, dim): h_k at t0, or z_0 where there was none
+
+    @cached_property
+    def _map(self) -> IdMap:
+        ids = IdMap(self.ids.kind)
+        ids.intern(self.ids)
+        return ids
+
+    def rows_of(self, names: IdColumn) -> Int64:
+        """Return where each id stands in the embedding, -1 where it does not."""
+        return self._map.find(names).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Matrices and settings of a fitted embedding, without any graph.
+
+    Parameters
+    ----------
+    weights
+        ``W_0..W_K``, each (width, dim), rows times matrix; for the spectral rule ``W_0, W_1, W_s``; for
+        ``"walks"`` the weight of each order, (1, 1).
+    kind
+        Type of the user ids, ``"int64"`` or ``"string"``.
+    features
+        ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for the paper's rules.
+    scales
+        Power-of-two scale of each feature column.
+    grid
+        Weights are whole multiples of this.
+    half_life
+        Of the ghost of a removed edge, or None.
+    paper
+        What only the paper's rules have: options, base, and what is watched.
+    unit
+        Time that counts as one when contacts grow old; None: times are not looked at.
+    links
+        How links are scored, by kind; empty: by the cosine.
+    table
+        For ``"walks"``: the row of each node that `fit` made one for.
+    """
+
+    weights: tuple[Float32, ...]
+    kind: str
+    features: str
+    scales: Float64
+    seed: int = 0
+    directed: bool = False
+    grid: float = 2.0**-16
+    half_life: float | None = None
+    rule: str = "exact"
+    baseline: Baseline | None = field(default=None, repr=False)
+    paper: Paper | None = None
+    unit: float | None = None
+    links: Mapping[str, LinkHead] = field(default_factory=dict)
+    table: RowTable | None = field(default=None, repr=False)
+
+    @property
+    def orders(self) -> int:
+        """K, how many orders a change is propagated."""
+        return len(self.weights) - (2 if self.rule == "spectral" else 1)
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The names of the matrices: W0..WK, or W0, W1, Ws."""
+        return weight_names(self.rule, self.orders)
+
+    @property
+    def width(self) -> int:
+        """Columns of the features and of every message."""
+        return len(self.scales)
+
+    @property
+    def dim(self) -> int:
+        """Columns of the vectors."""
+        return self.width if self.table is not None else int(self.weights[0].shape[1])
+
+    @property
+    def floor(self) -> float:
+        """Messages shorter than this are not scaled up to length one."""
+        return 1e-6 * float(np.max(self.scales))
+
+    def new_features(self) -> Features:
+        """Return where x comes from, without any row yet."""
+        if self.table is not None:
+            return Walks(self.table)
+        if self.features in ("given", "embedding"):
+            return Given(self.scales)
+        return Hashed(self.width, self.seed)
+
+    def without(self, ids: object) -> Model:
+        """Return the model without the rows of these ids, as if `fit` had made none for them.
+
+        `remove_nodes` takes a node out of the graph and leaves the model as it is, so the row, which was made
+        of the node's links, stays. A model without the row is another model: start it anew (`dygcn.start`),
+        and write into a new folder. Ids without a row are left alone.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> len(live.model.table), len(live.model.without(["bob"]).table)
+        (3, 2)
+        """
+        if isinstance(ids, str):
+            raise FeatureError(f"{ids!r} is one id; pass a list of ids")
+        if self.table is None:
+            raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
+        gone = IdMap(self.kind)
+        gone.intern(id_column(ids))
+        keep = np.flatnonzero(gone.find(self.table.ids) < 0)
+        table = self.table
+        rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
+        return dataclasses.replace(self, table=rest)
+
+    def new_graph(self) -> Graph:
+        """Return an empty graph for this model."""
+        limit = 1 << (62 - self.new_features().message_bits)
+        return Graph(
+            self.kind,
+            directed=self.directed,
+            grid=self.grid,
+            limit=limit,
+            half_life=self.half_life,
+            stay=self.paper is not None,
+            count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
+        )
+
+    def new_rule(self) -> Rule:
+        """Return the state of an empty graph."""
+        if self.paper is None:
+            return ExactRule(self.new_features(), self.orders)
+        return (SpectralRule if self.rule == "spectral" else RollingRule)(self.weights, self.paper.options)
+
+
+def order_weights(orders: int) -> tuple[Float32, ...]:
+    """Return the weights of unit(h_0)..unit(h_K) in a vector of a walk model: 1, 1, 1/2, 1/4 and so on.
+
+    Examples
+    --------
+    >>> [float(weight[0, 0]) for weight in order_weights(3)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+    return tuple(np.array([[2.0 ** -max(k - 1, 0)]], np.float32) for k in range(orders + 1))
+
+
+def weight_names(rule: str, orders: int) -> tuple[str, ...]:
+    """Return the names of a rule's matrices.
+
+    Examples
+    --------
+    >>> weight_names("rolling", 2), weight_names("spectral", 1)
+    (('W0', 'W1', 'W2'), ('W0', 'W1', 'Ws'))
+    """
+    names = tuple(f"W{k}" for k in range(orders + 1))
+    return (*names, "Ws") if rule == "spectral" else names

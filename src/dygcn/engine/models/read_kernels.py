@@ -1,0 +1,217 @@
+"""The loops of the readout. Every row is summed in one order, alone or among a million."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from math import inf
+
+    from dygcn.engine._rows import (
+        RowBlock,
+        add_product,
+        add_units,
+        scale_to_one,
+        write_dots,
+        write_squares,
+        write_units,
+    )
+    from dygcn.engine.features.units import UnitTable, find_units
+    from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
+    from dygcn.engine.propagation.sum_rows import SumRows, write_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes, Stored
+
+ROWS = 96  # that are read at once: what lies between the steps of a block stays in the nearest caches
+
+
+class ReadOrder:
+    """One order of a model, and those after it.
+
+    Parameters
+    ----------
+    weights
+        Its matrix, (width, dim), or the number in the place of one, (1, 1).
+    rest
+        The next order, or None.
+    """
+
+    def __init__(self, weights: Float32, rest: ReadOrder | None) -> None:
+        self.weights = weights
+        self.rest: Any = rest
+        self.sums: Any = None  # while rows are read
+
+
+class ReadRoom:
+    """Working room for one call at a time, and what the rows of a model have in common.
+
+    Parameters
+    ----------
+    weights
+        For each order its matrix, (width, dim), or the number in the place of one, (1, 1).
+    steps, feature_steps
+        What a message, and a feature as it is stored, is to be multiplied by, column by column.
+    floor, feature_floor
+        Rows that are shorter than this are not scaled up to length one.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[Float32],
+        steps: Float64,
+        feature_steps: Float64,
+        floor: float,
+        feature_floor: float,
+    ) -> None:
+        width = len(steps)
+        self.steps, self.feature_steps = steps, feature_steps
+        self.floor, self.feature_floor = floor, feature_floor
+        self.order: Any = None
+        for matrix in reversed(weights):
+            self.order = ReadOrder(matrix, self.order)
+        self.features = RowBlock(np.empty((ROWS, width), np.int8))
+        self.messages = RowBlock(np.empty((ROWS, width), np.int32))
+        self.units = np.empty((ROWS, width), np.float32)
+        self.total = np.zeros((ROWS, width), np.float64)
+        self.wanted = np.empty(ROWS, np.uint64)
+        self.has = np.empty(ROWS, np.int64)
+
+
+def _open(room: ReadRoom, sums: Sequence[SumRows | None]) -> None:
+    """Say where the messages of orders 1, 2 and so on come from; None: of none, lest arrays are kept."""
+    order = room.order
+    for each in sums:
+        order = order.rest
+        order.sums = each
+
+
+def read_projected(
+    nodes: Nodes,
+    given: RowBlock | None,
+    ids: IdArrays,
+    table: UnitTable | None,
+    sums: Sequence[SumRows],
+    room: ReadRoom,
+    out: Float32,
+) -> None:
+    """Add ``sum over k of unit(h_k) W_k`` to `out`.
+
+    Parameters
+    ----------
+    given
+        Features of the nodes; None: those of `table`.
+    """
+    _open(room, sums)
+    with cython.nogil:
+        for block in range((len(nodes) + ROWS - 1) // ROWS):
+            first = block * ROWS
+            n = min(ROWS, len(nodes) - first)
+            if given is None:
+                _write_features(nodes[first : first + n], n, ids, table, room)
+                write_units(room.features, 0, n, room.feature_steps, room.feature_floor, room.units)
+            else:
+                write_units(given, first, n, room.feature_steps, room.feature_floor, room.units)
+            _add_projected(room.order, nodes[first : first + n], n, room, out, first)
+    _open(room, [None] * len(sums))
+
+
+def _write_features(nodes: Nodes, n: int, ids: IdArrays, table: Any, room: ReadRoom) -> None:
+    if table.hashed:
+        keys_at(ids, nodes, n, room.wanted)
+    else:
+        hashes_at(ids, nodes, n, room.wanted)
+    find_units(table, room.wanted, n, room.features, room.has)
+
+
+def _add_projected(order: ReadOrder, nodes: Nodes, n: int, room: ReadRoom, out: Float32, first: int) -> None:
+    """Add what `room.units` gives in this order, and then the next orders."""
+    add_product(room.units, n, order.weights, out, first)
+    if order.rest is not None:
+        write_messages(order.rest.sums, nodes, n, room.messages, room.has)
+        write_units(room.messages, 0, n, room.steps, room.floor, room.units)
+        _add_projected(order.rest, nodes, n, room, out, first)
+
+
+def read_mixed(
+    nodes: Nodes, ids: IdArrays, table: UnitTable, sums: Sequence[SumRows], room: ReadRoom, out: Float32
+) -> int:
+    """Write ``unit(sum over k of w_k unit(h_k))``; return how many have no length, and stay as they are."""
+    none = 0
+    _open(room, sums)
+    with cython.nogil:
+        for block in range((len(nodes) + ROWS - 1) // ROWS):
+            first = block * ROWS
+            n = min(ROWS, len(nodes) - first)
+            _write_features(nodes[first : first + n], n, ids, table, room)
+            add_units(room.features, n, room.feature_floor, room.order.weights[0, 0], room.total)
+            _add_mixed(room.order, nodes[first : first + n], n, room)
+            none += scale_to_one(room.total, n, out, first)
+    _open(room, [None] * len(sums))
+    return none
+
+
+def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, room: ReadRoom) -> None:
+    """Add the orders after this one."""
+    if order.rest is not None:
+        write_messages(order.rest.sums, nodes, n, room.messages, room.has)
+        add_units(room.messages, n, room.floor, order.rest.weights[0, 0], room.total)
+        _add_mixed(order.rest, nodes, n, room)
+
+
+def unit_rows(rows: Stored, steps: Float64, floor: float) -> Float32:
+    """Return h / max(|h|, floor) for h = row * steps: a bare h / |h| would jump at zero."""
+    block, units = RowBlock(rows), np.empty((len(rows), len(steps)), np.float32)
+    out = units
+    with cython.nogil:
+        write_units(block, 0, len(out), steps, floor, out)
+    return units
+
+
+def project(inputs: Float32, weights: Float32, out: Float32) -> None:
+    """Add ``inputs @ weights`` to `out`, each number summed over the columns of its input in order."""
+    if inputs.shape[1] != len(weights) or len(out) != len(inputs) or out.shape[1] != weights.shape[1]:
+        raise ValueError("inputs, weights and out do not fit")
+    with cython.nogil:
+        add_product(inputs, len(inputs), weights, out, 0)
+
+
+def squares(rows: Float32) -> Float64:
+    """Return the product of each row with itself."""
+    products = np.zeros(len(rows))
+    out = products
+    with cython.nogil:
+        write_squares(rows, out)
+    return products
+
+
+def dots(left: Float32, left_at: Int64, right: Float32, right_at: Int64) -> Float64:
+    """Return products of rows, by their numbers."""
+    if len(left_at) != len(right_at) or left.shape[1] != right.shape[1]:
+        raise ValueError("rows do not fit")
+    products = np.zeros(len(left_at))
+    out = products
+    with cython.nogil:
+        write_dots(left, left_at, right, right_at, out)
+    return products
+
+
+def to_units(rows: Float32, lengths: Float64) -> Float32:
+    """Return rows of length one; zero where a row is zero or not finite."""
+    units = np.zeros((len(rows), rows.shape[1]), np.float32)
+    out = units
+    with cython.nogil:
+        for i in range(len(lengths)):
+            if 0.0 < lengths[i] < inf:
+                inverse = 1.0 / lengths[i]
+                for j in range(rows.shape[1]):
+                    out[i, j] = rows[i, j] * inverse
+    return units

@@ -1,0 +1,158 @@
+"""From messages to vectors: ``z = sum over k of unit(h_k) W_k``, in a fixed order of summation.
+
+A walk model has a number w_k in the place of each matrix, and vectors of length one:
+``z = unit(sum over k of w_k unit(h_k))``.
+
+A row is always summed the same way, alone or among a million, so a vector does not depend on who
+else was asked for. (BLAS does not promise that.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine._rows import RowBlock
+from dygcn.engine.features import GRID_BITS, Hashed, Walks
+from dygcn.engine.features.walks import ROW_BITS
+from dygcn.engine.models.read_kernels import ReadRoom, project, read_mixed, read_projected, unit_rows
+from dygcn.engine.propagation import ExactRule, RollingRule
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.propagation import Rule
+    from dygcn.engine.records import Bool, Float32, Int64, Nodes
+
+_BLOCK = 1024
+_FLOOR = 1e-6  # of the scale: messages shorter than this are not scaled up to length one
+
+
+def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
+    """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
+    rows, _ = rule.messages(graph, nodes, order)
+    steps = model.scales * 2.0**-GRID_BITS
+    return unit_rows(rows, steps, model.floor) if unit else (rows * steps).astype(np.float32)
+
+
+def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Float32:
+    """Return u_0..u_K of nodes, (K + 1, n, width): unit(h_k), zero where there is none."""
+    return np.stack([read_inputs(model, rule, graph, nodes, k, unit=True) for k in range(model.orders + 1)])
+
+
+def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
+    """Return the vectors of nodes, (n, dim): read out of messages, or what the paper's rules keep."""
+    return Readout(model, rule, graph).vectors(nodes)
+
+
+class Readout:
+    """Where vectors are read, with what follows from the model worked out once: for one node after the other.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.models import Model, State
+    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4)))
+    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
+    >>> Readout(state.model, state.rule, state.graph).vectors(state.graph.nodes()).shape
+    (3, 4)
+    """
+
+    def __init__(self, model: Model, rule: Rule, graph: Graph) -> None:
+        self.model = model
+        self._rule = rule
+        self._graph = graph
+        self._rooms: list[ReadRoom] = []  # that nobody uses now
+
+    def __reduce__(self) -> tuple[type[Readout], tuple[Model, Rule, Graph]]:
+        return Readout, (self.model, self._rule, self._graph)
+
+    def vectors(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, (n, dim)."""
+        rule, model = self._rule, self.model
+        if isinstance(rule, RollingRule):
+            return rule.vectors(nodes)
+        assert isinstance(rule, ExactRule)
+        out = np.zeros((len(nodes), model.dim), np.float32)
+        if model.baseline is not None:
+            base_row = model.baseline.rows_of(self._graph.ids.names(nodes))
+            for start in range(0, len(nodes), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                _read_fresh(model, rule, self._graph, nodes[block], base_row[block], out[block])
+            return out
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            room = self._new_room(rule)
+        if model.table is None:
+            self._read_projected(rule, nodes, room, out)
+        else:
+            self._read_walks(rule, nodes, room, out)
+        self._rooms.append(room)
+        return out
+
+    def _new_room(self, rule: ExactRule) -> ReadRoom:
+        model = self.model
+        steps = model.scales * 2.0**-GRID_BITS
+        if model.table is not None:
+            return ReadRoom(model.weights, steps, steps, _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS))
+        # Powers of two: a feature in units of its own times these has the bits of one on the grid.
+        feature_steps = steps * 2.0**rule.features.message_shift
+        return ReadRoom(model.weights, steps, feature_steps, model.floor, model.floor)
+
+    def _read_projected(self, rule: ExactRule, nodes: Nodes, room: ReadRoom, out: Float32) -> None:
+        features, ids = rule.features, self._graph.ids
+        sums = [each.arrays for each in rule.sums]
+        if isinstance(features, Hashed | Walks):
+            read_projected(nodes, None, ids.arrays, features.unit_table(ids), sums, room, out)
+            return
+        for start in range(0, len(nodes), _BLOCK):
+            some = nodes[start : start + _BLOCK]
+            given = RowBlock(features.units(some, ids)[0])
+            read_projected(some, given, ids.arrays, None, sums, room, out[start : start + _BLOCK])
+
+    def _read_walks(self, rule: ExactRule, nodes: Nodes, room: ReadRoom, out: Float32) -> None:
+        """Read a walk model; a node that no row reaches reads as its hashed signs, which nobody is sent."""
+        assert isinstance(rule.features, Walks)
+        model, ids = self.model, self._graph.ids
+        sums = [each.arrays for each in rule.sums]
+        if read_mixed(nodes, ids.arrays, rule.features.unit_table(ids), sums, room, out):
+            lost = np.flatnonzero(~out.any(axis=1))
+            signs, _ = Hashed(model.width, model.seed).units(nodes[lost], ids)
+            out[lost] = signs / np.float32(np.sqrt(model.dim))
+
+
+def _read_fresh(
+    model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32
+) -> None:
+    """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
+
+    A message that is absent now adds nothing, so a node that lost its links keeps z_0; one that was absent
+    at t0 is compared with z_0 itself. A node that was not in the embedding has no t0: it stands where its own
+    features stand if it was given some, else where the mean of its neighbours stands (its lowest message).
+    """
+    assert model.baseline is not None
+    known = base_row >= 0
+    out[known] = model.baseline.vectors[base_row[known]]
+    waiting = ~known
+    for k, matrix in enumerate(model.weights):
+        h, has = drift(model, rule, graph, nodes, base_row, k)
+        lowest = waiting & has
+        out[lowest] = h[lowest]
+        waiting &= ~lowest
+        h[~known] = 0
+        project(h, matrix, out)
+
+
+def drift(
+    model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
+) -> tuple[Float32, Bool]:
+    """Return h_order minus h_order at t0 (h_order alone, for a node without t0), and who has h_order."""
+    assert model.baseline is not None
+    rows, has = rule.messages(graph, nodes, order)
+    h = (rows * (model.scales * 2.0**-GRID_BITS)).astype(np.float32)
+    moved = (base_row >= 0) & (has > 0)
+    h[moved] -= model.baseline.messages[order][base_row[moved]]
+    h[has == 0] = 0
+    return h, has > 0

@@ -1,0 +1,256 @@
+"""A small update in one call: the graph, then every order, without coming back to Python in between.
+
+It is the same loops as of a large one (`graph.writing`, `kernels.do_order`), one after the other. Where
+an order finds too little room, or rows in the wrong place, the call ends before it, and `spreading` goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.graph.outcomes import CAME, DONE, MOVED, WENT
+from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine.features.units import UnitTable, find_units
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.batch import BatchArrays, NodeArrays
+    from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
+    from dygcn.engine.graph.writing import apply_events
+    from dygcn.engine.propagation.gathering import number_nodes
+    from dygcn.engine.propagation.kernels import do_order
+    from dygcn.engine.propagation.sum_rows import SumRows
+    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float64, Int8, Int64, Nodes, UInt64
+
+
+class Step:
+    """One order: its sums, what it hands on, and the order that follows; None: it is the last."""
+
+    def __init__(self, sums: SumRows, out: Bank, following: Step | None) -> None:
+        self.parts = sums, out, following
+        self.sums, self.out = sums, out
+        self.following: Any = following
+
+    def __reduce__(self) -> tuple[type[Step], tuple[Any, ...]]:
+        return Step, self.parts
+
+
+class Course:
+    """All that an update in one call works in, and room for one event.
+
+    Parameters
+    ----------
+    changes, start, wanted
+        Room for the changed arcs, for the features of their senders, and for what these are looked up by.
+    work, marks, reach
+        Of all orders; `first` is the first of them.
+    units, ids
+        Where features are found, and by what.
+    shift
+        Every weight is a multiple of 2 to this.
+    batch, pull, push, nodes, directed, stay, limit, half_life
+        See `graph.writing.apply_events`.
+    """
+
+    def __init__(
+        self,
+        changes: ArcChanges,
+        start: Bank,
+        wanted: UInt64,
+        work: Work,
+        marks: Marks,
+        reach: Reach,
+        first: Step,
+        units: UnitTable,
+        ids: IdArrays,
+        shift: int,
+        batch: BatchArrays,
+        pull: ArcArrays,
+        push: ArcArrays,
+        nodes: NodeArrays,
+        directed: bool,
+        stay: bool,
+        limit: int,
+        half_life: float,
+    ) -> None:
+        room = changes, start, wanted, work, marks, reach, first
+        graph = batch, pull, push, nodes, directed, stay, limit, half_life
+        self.parts = *room, units, ids, shift, *graph
+        self.changes, self.start, self.wanted = changes, start, wanted
+        self.work, self.marks, self.reach, self.first = work, marks, reach, first
+        self.units, self.ids, self.shift = units, ids, shift
+        self.batch, self.pull, self.push, self.nodes = batch, pull, push, nodes
+        self.directed, self.stay, self.limit, self.half_life = directed, stay, limit, half_life
+        self.src, self.dst = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self.op, self.weight = np.zeros(1, np.int8), np.zeros(1, np.int64)
+        self.t = np.zeros(1 if half_life > 0 else 0)
+
+    def __reduce__(self) -> tuple[type[Course], tuple[Any, ...]]:
+        return Course, self.parts
+
+
+def _note_nodes(course: Course, batch: BatchArrays) -> int:
+    """Mark who left, note who came; return how many nodes were reached."""
+    noted = 0
+    for i in range(batch.sizes[WENT]):
+        course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere
+    for i in range(batch.sizes[CAME]):
+        node = batch.nodes[1, i]
+        if course.marks.seen[node] == 0:
+            course.marks.seen[node] = 1
+            course.reach.nodes[noted] = node
+            course.reach.orders[noted] = 1
+            noted += 1
+    return noted
+
+
+def _start(
+    course: Course, changes: ArcChanges, batch: BatchArrays, arcs: int, ids: IdArrays, units: UnitTable
+) -> int:
+    """Fill in what order 1 starts from: who sends, over which arcs, their features; return how many send."""
+    n = number_nodes(batch.arcs, arcs, arcs, course.marks.place, changes.structural, changes.row)
+    for i in range(arcs):
+        changes.receiver[i] = batch.arcs[i]
+        changes.change[i] = batch.arc_weights[arcs + i] - batch.arc_weights[i]
+    if units.hashed:
+        keys_at(ids, changes.structural, n, course.wanted)
+    else:
+        hashes_at(ids, changes.structural, n, course.wanted)
+    find_units(units, course.wanted, n, course.start.table, course.start.has)
+    return n
+
+
+def _orders_from(
+    step: Step,
+    order: int,
+    wave: Bank,
+    senders: int,
+    arcs: int,
+    structural: int,
+    course: Course,
+    push: ArcArrays,
+    shift: int,
+    noted: int,
+    added: int,
+) -> tuple[int, int, int, int]:
+    """Do order after order; return the one that could not be done, or `ALL_DONE`, and how far it went."""
+    last = step.following is None
+    status, found, moved, reached = do_order(
+        wave,
+        senders,
+        course.changes,
+        arcs,
+        0 if last else structural,
+        push,
+        course.work,
+        step.sums,
+        step.out,
+        course.marks,
+        course.reach,
+        shift,
+        order,
+        noted,
+    )
+    if status != DONE:
+        return order, senders, noted, added
+    if last:
+        return ALL_DONE, moved, reached, added + found
+    return _orders_from(
+        step.following,
+        order + 1,
+        step.out,
+        moved,
+        arcs,
+        structural,
+        course,
+        push,
+        shift,
+        reached,
+        added + found,
+    )
+
+
+def _forget_marks(course: Course, batch: BatchArrays, noted: int) -> None:
+    for i in range(noted):
+        course.marks.seen[course.reach.nodes[i]] = 0
+    for i in range(batch.sizes[WENT]):
+        course.marks.seen[batch.nodes[2, i]] = 0
+
+
+def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
+    """Take what was written to the graph through every order."""
+    arcs = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
+    if batch.sizes[CAME] > len(course.reach.nodes) or arcs > len(course.wanted):
+        return NOT_BEGUN, 0, 0, 0
+    noted = _note_nodes(course, batch)
+    structural = _start(course, course.changes, batch, arcs, course.ids, course.units)
+    order, moved, noted, added = _orders_from(
+        course.first, 1, course.start, 0, arcs, structural, course, course.push, course.shift, noted, 0
+    )
+    if order == ALL_DONE:
+        _forget_marks(course, batch, noted)
+    return order, moved, noted, added
+
+
+def _update(
+    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
+) -> tuple[int, int, int, int, int]:
+    order, moved, noted, added = ALL_DONE, 0, 0, 0
+    status = apply_events(
+        course.batch,
+        course.pull,
+        course.push,
+        course.nodes,
+        course.directed,
+        course.stay,
+        course.limit,
+        course.half_life,
+        src,
+        dst,
+        op,
+        weight,
+        t,
+    )
+    if status == DONE:
+        order, moved, noted, added = _propagate(course, course.batch)
+    return status, order, moved, noted, added
+
+
+def update_at_once(
+    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
+) -> tuple[int, int, int, int, int]:
+    """Apply events to the graph and to every order of the state.
+
+    Returns
+    -------
+    tuple
+        What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
+        newcomers need more room; how many messages moved in the order before it, how many nodes
+        were reached (`Course.reach`) and rows added to so far.
+    """
+    with cython.nogil:
+        status, order, moved, noted, added = _update(course, src, dst, op, weight, t)
+    return status, order, moved, noted, added
+
+
+def update_edge(
+    course: Course, a: int, b: int, op: int, weight: int, t: float
+) -> tuple[int, int, int, int, int]:
+    """Apply one event, as `update_at_once` does, without an array made for it."""
+    with cython.nogil:
+        course.src[0], course.dst[0], course.op[0], course.weight[0] = a, b, op, weight
+        if len(course.t) > 0:
+            course.t[0] = t
+        status, order, moved, noted, added = _update(
+            course, course.src, course.dst, course.op, course.weight, course.t
+        )
+    return status, order, moved, noted, added

@@ -1,0 +1,347 @@
+"""The exact rule: keep the messages, not the output, and never drift.
+
+``h_0 = x`` and ``h_k = P h_(k-1)`` with ``P = D^-1 A``. A changed edge alters h_1 of its ends (the
+paper's first-order update, eq. change_aggr1); the change of h_(k-1) is pushed to those who aggregate
+it (the high-order update, eq. change_aggr2); the matrices W_k act on read. Sums are integers, so the
+state is a function of the graph alone: any order, any batches, any way to the same graph, same bits.
+
+The mean is over the neighbours that *have* a message of that order; a node with none has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine._rows import RowBlock
+from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.graph.outcomes import DONE
+from dygcn.engine.graph.store import GREATEST_SHIFT
+from dygcn.engine.propagation import kernels
+from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
+from dygcn.engine.propagation.gathering import distinct_rows
+from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
+from dygcn.engine.propagation.scratch_buffers import Room
+from dygcn.engine.propagation.spreading import Arcs, Spreading, Wave
+from dygcn.engine.propagation.sum_rows import messages_of
+from dygcn.engine.propagation.sums import Sums
+from dygcn.engine.propagation.threads import in_ranges, threads
+from dygcn.engine.propagation.withholding import Withheld
+from dygcn.engine.propagation.work import ArcChanges, Bank
+from dygcn.engine.records import (
+    Additions,
+    Bytes,
+    FeatureDelta,
+    Float64,
+    GraphDelta,
+    Int32,
+    Int64,
+    Moved,
+    Nodes,
+    Written,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dygcn.engine.features import Features
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.ids import Allocator
+    from dygcn.engine.graph.staging import NodeEvents
+
+_BLOCK = 1 << 14
+_BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
+_NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
+FEW = 64  # events; more than these are not worth a call of their own kind
+
+
+class ExactRule:
+    """Sums s_k and degrees of every node and order; messages are ``round(s_k / deg_k)``.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.features import Hashed
+    >>> from dygcn.engine.graph import Graph
+    >>> graph = Graph("int64")
+    >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
+    >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
+    >>> moved.orders.tolist()
+    [1, 1, 1]
+    """
+
+    def __init__(self, features: Features, orders: int, zeros: Allocator = np.zeros) -> None:
+        self.features = features
+        self.orders = orders
+        shifts = [features.message_shift] + [0] * (orders - 1)
+        self.sums = [Sums(features.width, features.message_bits, shift, zeros) for shift in shifts]
+        self._room = Room(features.width)
+        self._spreading = Spreading(self.sums, self._room)
+        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is room for
+        self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
+        self.tolerance = 0.0
+        self._parts: tuple[object, ...] = ()  # what the course below was made of
+        self._course: Course
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the course out of copies: it would bring all rows of a walk model, which copies share."""
+        return {name: value for name, value in vars(self).items() if name != "_course"} | {"_parts": ()}
+
+    @property
+    def degree(self) -> list[Int64]:
+        """For each order, the weights of the neighbours that have a message, on the grid."""
+        return [sums.degree for sums in self.sums]
+
+    def watch(self, told: Callable[[Additions], None] | None) -> None:
+        """Have a function told what is added, order by order, before it is; None: no longer."""
+        self._spreading.watch = told
+
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
+        """Propagate a change that the graph already holds; touch only rows that it reaches."""
+        if features is None and len(delta.receiver) > _BULK and len(delta.arrived) == len(graph):
+            self.rebuild(graph)  # it was empty before
+            return Moved(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
+        self.make_room(graph)
+        arcs = self._arcs(graph, delta)
+        wave = self._features_changed(graph, arcs.structural, features)
+        return self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
+
+    def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
+        structural, row = distinct_rows(delta.sender, self._spreading.place)
+        changes = ArcChanges(delta.receiver, row, delta.new - delta.old, structural)
+        return Arcs(changes, len(row), structural, graph.push.arrays, graph.weight_shift)
+
+    def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
+        if len(delta.left):
+            self._spreading.seen[delta.left] = 1  # who left is told elsewhere
+        if wave.senders:
+            wave.noted = self._spreading.note(wave.bank.arrays[2], 0, 0)
+        if len(delta.arrived):
+            wave.noted = self._spreading.note(delta.arrived, 1, wave.noted)
+        return wave
+
+    def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Moved:
+        """Take a wave from an order to the last."""
+        for k in range(first, self.orders + 1):
+            wave = self._spreading.step(k, arcs, wave)
+        moved = self._moved(wave, left)
+        self._room.tidy(self.sums[-1].nbytes // 4)
+        return moved
+
+    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[Written, Moved]:
+        """Write prepared events to the graph and to the state; a few of them in one call, if that can be."""
+        features = self._for_one_call()
+        if (
+            len(ready.op) > FEW
+            or features is None
+            or graph.memory is not None
+            or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
+        ):
+            delta = graph.write(ready)
+            return delta, self.apply(graph, delta)
+        self.make_room(graph)
+        while True:
+            course = self._course_of_now(graph, features, len(ready.op))
+            status, *reached = update_at_once(course, ready.src, ready.dst, ready.op, ready.weight, ready.t)
+            written = graph.finish(ready, status)
+            if written is not None:
+                return written, self._go_on(graph, written, *reached)
+
+    def apply_edge(self, graph: Graph, a: int, b: int, op: int) -> tuple[Written, Moved] | None:
+        """Add or remove one edge of weight one between nodes of the graph.
+
+        Returns
+        -------
+        tuple or None
+            None: nothing was done, and `apply_events` must be used.
+        """
+        features, known = self._for_one_call(), self._nodes
+        if features is None or not graph.takes_ones or not (0 <= a < known and 0 <= b < known):
+            return None
+        if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not
+            return None
+        course = self._course_of_now(graph, features, 1)
+        status, *reached = update_edge(course, a, b, op, graph.one, graph.last_contact)
+        if status != DONE:
+            return None
+        written = graph.count()
+        return written, self._go_on(graph, written, *reached)
+
+    def _for_one_call(self) -> Hashed | Walks | None:
+        """Return the features, if loops can find them and nobody is to be told of what is added meanwhile."""
+        spreading = self._spreading
+        if spreading.withheld or spreading.watch is not None:
+            return None
+        return self._looked_up
+
+    def _course_of_now(self, graph: Graph, features: Hashed | Walks, events: int) -> Course:
+        """Return what an update in one call works in; a new one if any of it was replaced since the last."""
+        room, ids = self._room, graph.ids
+        marks, work, reach = self._spreading.marks, room.works[0], room.reach
+        rest = features.unit_table(ids), ids.arrays, graph.weight_shift, *graph.places(events)
+        parts = (work, reach, marks, room.last, *room.banks, *[one.arrays for one in self.sums], *rest)
+        if parts != self._parts:
+            step: Any = None
+            for order in range(self.orders, 0, -1):
+                step = Step(self.sums[order - 1].arrays, room.bank(order, step is None), step)
+            self._course = Course(room.few, room.start, room.wanted, work, marks, reach, step, *rest)
+            self._parts = parts
+        return self._course
+
+    def _go_on(self, graph: Graph, written: Written, order: int, moved: int, noted: int, rows: int) -> Moved:
+        """Go on from the order that `update_at_once` could not do, if there is one."""
+        if order == ALL_DONE:
+            nodes, orders = self._room.reach.arrays
+            return Moved(nodes[:noted].copy(), orders[:noted].copy(), rows)
+        delta = graph.delta(written)
+        if order == NOT_BEGUN:
+            return self.apply(graph, delta)
+        arcs = self._arcs(graph, delta)
+        if order == 1:
+            wave = self._features_changed(graph, arcs.structural, None)
+            wave.noted = noted
+        else:
+            wave = Wave(self._room.bank(order - 1, last=False), moved, noted, rows)
+        return self._spread(order, arcs, wave, delta.left)
+
+    def allow(self, graph: Graph, tolerance: float) -> Moved:
+        """Let changes up to this length (a feature vector has length one) be withheld; publish the rest.
+
+        Raising it publishes nothing; lowering it publishes everything first.
+        """
+        spreading = self._spreading
+        lower = tolerance < self.tolerance
+        moved = self.flush(graph) if lower else Moved(_NOBODY, np.empty(0, np.int8))
+        self.tolerance = tolerance
+        spreading.allowed = tolerance * self.features.length
+        if tolerance == 0:
+            spreading.withheld = []
+        elif not spreading.withheld:
+            spreading.withheld = [Withheld(self.features.width) for _ in range(self.orders - 1)]
+        return moved
+
+    def error_bound(self, graph: Graph, nodes: Nodes) -> Float64:
+        """Return how far messages of the last order can be from exact ones, in lengths of a feature vector.
+
+        The mean of what the neighbours withhold, one rounding for each column, and for each order
+        before that what anyone may withhold.
+        """
+        withheld = self._spreading.withheld
+        if not any(map(len, withheld)):
+            return np.zeros(len(nodes))
+        _, other, weight = graph.pull.arcs(nodes)
+        withheld[-1].make_room(graph.ids.high, 0)
+        held = np.abs(weight) * withheld[-1].lengths(other)
+        owner = np.repeat(np.arange(len(nodes)), graph.pull.count[nodes])
+        total = np.bincount(owner, held, len(nodes))
+        degree = self.sums[-1].degree[nodes]
+        rounding = float(np.sqrt(self.features.width))
+        earlier = (self.orders - 2) * (self._spreading.allowed + rounding)
+        return (total / np.maximum(degree, 1) + rounding + earlier) / self.features.length
+
+    def flush(self, graph: Graph) -> Moved:
+        """Publish everything that is withheld: the state is then what no tolerance would have given."""
+        spreading = self._spreading
+        if not any(len(withheld) for withheld in spreading.withheld):
+            return Moved(_NOBODY, np.empty(0, np.int8))
+        self.make_room(graph)
+        changes = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
+        arcs = Arcs(changes, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
+        wave = Wave(Bank(np.empty((0, self.features.width), np.int32), _NOTHING, _NOBODY, _NOBODY), 0)
+        for k in range(2, self.orders + 1):
+            wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
+        return self._moved(wave, _NOBODY)
+
+    def _features_changed(self, graph: Graph, structural: Nodes, features: FeatureDelta | None) -> Wave:
+        """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
+        table, has = self.features.units(structural, graph.ids)
+        if features is None:
+            return Wave(Bank(table, has, _NOBODY, _NOBODY), 0)
+        self.features.write(features)
+        differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
+        change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
+        senders = features.nodes[differs]
+        row = np.arange(len(structural), len(structural) + len(senders), dtype=np.int32)
+        table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
+        return Wave(Bank(table, has, senders, row), len(senders))
+
+    def _moved(self, wave: Wave, left: Nodes) -> Moved:
+        """Return each node with the lowest order at which it moved."""
+        reach = self._room.reach.arrays
+        nodes, orders = reach[0][: wave.noted].copy(), reach[1][: wave.noted].copy()
+        self._spreading.seen[nodes] = 0
+        if len(left):
+            self._spreading.seen[left] = 0
+        return Moved(nodes, orders, wave.rows)
+
+    def rebuild(self, graph: Graph) -> None:
+        """Compute the state from nothing: every row, every order; nothing is withheld."""
+        self.make_room(graph)
+        for withheld in self._spreading.withheld:
+            withheld.clear()
+        everyone = np.arange(graph.ids.high, dtype=np.int32)
+        for k, sums in enumerate(self.sums):
+            if k == 0:
+                message, has = self.features.units(everyone, graph.ids)
+            else:
+                message, has = self.messages(graph, everyone, k)
+            in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
+            sums.settle(everyone, sums.degree[: len(everyone)])
+            rows = RowBlock(message), sums.arrays, sums.weight_shift
+            in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
+
+    def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
+        """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
+        if order == 0:
+            return self.features.rows(nodes, graph.ids)
+        return messages_of(self.sums[order - 1].arrays, nodes, self.features.width)
+
+    def unreached(self, graph: Graph) -> int:
+        """Return how many nodes have no message of any order, features included."""
+        nodes = graph.ids.given()
+        for sums in self.sums:
+            nodes = nodes[sums.degree[nodes] == 0]
+        return int((self.features.units(nodes, graph.ids)[1] == 0).sum())
+
+    def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
+        """Return what taking away the features of nodes changes."""
+        if len(owners) == 0:
+            return None
+        old, _ = self.messages(graph, owners, 0)
+        yes = np.ones(len(owners), np.bool_)
+        return FeatureDelta(owners, old, np.zeros_like(old), yes, ~yes)
+
+    def image(self, graph: Graph, nodes: Nodes) -> dict[str, Int32]:
+        """Return x of the nodes that own some: all else follows from model and graph."""
+        return {"features": self.messages(graph, nodes[graph.owns(nodes)], 0)[0]}
+
+    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Int32]) -> None:
+        """Take back the features; `rebuild` computes the rest."""
+        own, rows = nodes[graph.owns(nodes)], tensors["features"]
+        if len(own):
+            yes = np.ones(len(own), np.bool_)
+            self.features.write(FeatureDelta(own, np.zeros_like(rows), rows, ~yes, yes))
+
+    def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
+        """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""
+        for start in range(0, len(nodes), _BLOCK):
+            block = nodes[start : start + _BLOCK]
+            x, has = self.messages(graph, block, 0)
+            yield x.view(np.uint8).reshape(-1)
+            yield has.view(np.uint8)
+            for sums in self.sums:
+                yield sums.degree[block].view(np.uint8)
+                yield sums.rows(block).view(np.uint8).reshape(-1)
+
+    def make_room(self, graph: Graph) -> None:
+        """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
+        nodes, shift = graph.ids.high, graph.weight_shift
+        if nodes <= self._nodes and shift >= self._shift:
+            return
+        for sums in self.sums:
+            if shift < sums.weight_shift:
+                sums.layout(shift, graph.one)
+            sums.make_room(nodes)
+        self._spreading.make_room(nodes)
+        self._nodes, self._shift = nodes, min(shift, self._shift)

@@ -1,0 +1,334 @@
+"""Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
+
+Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
+ahead. Nothing here writes to the state: an order can be gathered again, with more room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.propagation.outcomes import SPANS
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.propagation.sum_rows import SumRows
+    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Int8, Int32, Int64, Nodes
+
+NEAR, FAR = 8, 16  # rounds ahead
+EAGER = 32  # senders; of fewer everything that will be needed is asked for at once
+SPAN = 12  # a span has at least 2**12 nodes
+MANY = 1 << 15  # pushes; fewer lie in a near cache anyway
+BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
+
+
+def in_units(weight: int, shift: int) -> int:
+    """Return a weight in units of ``2**shift``, of which every weight is a multiple."""
+    units = weight >> shift
+    if not cython.compiled and units << shift != weight:
+        raise AssertionError("a shift lost bits of a weight")
+    return units
+
+
+def is_mine(v: int, mine: int) -> bool:
+    """Say whether a thread's part of the nodes has node v. The part is 30 bits, one for each block of nodes.
+
+    A division by the number of threads would cost as much as everything else that is done for a push; one by
+    a constant is a multiplication.
+    """
+    return bool((mine >> (v >> BLOCK) % 30) & 1)
+
+
+def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
+    """List nodes, each once, and which of these each was; return how many there are.
+
+    `place` holds -1 before and after.
+    """
+    count = 0
+    for i in range(n):
+        v = nodes[first + i]
+        if place[v] < 0:
+            place[v] = count
+            found[count] = v
+            count += 1
+        row[i] = place[v]
+    for i in range(count):
+        place[found[i]] = -1
+    return count
+
+
+def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
+    """Return the nodes, each once, and which of these each was."""
+    found, row = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.int32)
+    into, rows = found, row
+    with cython.nogil:
+        count = number_nodes(nodes, 0, len(nodes), place, into, rows)
+    return found[:count], row
+
+
+def count_pushes(wave: Bank, senders: int, push: ArcArrays) -> int:
+    """Return how many rows the senders reach, some of them more than once."""
+    total = 0
+    for i in range(senders):
+        if i + FAR < senders:
+            prefetch_32(push.count, wave.nodes[i + FAR])
+        total += push.count[wave.nodes[i]]
+    return total
+
+
+def _span(pushes: int, nodes: int) -> int:
+    """Return how many low bits of a node's number are left out of the number of its span.
+
+    Pushes are sorted span by span: the marks, receivers and pushes of one span fit the nearest caches. All
+    nodes are one span where there are few pushes.
+    """
+    bits = 31
+    if pushes >= MANY:
+        bits = SPAN
+        while nodes >> bits >= SPANS:
+            bits += 1
+    return bits
+
+
+def _count_spans(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    push: ArcArrays,
+    mine: int,
+    bits: int,
+    work: Work,
+) -> None:
+    """Say where the pushes to each span begin."""
+    for i in range(SPANS + 1):
+        work.spans[i] = 0
+    if bits == 31:
+        return
+    for r in range(senders):
+        if r + FAR < senders:
+            prefetch_64(push.start, wave.nodes[r + FAR])
+            prefetch_32(push.count, wave.nodes[r + FAR])
+        if r + NEAR < senders:
+            prefetch_32(push.others, push.start[wave.nodes[r + NEAR]])
+        base = push.start[wave.nodes[r]]
+        for i in range(base, base + push.count[wave.nodes[r]]):
+            v = push.others[i]
+            if is_mine(v, mine):
+                work.spans[(v >> bits) + 1] += 1
+    for a in range(arcs):
+        v = changes.receiver[a]
+        if is_mine(v, mine):
+            work.spans[(v >> bits) + 1] += 1
+    for i in range(SPANS):
+        work.spans[i + 1] += work.spans[i]
+
+
+def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
+    """List one push with those to its span; `spans` then says where they end."""
+    at = work.spans[v >> bits]
+    work.spans[v >> bits] = at + 1
+    work.node[at] = v
+    work.row[at] = row
+    work.factor[at] = factor
+
+
+def _list_pushes(
+    wave: Bank,
+    senders: int,
+    push: ArcArrays,
+    shift: int,
+    mine: int,
+    sums: SumRows,
+    marks: Marks,
+    bits: int,
+    work: Work,
+) -> None:
+    """List receiver, row and factor of every push to this part of the nodes."""
+    eager = senders < EAGER
+    for r in range(senders):
+        if r + FAR < senders:
+            prefetch_64(push.start, wave.nodes[r + FAR])
+            prefetch_32(push.count, wave.nodes[r + FAR])
+        if r + NEAR < senders:
+            ahead = push.start[wave.nodes[r + NEAR]]
+            prefetch_32(push.others, ahead)
+            prefetch_64(push.weights, ahead)
+        base = push.start[wave.nodes[r]]
+        stop = base + push.count[wave.nodes[r]]
+        row = wave.row[r]
+        for i in range(base, stop):
+            v = push.others[i]
+            if is_mine(v, mine):
+                weight = push.weights[i]
+                _list(v, row, in_units(weight if weight > 0 else -weight, shift), bits, work)
+                if eager:
+                    prefetch_32(marks.place, v)
+                    prefetch_64(sums.degree, v)
+                    prefetch_32(sums.slot, v)
+
+
+def _list_changes(changes: ArcChanges, arcs: int, shift: int, mine: int, bits: int, work: Work) -> None:
+    """List the pushes over changed arcs."""
+    for a in range(arcs):
+        v = changes.receiver[a]
+        if is_mine(v, mine):
+            _list(v, changes.row[a], in_units(changes.change[a], shift), bits, work)
+
+
+def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
+    """Sort pushes low to n - 1 by receiver, receivers in the order of their first mention.
+
+    Return how many receivers there are, with those known before. `place` holds -1 everywhere, before and
+    after.
+    """
+    found = known
+    for i in range(low, n):
+        if i + FAR < n:
+            prefetch_32(place, work.node[i + FAR])
+        v = work.node[i]
+        at = place[v]
+        if at < 0:
+            at = found
+            place[v] = at
+            work.receivers[at] = v
+            work.first[at] = 0
+            found += 1
+        work.node[i] = at
+        work.first[at] += 1
+    total = low
+    for i in range(known, found):
+        size = work.first[i]
+        work.first[i] = total
+        total += size
+        place[work.receivers[i]] = -1
+    for i in range(low, n):
+        if i + FAR < n:
+            prefetch_32(work.sorted_row, work.first[work.node[i + FAR]])
+            prefetch_64(work.sorted_factor, work.first[work.node[i + FAR]])
+        to = work.first[work.node[i]]
+        work.first[work.node[i]] += 1
+        work.sorted_row[to] = work.row[i]
+        work.sorted_factor[to] = work.factor[i]
+    for i in range(found, known, -1):
+        work.first[i] = work.first[i - 1]
+    work.first[known] = low
+    return found
+
+
+def _degrees(found: int, shift: int, wave: Bank, sums: SumRows, work: Work) -> int:
+    """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
+    moving = 0
+    unit = 1  # not 1 << shift: C would shift an int of 32 bits
+    unit <<= shift
+    for i in range(found):
+        if i + FAR < found:
+            prefetch_64(sums.degree, work.receivers[i + FAR])
+            prefetch_32(sums.slot, work.receivers[i + FAR])
+        v = work.receivers[i]
+        before = sums.degree[v]
+        gained = 0
+        for c in range(work.first[i], work.first[i + 1]):
+            gained += work.sorted_factor[c] * wave.has[work.sorted_row[c]]
+        now = before + gained * unit  # C has no left shift of what is below zero
+        at = sums.slot[v]
+        work.before[i], work.after[i], work.slots[i] = before, now, at
+        top = max(before, now)
+        if (at < 0 and top >= sums.limit) or (at >= 0 and 2 * top < sums.limit):
+            work.movers[moving] = i
+            moving += 1
+    return moving
+
+
+def gather(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    push: ArcArrays,
+    shift: int,
+    mine: int,
+    sums: SumRows,
+    marks: Marks,
+    work: Work,
+    pushes: int,
+) -> tuple[int, int, int]:
+    """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
+
+    The rows that will be added stand in the table of the wave: the old messages of changed arcs' senders,
+    taken times the change of the weight, and the change of each sender's message, taken times the weight of
+    the arc now. Factors are in units of ``2**shift``. `pushes` is how many there are to all nodes.
+
+    Returns
+    -------
+    tuple
+        How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
+    """
+    bits = _span(pushes, len(marks.place))
+    _count_spans(wave, senders, changes, arcs, push, mine, bits, work)
+    _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
+    _list_changes(changes, arcs, shift, mine, bits, work)
+    found, low = 0, 0
+    for i in range(SPANS if bits < 31 else 1):
+        if work.spans[i] > low:
+            found = _group(low, work.spans[i], found, marks.place, work)
+            low = work.spans[i]
+    work.first[found] = low
+    return found, low, _degrees(found, shift, wave, sums, work)
+
+
+def gather_part(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    push: ArcArrays,
+    shift: int,
+    mine: int,
+    sums: SumRows,
+    marks: Marks,
+    work: Work,
+    pushes: int,
+) -> tuple[int, int, int]:
+    """Gather for one part of the nodes, while other threads gather for others."""
+    with cython.nogil:
+        gathered = gather(wave, senders, changes, arcs, push, shift, mine, sums, marks, work, pushes)
+    return gathered
+
+
+def note_orders(nodes: Nodes, n: int, order: int, seen: Int8, reach: Reach, noted: int) -> int:
+    """Append those of the first `n` nodes that no lower order moved; return how many there are now."""
+    for i in range(n):
+        if i + FAR < n:
+            prefetch_8(seen, nodes[i + FAR])
+        node = nodes[i]
+        if seen[node] == 0:
+            seen[node] = 1
+            reach.nodes[noted] = node
+            reach.orders[noted] = order
+            noted += 1
+    return noted
+
+
+def next_ring(ring: Nodes, seen: Int8, start: Int64, count: Int32, others: Int32) -> Nodes:
+    """Return who aggregates a ring of nodes and was not seen; now they are."""
+    found = np.empty(int(np.asarray(count)[np.asarray(ring)].sum()), np.int32)
+    out, n = found, 0
+    with cython.nogil:
+        for r in range(len(ring)):
+            for i in range(start[ring[r]], start[ring[r]] + count[ring[r]]):
+                if seen[others[i]] == 0:
+                    seen[others[i]] = 1
+                    out[n] = others[i]
+                    n += 1
+    return found[:n]

@@ -1,0 +1,253 @@
+"""The loops of the exact rule over rows. Sums may wrap around on the way and fit at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dygcn.engine.propagation.outcomes import DONE, EVERYBODY, MISPLACED, SMALL_TABLE, SMALL_WORK
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._native import prefetch_8
+    from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
+    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, write_messages
+    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Int64
+
+AHEAD = 6  # rows
+CACHED = 1 << 18  # numbers; a table of more does not stay in the nearest cache
+AT_ONCE = 96  # rows; no more are asked for before the first is needed
+
+
+def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
+    """Ask for the row of a node."""
+    if slot < 0:
+        prefetch_row(sums.narrow, node)
+    else:
+        prefetch_row(sums.wide, slot)
+
+
+def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: int, out_row: int) -> int:
+    """Add to the row of each gathered receiver; return how many messages moved.
+
+    The table of `out` takes by how much, a row for each from `out_row` on; it has no rows for the last order.
+    Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on, who
+    moved.
+    """
+    n = 0
+    asked = out.table.rows > 0  # else nobody will ask by how much
+    ahead = work.first[found] if wave.table.rows * wave.table.width > CACHED else 0
+    for i in range(found):
+        near = min(i + AHEAD, found - 1)
+        _prefetch_sums(sums, work.receivers[near], work.slots[near])
+        v, slot, first, stop = work.receivers[i], work.slots[i], work.first[i], work.first[i + 1]
+        was, now = sums.scale * inverse_of(work.before[i]), sums.scale * inverse_of(work.after[i])
+        to = out_row + n if asked else -1
+        sums.degree[v] = work.after[i]
+        if slot < 0:
+            moved = add_all(
+                sums.narrow,
+                v,
+                wave.table,
+                work.sorted_row,
+                work.sorted_factor,
+                first,
+                stop,
+                ahead,
+                was,
+                now,
+                out.table,
+                to,
+            )
+        else:
+            moved = add_all(
+                sums.wide,
+                slot,
+                wave.table,
+                work.sorted_row,
+                work.sorted_factor,
+                first,
+                stop,
+                ahead,
+                was,
+                now,
+                out.table,
+                to,
+            )
+        gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
+        if moved or gained != 0:
+            out.nodes[at + n] = v
+            out.row[at + n] = out_row + n
+            out.has[out_row + n] = gained
+            n += 1
+    return n
+
+
+def add_part(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: int, structural: int) -> int:
+    """Add to the rows of one part of the nodes, while other threads add to those of others.
+
+    `at` is how many receivers the parts before this one have, `structural` how many rows of the table of
+    `out` are those of senders of changed arcs.
+    """
+    with cython.nogil:
+        moved = _add_up(found, work, sums, wave, out, at, structural + at)
+    return moved
+
+
+def finish_order(
+    found: int,
+    work: Work,
+    sums: SumRows,
+    wave: Bank,
+    changes: ArcChanges,
+    structural: int,
+    out: Bank,
+    order: int,
+    marks: Marks,
+    reach: Reach,
+    noted: int,
+) -> tuple[int, int]:
+    """Write one gathered order; return how many messages moved and how many nodes the update has reached.
+
+    Old messages of this order are taken first, before its sums are written: the next order needs them.
+    """
+    write_messages(sums, changes.structural, structural, out.table, out.has)
+    n = _add_up(found, work, sums, wave, out, 0, structural)
+    return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)
+
+
+def do_order(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    structural: int,
+    push: ArcArrays,
+    work: Work,
+    sums: SumRows,
+    out: Bank,
+    marks: Marks,
+    reach: Reach,
+    shift: int,
+    order: int,
+    noted: int,
+) -> tuple[int, int, int, int]:
+    """Gather and write one order, or say what is in the way of it, having written nothing.
+
+    Returns
+    -------
+    tuple
+        `DONE`, how many receivers there were, how many of them moved, how many nodes were reached so far; or
+        `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
+        how many of their rows must be moved first.
+    """
+    pushes = arcs + count_pushes(wave, senders, push)
+    if pushes >= len(work.node):
+        return SMALL_WORK, pushes, 0, 0
+    found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work, pushes)
+    if structural + found > len(out.has) or noted + found > len(reach.nodes):
+        return SMALL_TABLE, structural + found, found, 0
+    if moving > 0:
+        return MISPLACED, found, moving, 0
+    if found <= AT_ONCE:
+        for i in range(found):
+            _prefetch_sums(sums, work.receivers[i], work.slots[i])
+            prefetch_8(marks.seen, work.receivers[i])
+    n, noted = finish_order(found, work, sums, wave, changes, structural, out, order, marks, reach, noted)
+    return DONE, found, n, noted
+
+
+def order_at_once(
+    wave: Bank,
+    senders: int,
+    changes: ArcChanges,
+    arcs: int,
+    structural: int,
+    push: ArcArrays,
+    work: Work,
+    sums: SumRows,
+    out: Bank,
+    marks: Marks,
+    reach: Reach,
+    shift: int,
+    order: int,
+    noted: int,
+) -> tuple[int, int, int, int]:
+    """Do one order in one call; see `do_order`."""
+    with cython.nogil:
+        told = do_order(
+            wave,
+            senders,
+            changes,
+            arcs,
+            structural,
+            push,
+            work,
+            sums,
+            out,
+            marks,
+            reach,
+            shift,
+            order,
+            noted,
+        )
+    return told
+
+
+def finish_gathered(
+    found: int,
+    work: Work,
+    sums: SumRows,
+    wave: Bank,
+    changes: ArcChanges,
+    structural: int,
+    out: Bank,
+    order: int,
+    marks: Marks,
+    reach: Reach,
+    noted: int,
+) -> tuple[int, int]:
+    """Write one gathered order in one call; see `finish_order`."""
+    with cython.nogil:
+        told = finish_order(found, work, sums, wave, changes, structural, out, order, marks, reach, noted)
+    return told
+
+
+def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows) -> None:
+    """Write the degree of nodes low..high - 1: the weights of the neighbours that have a message."""
+    with cython.nogil:
+        for v in range(low, high):
+            d = 0
+            for i in range(pull.start[v], pull.start[v] + pull.count[v]):
+                weight = pull.weights[i]
+                d += (weight if weight > 0 else -weight) * has[pull.others[i]]
+            sums.degree[v] = d
+
+
+def _sum_row(stored: RowBlock, at: int, node: int, pull: ArcArrays, message: RowBlock, shift: int) -> None:
+    start = pull.start[node]
+    stop = start + pull.count[node]
+    clear_row(stored, at)
+    for i in range(start, stop):
+        weight = pull.weights[i]
+        prefetch_row(message, pull.others[min(i + AHEAD, stop - 1)])
+        add_row(stored, at, message, pull.others[i], in_units(weight if weight > 0 else -weight, shift))
+
+
+def sum_neighbours(
+    low: int, high: int, pull: ArcArrays, message: RowBlock, sums: SumRows, shift: int
+) -> None:
+    """Write the sums of nodes low..high - 1 from nothing; absent messages are zeros, all in stored units."""
+    with cython.nogil:
+        for v in range(low, high):
+            if sums.slot[v] < 0:
+                _sum_row(sums.narrow, v, v, pull, message, shift)
+            else:
+                _sum_row(sums.wide, sums.slot[v], v, pull, message, shift)

@@ -1,0 +1,31 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._rows cimport RowBlock, add_row, clear_row, prefetch_row, write_message
+
+cdef int64_t AHEAD
+cdef int32_t NARROW
+
+@cython.final
+cdef class SumRows:
+    cdef readonly tuple arrays
+    cdef int64_t[::1] degree
+    cdef int32_t[::1] slot
+    cdef RowBlock narrow
+    cdef RowBlock wide
+    cdef int32_t[::1] free
+    cdef int64_t[::1] counts
+    cdef double scale
+    cdef int64_t limit
+
+cdef double inverse_of(int64_t degree) noexcept nogil
+cdef void write_messages(SumRows sums, const int32_t[::1] nodes, Py_ssize_t n, RowBlock out, int64_t[::1] has) noexcept nogil
+@cython.locals(has=int64_t[::1], out=RowBlock)
+cpdef object messages_of(SumRows sums, const int32_t[::1] nodes, Py_ssize_t width)
+cpdef object put_messages(SumRows sums, const int32_t[::1] nodes, RowBlock out, int64_t[::1] has)
+@cython.locals(count=int64_t)
+cpdef object count_moves(SumRows sums, const int32_t[::1] nodes, const int64_t[::1] degree)
+cpdef object settle_rows(SumRows sums, const int32_t[::1] nodes, const int64_t[::1] degree)
+@cython.locals(at=int64_t)
+cdef void _widen(SumRows sums, Py_ssize_t node) noexcept nogil
+@cython.locals(at=int64_t)
+cdef void _narrow(SumRows sums, Py_ssize_t node) noexcept nogil

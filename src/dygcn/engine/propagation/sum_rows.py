@@ -1,0 +1,145 @@
+"""The rows of sums of one order, as compiled loops see them; messages are made of them.
+
+Rows of nodes of small degree are narrow, and lie where the node does. Those of others are wide, and `slot`
+says where they lie. Sums may wrap around on the way and fit at the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dygcn.engine.propagation.outcomes import NARROW
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Int32, Int64, Nodes, Stored
+
+    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int]
+
+AHEAD = 6  # rows
+
+
+class SumRows:
+    """Arrays of one order. They never grow or move: a larger one is another one.
+
+    Parameters
+    ----------
+    degree
+        For each node, the weights of the neighbours that have a message.
+    slot
+        For each node, which wide row is its own, or NARROW.
+    narrow, wide
+        Sums; `narrow` has no columns where all rows are wide.
+    free, counts
+        Wide rows that nobody has; how many wide rows were ever used, and how many of them are free.
+    scale
+        What a stored value is to be multiplied by.
+    limit
+        Rows of nodes whose degree is below this are narrow.
+    """
+
+    def __init__(
+        self,
+        degree: Int64,
+        slot: Int32,
+        narrow: Stored,
+        wide: Int64,
+        free: Int32,
+        counts: Int64,
+        scale: float,
+        limit: int,
+    ) -> None:
+        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit
+        self.degree, self.slot, self.free, self.counts = degree, slot, free, counts
+        self.narrow, self.wide = RowBlock(narrow), RowBlock(wide)
+        self.scale, self.limit = scale, limit
+
+    def __reduce__(self) -> tuple[type[SumRows], Parts]:
+        return SumRows, self.arrays
+
+
+def inverse_of(degree: int) -> float:
+    """Return 1 / deg, and 0 for a node that has no neighbour with a message."""
+    return 1.0 / float(degree) if degree > 0 else 0.0
+
+
+def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64) -> None:
+    """Write the messages of the first `n` nodes, zero where there is none, and who has one."""
+    for i in range(n):
+        if i + AHEAD < n and sums.slot[nodes[i + AHEAD]] < 0:
+            prefetch_row(sums.narrow, nodes[i + AHEAD])
+        v = nodes[i]
+        at, degree = sums.slot[v], sums.degree[v]
+        has[i] = 1 if degree > 0 else 0
+        if degree <= 0:
+            clear_row(out, i)
+        elif at < 0:
+            write_message(sums.narrow, v, sums.scale * inverse_of(degree), out, i)
+        else:
+            write_message(sums.wide, at, sums.scale * inverse_of(degree), out, i)
+
+
+def messages_of(sums: SumRows, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
+    """Return the messages of nodes, (n, width), zero where there is none, and 1 where there is one, (n,)."""
+    rows, marks = np.empty((len(nodes), width), np.int32), np.empty(len(nodes), np.int64)
+    out, has = RowBlock(rows), marks
+    put_messages(sums, nodes, out, has)
+    return rows, marks
+
+
+def put_messages(sums: SumRows, nodes: Nodes, out: RowBlock, has: Int64) -> None:
+    """Write the messages of nodes, and who has one; see `write_messages`."""
+    with cython.nogil:
+        write_messages(sums, nodes, len(nodes), out, has)
+
+
+def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> int:
+    """Count the rows that need a wide place for these degrees."""
+    count = 0
+    with cython.nogil:
+        for i in range(len(nodes)):
+            if sums.slot[nodes[i]] == NARROW and degree[i] >= sums.limit:
+                count += 1
+    return count
+
+
+def settle_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
+    """Move rows to where their degree wants them; back only well below the limit, lest they flap."""
+    with cython.nogil:
+        for i in range(len(nodes)):
+            if sums.slot[nodes[i]] == NARROW and degree[i] >= sums.limit:
+                _widen(sums, nodes[i])
+            elif sums.slot[nodes[i]] != NARROW and 2 * degree[i] < sums.limit:
+                _narrow(sums, nodes[i])
+
+
+def _widen(sums: SumRows, node: int) -> None:
+    at = sums.counts[0]
+    if sums.counts[1] > 0:
+        sums.counts[1] -= 1
+        at = sums.free[sums.counts[1]]
+    else:
+        sums.counts[0] += 1
+    sums.slot[node] = at
+    if sums.limit > 0:
+        clear_row(sums.wide, at)
+        add_row(sums.wide, at, sums.narrow, node, 1)
+        clear_row(sums.narrow, node)
+
+
+def _narrow(sums: SumRows, node: int) -> None:
+    at = sums.slot[node]
+    clear_row(sums.narrow, node)
+    add_row(sums.narrow, node, sums.wide, at, 1)
+    clear_row(sums.wide, at)
+    sums.free[sums.counts[1]] = at
+    sums.counts[1] += 1
+    sums.slot[node] = NARROW

@@ -1,0 +1,162 @@
+"""Where the sums of one order are kept: as narrow as exactness allows.
+
+The logical value is an int64, a sum of weights times messages. What all of these have in common is not
+stored: a power of two that divides every weight (an unweighted graph has one weight) and one that divides
+every message (hashed features are +-1). What is left fits a narrow row while the degree of the node is small:
+an int8 for sums of +-1, an int32 for sums of messages. The rows of larger nodes are kept in a pool of int64
+rows. Which row lies where follows from the degree and changes no value.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from dygcn.engine.graph.ids import Allocator, grown, replace_together
+from dygcn.engine.graph.store import GREATEST_SHIFT
+from dygcn.engine.propagation.outcomes import NARROW
+from dygcn.engine.propagation.sum_rows import SumRows, count_moves, settle_rows
+from dygcn.engine.records import Int32, Int64, Nodes, Stored
+
+_SPARE_BITS = 6  # 64 neighbours of the usual weight should fit a narrow row
+_BLOCK = 1 << 14
+
+
+class Sums:
+    """Sums and degrees of one order for every node.
+
+    Parameters
+    ----------
+    width
+        Columns.
+    message_bits
+        Messages are at most ``2**message_bits``.
+    message_shift
+        Messages are multiples of ``2**message_shift``.
+    zeros
+        Allocates an array of zeros, given its shape and its type: where other processes read rows, say.
+
+    Examples
+    --------
+    >>> sums = Sums(4, message_bits=24, message_shift=0)
+    >>> sums.layout(weight_shift=10, one=1024)
+    >>> sums.limit // 1024    # neighbours of weight one below which a row is narrow
+    128
+    >>> signs = Sums(4, message_bits=24, message_shift=24)    # messages of +-1
+    >>> signs.layout(weight_shift=10, one=1024)
+    >>> signs.narrow.dtype, signs.limit // 1024
+    (dtype('int8'), 128)
+    """
+
+    def __init__(
+        self, width: int, message_bits: int, message_shift: int, zeros: Allocator = np.zeros
+    ) -> None:
+        self.width = width
+        self._zeros = zeros
+        self._value_bits = message_bits - message_shift
+        self.message_shift = message_shift
+        self.narrow: Stored = np.zeros((0, width), np.int32)
+        self.wide: Int64 = np.zeros((0, width), np.int64)
+        self.slot: Int32 = np.empty(0, np.int32)
+        self.degree: Int64 = np.zeros(0, np.int64)
+        self._free = np.empty(0, np.int32)
+        self._counts = np.zeros(2, np.int64)  # wide rows ever used, free ones
+        self.weight_shift = 0
+        self.scale = 1.0  # what a stored value is to be multiplied by
+        self.limit = 0  # rows of nodes whose degree is below this are narrow
+        self.arrays: SumRows  # the arrays of now, for loops
+        self.layout(GREATEST_SHIFT, 1 << GREATEST_SHIFT)
+
+    def layout(self, weight_shift: int, one: int) -> None:
+        """Choose how wide a narrow row is, and move all rows.
+
+        Parameters
+        ----------
+        weight_shift
+            Every weight is a multiple of 2 to this.
+        one
+            What a weight of one is on the grid: the narrow rows hold some neighbours of that weight.
+        """
+        other = copy.copy(self)  # until all rows have moved, this one stays as it is
+        other.weight_shift = weight_shift
+        other.scale = float(2.0 ** (self.message_shift + weight_shift))
+        kind, other.limit = _narrow_kind(self._value_bits, weight_shift, one)
+        other.narrow = np.zeros((0, self.width if other.limit else 0), kind)
+        other._refill(self)
+        replace_together(self, **vars(other))
+
+    def _refill(self, old: Sums) -> None:
+        """Take rows over from another layout, in blocks, in units that are at least as fine."""
+        nodes, shift = len(old.slot), old.weight_shift - self.weight_shift
+        self._counts, self._free = np.zeros(2, np.int64), np.empty(0, np.int32)
+        self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
+        self._replace()
+        self.make_room(nodes)
+        for start in range(0, nodes, _BLOCK):
+            block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
+            stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
+            big = self.degree[block] >= self.limit
+            self.settle(block[big], self.degree[block[big]])
+            self.wide[self.slot[block[big]]] = stored[big]
+            if self.limit:
+                self.narrow[block[~big]] = stored[~big]
+
+    def make_room(self, nodes: int) -> None:
+        """Grow to so many nodes."""
+        known = len(self.slot)
+        if nodes <= known:
+            return
+        slot = grown(self.slot, nodes, self._zeros)
+        slot[known:] = NARROW
+        narrow = grown(self.narrow, nodes, self._zeros) if self.limit else self.narrow
+        self._replace(slot=slot, degree=grown(self.degree, nodes, self._zeros), narrow=narrow)
+
+    def _replace(self, **fresh: Any) -> None:
+        """Put arrays in the place of others, together with what loops see of them."""
+        now = vars(self) | fresh
+        names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit"
+        replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names)))
+
+    def settle(self, nodes: Nodes, degree: Int64) -> None:
+        """Bring the rows of nodes to where these degrees want them."""
+        more = count_moves(self.arrays, nodes, degree)
+        if more:
+            size = int(self._counts[0]) + more
+            self._replace(wide=grown(self.wide, size, self._zeros), _free=grown(self._free, size))
+        elif self._counts[0] == self._counts[1]:
+            return
+        settle_rows(self.arrays, nodes, degree)
+
+    def rows(self, nodes: Nodes) -> Int64:
+        """Return the logical values, (n, width) int64."""
+        stored = _rows_at(nodes, self.narrow, self.wide, self.slot, self.limit)
+        return stored << (self.message_shift + self.weight_shift)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(a.nbytes for a in (self.narrow, self.wide, self.slot, self.degree, self._free))
+
+
+def _narrow_kind(value_bits: int, weight_shift: int, one: int) -> tuple[type[np.signedinteger[Any]], int]:
+    """Return the type of narrow rows, and the degree from which a row is wide; 0: all are."""
+    usual = max(one >> weight_shift, 1).bit_length() - 1  # bits of a usual weight
+    for kind, bits in ((np.int8, 7), (np.int16, 15), (np.int32, 31)):
+        spare = bits - value_bits
+        if spare >= usual + _SPARE_BITS:
+            return kind, 1 << (spare + weight_shift)
+    # Less than one neighbour of the usual weight: then the table of narrow rows is not worth its memory.
+    spare = 31 - value_bits
+    return np.int32, 1 << (spare + weight_shift) if spare > usual else 0
+
+
+def _rows_at(nodes: Nodes, narrow: Stored, wide: Int64, slot: Int32, limit: int) -> Int64:
+    at = slot[nodes]
+    is_narrow = at == NARROW
+    out = np.zeros((len(nodes), wide.shape[1]), np.int64)
+    if limit:
+        out[is_narrow] = narrow[nodes[is_narrow]]
+    out[~is_narrow] = wide[at[~is_narrow]]
+    return out

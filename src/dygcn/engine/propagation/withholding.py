@@ -1,0 +1,86 @@
+"""Changes too small to matter are withheld, and accounted for: what is withheld is known to the last bit.
+
+A node's message of order k < K is *published* to those who aggregate it. With a tolerance, a change is added
+to what was withheld before, and published only when the whole is longer than the tolerance allows. Sums
+hold published messages: ``s_(k+1) = sum of w (M_k - withheld_k)``, exactly, so publishing the rest (`flush`)
+leaves the very bits that no tolerance would have given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.propagation.holding import HeldRows, take_back, withhold
+from dygcn.engine.propagation.work import Bank
+
+if TYPE_CHECKING:
+    from dygcn.engine.propagation.spreading import Wave
+    from dygcn.engine.records import Float64, Nodes
+
+NOTHING = -1
+
+
+class Withheld:
+    """What is withheld of the messages of one order.
+
+    Parameters
+    ----------
+    width
+        Columns of a message.
+    """
+
+    def __init__(self, width: int) -> None:
+        rows, counts = np.zeros((0, width), np.int32), np.zeros(2, np.int64)
+        self.arrays = HeldRows(np.empty(0, np.int32), rows, np.empty(0), np.empty(0, np.int32), counts)
+
+    def __len__(self) -> int:
+        used, free = self.arrays.arrays[4].tolist()
+        return int(used - free)
+
+    def make_room(self, nodes: int, more: int) -> None:
+        """Grow to so many nodes, of which so many more may withhold something."""
+        slot, rows, lengths, free, counts = self.arrays.arrays
+        known, size = len(slot), int(counts[0]) + more
+        if nodes <= known and size <= len(free):
+            return
+        slot = grown(slot, nodes)
+        slot[known:] = NOTHING
+        self.arrays = HeldRows(slot, grown(rows, size), grown(lengths, size), grown(free, size), counts)
+
+    def pass_on(self, structural: Nodes, wave: Wave, allowed: float) -> Wave:
+        """Keep back what is short enough of a wave, for which there is room; the rest goes on."""
+        take_back(self.arrays, structural, wave.bank)
+        wave.senders = withhold(self.arrays, wave.bank, wave.senders, allowed)
+        return wave
+
+    def release(self, wave: Wave) -> Wave:
+        """Add everything that is withheld to a wave, and withhold nothing more."""
+        slot, rows, *_ = self.arrays.arrays
+        held = np.flatnonzero(slot >= 0).astype(np.int32)
+        table, has, nodes, row = wave.bank.arrays
+        sent = row[: wave.senders]
+        change = np.concatenate((table[sent], rows[slot[held]]))
+        has = np.concatenate((has[sent], np.zeros(len(held), np.int64)))
+        senders, first, group = np.unique(
+            np.concatenate((nodes[: wave.senders], held)), return_index=True, return_inverse=True
+        )
+        together = np.zeros((len(senders), change.shape[1]), np.int32)
+        np.add.at(together, group, change)
+        self.clear()
+        wave.bank = Bank(together, has[first], senders, np.arange(len(senders), dtype=np.int32))
+        wave.senders = len(senders)
+        return wave
+
+    def clear(self) -> None:
+        """Withhold nothing more; what was is lost."""
+        self.arrays.arrays[0].fill(NOTHING)
+        self.arrays.arrays[4][:] = 0
+
+    def lengths(self, nodes: Nodes) -> Float64:
+        """Return the length of what each node withholds, on the grid."""
+        slot, _, lengths, *_ = self.arrays.arrays
+        at = slot[nodes]
+        return np.where(at >= 0, lengths[np.maximum(at, 0)], 0.0) if len(lengths) else np.zeros(len(at))

@@ -1,0 +1,134 @@
+"""What loops of one update hand to each other: arrays that are filled by one and read by the next.
+
+None of these grows: one with more room is another one, and a loop that runs keeps its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._rows import RowBlock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
+
+    Arrays: TypeAlias = tuple[NDArray[Any], ...]
+
+
+class Work:
+    """What `gathering.gather` fills: pushes as they are listed, then sorted by receiver.
+
+    Parameters
+    ----------
+    node, row, factor
+        Of each push: its receiver, the row of the table that is added, what it is taken times.
+    receivers, first
+        Each receiver once, and where its pushes begin; one more than there are receivers.
+    sorted_row, sorted_factor
+        Of each push, sorted.
+    before, after, slots
+        Of each receiver: degrees, and where its row lies.
+    movers
+        Which receivers have their row in the wrong place for their degree.
+    spans
+        Where the pushes to each span of the nodes begin, then where they end.
+    """
+
+    def __init__(
+        self,
+        node: Int32,
+        row: Int32,
+        factor: Int64,
+        receivers: Nodes,
+        first: Int32,
+        sorted_row: Int32,
+        sorted_factor: Int64,
+        before: Int64,
+        after: Int64,
+        slots: Int32,
+        movers: Int32,
+        spans: Int64,
+    ) -> None:
+        self.node, self.row, self.factor = node, row, factor
+        self.receivers, self.first = receivers, first
+        self.sorted_row, self.sorted_factor = sorted_row, sorted_factor
+        self.before, self.after, self.slots, self.movers = before, after, slots, movers
+        self.spans = spans
+        listed = node, row, factor
+        self.arrays = (
+            *listed,
+            *(receivers, first, sorted_row, sorted_factor),
+            *(before, after, slots, movers, spans),
+        )
+
+    def __reduce__(self) -> tuple[type[Work], Arrays]:
+        return Work, self.arrays
+
+
+class Bank:
+    """What one order hands to the next.
+
+    Parameters
+    ----------
+    table
+        Old messages of the senders of changed arcs, then the changes of messages; no rows: nobody asks.
+    has
+        For each row of the table: 1 where there is a message; +1, -1 or 0 for a change.
+    nodes, row
+        Whose message changed, and which row says by how much.
+    """
+
+    def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
+        self.arrays = table, has, nodes, row
+        self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
+
+    def __reduce__(self) -> tuple[type[Bank], tuple[Stored, Int64, Nodes, Int32]]:
+        return Bank, self.arrays
+
+
+class ArcChanges:
+    """The arcs that an update changed, for all orders.
+
+    Parameters
+    ----------
+    receiver, row, change
+        Of each arc: who aggregates, the row of the sender in every table, the change of the weight.
+    structural
+        The senders, each once; their rows are the first of every table.
+    """
+
+    def __init__(self, receiver: Nodes, row: Int32, change: Int64, structural: Nodes) -> None:
+        self.arrays = receiver, row, change, structural
+        self.receiver, self.row, self.change, self.structural = receiver, row, change, structural
+
+    def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes]]:
+        return ArcChanges, self.arrays
+
+
+class Marks:
+    """Marks of every node: `place` holds -1 between updates, `seen` 0."""
+
+    def __init__(self, place: Int32, seen: Int8) -> None:
+        self.arrays = place, seen
+        self.place, self.seen = place, seen
+
+    def __reduce__(self) -> tuple[type[Marks], tuple[Int32, Int8]]:
+        return Marks, self.arrays
+
+
+class Reach:
+    """Whom an update moved, and at which order."""
+
+    def __init__(self, nodes: Nodes, orders: Int8) -> None:
+        self.arrays = nodes, orders
+        self.nodes, self.orders = nodes, orders
+
+    def __reduce__(self) -> tuple[type[Reach], tuple[Nodes, Int8]]:
+        return Reach, self.arrays

@@ -1,0 +1,311 @@
+"""Learning the score of a link: a few dozen numbers, on training steps that the vectors have not seen.
+
+Vectors fitted on the same steps would know their links by heart, and would be trusted too much.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.measures.scores import auc, mean_ranks
+from dygcn.engine.models import KINDS, LinkHead, Model, State, pair_columns, read_units, read_vectors
+from dygcn.engine.models.links import AGE, EDGE, KNOWN, PAST, TRAITS
+from dygcn.engine.training.link_samples import RIVALS, LinkSample, sample_links
+from dygcn.engine.training.logits import logistic, softmax
+from dygcn.engine.training.matrices import Recipe, fit_matrices
+from dygcn.engine.training.samples import LARGEST_SAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Nodes
+    from dygcn.engine.training.samples import NextEdges, Progress, StepSample
+
+PAIRS = 30_000  # of each kind, over all steps, and as many strangers
+LISTS = 2_000  # events that are ranked, over all steps
+ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kinds of links
+FEWEST = 64  # linked pairs of a kind, below which nothing is learned
+PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.engine.models.links`
+MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
+_OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
+
+
+def first_held_out(usable: int, recipe: Recipe) -> int:
+    """Return the first step that is set aside, of so many that have a next one.
+
+    Examples
+    --------
+    >>> first_held_out(20, Recipe(held_out=0.25))
+    15
+    """
+    return usable - int(recipe.held_out * usable)
+
+
+class HeldOut:
+    """The last training steps, set aside for the score of links.
+
+    Parameters
+    ----------
+    steps
+        How many training steps there are; each but the last one has a next one.
+    """
+
+    def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
+        self._seed, self._recipe = model.seed, recipe
+        self.usable = steps - 1 if model.baseline is None else 0
+        self.first = first_held_out(self.usable, recipe)
+        set_aside = max(self.usable - self.first, 1)
+        row = 4 * (model.orders + 1) * model.width
+        affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
+        self._counts = max(min(PAIRS, affordable) // set_aside, FEWEST), max(LISTS // set_aside, 1)
+        self._random = np.random.default_rng([model.seed, 4])
+        self.samples: list[LinkSample] = []
+
+    @property
+    def steps(self) -> range:
+        """The steps that are set aside and have steps before them to fit on."""
+        return range(self.first, self.usable) if self.first > 0 else range(0)
+
+    def visit(self, state: State, step: int, edges: NextEdges) -> None:
+        """Take pairs from a step that is set aside."""
+        if step in self.steps:
+            self.samples.append(
+                sample_links(
+                    state.graph,
+                    state.model.unit,
+                    edges,
+                    self._counts,
+                    self._random,
+                    partial(_read, state),
+                )
+            )
+
+    def matrices(self, samples: Sequence[StepSample], start: Float32, progress: Progress | None) -> Float32:
+        """Fit matrices without the steps that were set aside."""
+        before = [sample for sample in samples if sample.step < self.first]
+        return fit_matrices(before, start, self._recipe, self._seed, progress)
+
+    def fit_heads(
+        self, samples: Sequence[StepSample], start: Float32, progress: Progress | None
+    ) -> dict[str, LinkHead]:
+        """Fit the heads, with matrices that have not seen their steps."""
+        if not self.samples:
+            return {}
+        return fit_heads(self.samples, self.matrices(samples, start, progress))
+
+
+def _read(state: State, nodes: Nodes) -> tuple[Float32 | None, Float32]:
+    """Return the vectors of nodes, where no matrix is to be learned, and their units."""
+    where = state.model, state.exact, state.graph
+    vectors = None if state.model.table is None else read_vectors(*where, nodes)
+    return vectors, read_units(*where, nodes)
+
+
+def time_unit(steps: Sequence[EventBatch]) -> float | None:
+    """Return the median length of a training step; None without times, or where all are one.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> time_unit([read_events({"src": [1], "dst": [2], "t": [t]}) for t in (0, 2, 4, 9)])
+    2.0
+    """
+    ends = [float(step.t.max()) for step in steps if step.t is not None and len(step)]
+    lengths = np.diff(ends)
+    lengths = lengths[lengths > 0]
+    return float(np.median(lengths)) if len(lengths) else None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the score looks at, of many pairs: those of all samples behind each other."""
+
+    plain: Float64  # (m, products + 8), see `pair_columns`
+    pasts: Float64  # (m, 4), see `pair_pasts`
+    marked: Bool  # (m,) see `Pairs`
+
+    @property
+    def products(self) -> int:
+        """How many products of vectors there are."""
+        return int(self.plain.shape[1]) - 2 * TRAITS
+
+    @property
+    def sums(self) -> Float64:
+        """The sums of traits."""
+        return self.plain[:, self.products : self.products + TRAITS]
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough linked pairs and others to learn from."""
+        return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
+
+    def part(self, rows: Bool) -> Columns:
+        """Return some of the rows."""
+        return Columns(self.plain[rows], self.pasts[rows], self.marked[rows])
+
+    @property
+    def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """What all columns but the marks of a past are, at least and at most."""
+        known = self.pasts[self.pasts[:, KNOWN] > 0, AGE:EDGE]
+        known = known if len(known) else np.zeros((1, EDGE - AGE))
+        low, high = (
+            np.append(end(self.plain, axis=0), end(known, axis=0)).tolist() for end in (np.min, np.max)
+        )
+        return tuple(low), tuple(high)
+
+    def only(self, parts: Collection[str]) -> Columns:
+        """Return zeros in all columns but those of some parts."""
+        seen = {part: float(part in parts) for part in PARTS}
+        shown = [seen["cosine"], seen["orders"], seen["traits"]]
+        factors = np.repeat(shown, [1, self.products - 1, 2 * TRAITS])
+        return Columns(self.plain * factors, self.pasts * seen["past"], self.marked)
+
+
+def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> Columns:
+    """Return the columns of one kind of links, or of the lists (``"next"``)."""
+    plain, pasts, marked = [], [], []
+    for sample in samples:
+        pairs = sample.lists if kind == "next" else sample.pairs[kind]
+        ends = pairs.first, pairs.second
+        plain.append(pair_columns(_vectors(sample, matrices), sample.units, sample.traits, *ends))
+        pasts.append(pairs.pasts)
+        marked.append(pairs.marked)
+    return Columns(np.concatenate(plain), np.concatenate(pasts), np.concatenate(marked))
+
+
+def fit_heads(
+    samples: Sequence[LinkSample], matrices: Float32 | None, parts: Collection[str] = PARTS
+) -> dict[str, LinkHead]:
+    """Fit one head for each kind of link; a kind with too few pairs has none.
+
+    Parameters
+    ----------
+    matrices
+        Fitted without the steps of the samples, all orders below each other; None: samples have vectors.
+    parts
+        What the score may look at; the rest gets 0.
+    """
+    if not samples:
+        return {}
+    new, everything, lists = (read_columns(samples, matrices, kind).only(parts) for kind in KINDS)
+    found = {}
+    if new.enough:
+        found["new"] = _fit_pairs(new)
+    apart = everything.part(everything.pasts[:, EDGE] == 0)
+    if everything.enough:
+        if not apart.enough:
+            apart = new if new.enough else everything
+        found["all"] = _fit_pairs(apart).with_edges_first()
+    if found and len(lists.marked) >= FEWEST * (1 + RIVALS):
+        found["next"] = _fit_lists(lists, new if new.enough else everything)
+        if not lists.pasts[:, KNOWN].any():
+            found["next"] = _blind(found["next"])
+    return found if "past" in parts else {kind: _blind(head) for kind, head in found.items()}
+
+
+def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
+    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN of too few."""
+    if not samples:
+        return float("nan")
+    for kind in ("new", "all"):
+        pairs = read_columns(samples, matrices, kind)
+        if pairs.enough:
+            cosine = pairs.plain[:, 0]
+            return auc(cosine[pairs.marked], cosine[~pairs.marked])
+    return float("nan")
+
+
+def _vectors(sample: LinkSample, matrices: Float32 | None) -> Float32:
+    if sample.vectors is not None:
+        return sample.vectors
+    assert matrices is not None
+    vectors: Float32 = np.concatenate(list(sample.units), axis=1) @ matrices
+    return vectors
+
+
+def _fit_pairs(pairs: Columns) -> LinkHead:
+    """Fit a logistic regression on all columns, and one on those that a dot product can say."""
+    truth = pairs.marked.astype(np.float64)
+    width = pairs.plain.shape[1]
+    bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
+    plain, (known, age, count) = found[:width], found[width:]
+    rows = (bias, *plain), (bias + known, *plain, age, count, 0.0)
+    return LinkHead(*rows, _fit_dot(pairs, truth), *pairs.bounds)
+
+
+def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
+    columns = np.concatenate((pairs.plain[:, :1], pairs.sums), axis=1)
+    return tuple(logistic(columns, truth).tolist())
+
+
+def _blind(head: LinkHead) -> LinkHead:
+    """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
+    return dataclasses.replace(head, known=(*head.strangers, *(0.0,) * PAST))
+
+
+def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
+    """Fit the ranking: a softmax over lists, of a score of new links that knows no past, and of the past.
+
+    That score (N), the cosine, ages and activities count otherwise for pairs that are known than for others.
+    """
+    bias, *plain = logistic(pairs.plain, pairs.marked.astype(np.float64)).tolist()
+    apart = np.asarray(plain)
+    known = lists.pasts[:, KNOWN]
+    sums = lists.sums
+    free = np.stack((lists.plain @ apart + bias, lists.plain[:, 0], sums[:, 2], sums[:, 3]), axis=1)
+    columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], lists.pasts), axis=1)
+    masked = lists.marked.reshape(-1, 1 + RIVALS)
+    weights = softmax(columns.reshape(*masked.shape, -1), masked)
+    offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
+    rows = [_folded(apart, bias, weights[at : at + 4], lists.products) for at in (0, 4)]
+    seen, age, count, edge = weights[8:].tolist()
+    strangers, (first, *rest) = rows
+    answers = np.zeros(masked.shape)
+    answers[:, 0] = 1.0
+    dot = _fit_dot(lists.part(~lists.marked), answers[~masked])
+    ranked = tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot
+    return LinkHead(*ranked, *lists.bounds)
+
+
+def _folded(apart: Float64, bias: float, weights: Float64, products: int) -> list[float]:
+    """Return bias and coefficients of w_0 N + w_1 cosine + w_2 ages + w_3 activities."""
+    row = np.append(weights[0] * bias, weights[0] * apart)
+    row[1] += weights[1]
+    row[1 + products + 2] += weights[2]
+    row[1 + products + 3] += weights[3]
+    return row.tolist()
+
+
+def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
+    """Return what is to be added to known pairs, so that the score ranks well whatever the rivals are.
+
+    Lists of random rivals want known pairs higher than lists of former neighbours do, and answers that were
+    never seen want them lower. Mean reciprocal ranks of the three are compared with those of rows that learn
+    nothing (last contact, then activity; for answers never seen, activity alone). On random rivals and on
+    former neighbours the score has to be ahead by a margin, or as far as it can be; then the product of all
+    ratios counts.
+    """
+    known = lists.pasts[:, KNOWN].reshape(masked.shape)
+    activity = lists.sums[:, 3].reshape(masked.shape)
+    recency = known * (1e3 - 1e2 * lists.pasts[:, AGE].reshape(masked.shape)) + activity
+    random = np.arange(len(masked)) % 2 == 0
+    never = random & (known[:, 0] == 0)
+    goals = [(random, recency), (~random, recency), (never, activity)]
+    plain = [_mrr(trivial, masked, rows) for rows, trivial in goals]
+    found = []
+    for offset in _OFFSETS * scores[~masked].std():
+        ours = [_mrr(scores + offset * known, masked, rows) for rows, _ in goals]
+        ahead = np.array(ours) / plain
+        found.append((min(*ahead[:2], MARGIN), float(np.log(ahead).sum()), offset))
+    return float(max(found)[2])
+
+
+def _mrr(scores: Float64, masked: Bool, rows: Bool) -> float:
+    """Return the mean reciprocal rank of the first entry of each list; 1 of no lists."""
+    ranks = mean_ranks(scores[rows, 0], scores[rows, 1:], masked[rows, 1:])
+    return float((1 / ranks).mean()) if len(ranks) else 1.0

@@ -1,0 +1,179 @@
+"""Pairs on which the score of links is learned: drawn from the graph at t and from what happens at t + 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.models import node_traits, pair_pasts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
+    from dygcn.engine.training.samples import NextEdges
+
+    Read = Callable[[Nodes], tuple["Float32 | None", "Float32"]]
+
+RIVALS = 50  # nodes that an answer is ranked among
+FORMER = 25  # of them, at most, that the query was linked with before, in every other list
+POOL = 4096  # nodes that rivals of one step are drawn from, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs with what is known of their past, as rows of a `LinkSample`."""
+
+    first: Int64  # (m,)
+    second: Int64  # (m,)
+    pasts: Float64  # (m, 4), see `pair_pasts`
+    marked: Bool  # (m,) who is linked at the next step; of lists, who does not count
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSample:
+    """Pairs of one held-out step, and the nodes that stand in them; the last row is a node not yet there."""
+
+    vectors: Float32 | None  # (n, dim); None: they follow from the units, by matrices that are learned later
+    units: Float32  # (K + 1, n, width)
+    traits: Float64  # (n, 4)
+    pairs: dict[str, Pairs]  # "new" and "all"
+    lists: Pairs  # (2q * (1 + RIVALS),) the answer of each list first; random rivals and former ones by turns
+
+
+def sample_links(
+    graph: Graph,
+    unit: float | None,
+    edges: NextEdges,
+    counts: tuple[int, int],
+    random: np.random.Generator,
+    read: Read,
+) -> LinkSample:
+    """Draw pairs and lists from the graph now, the edges of the next one, and the events between.
+
+    Parameters
+    ----------
+    counts
+        How many linked pairs of each kind, and how many queries.
+    read
+        Returns vectors (or None) and units of nodes.
+    """
+    first, second, active = (
+        graph.find(column).astype(np.int64) for column in (edges.first, edges.second, edges.active)
+    )
+    coming = np.stack((first, second), axis=1)
+    a, b, weight = graph.edges()
+    now = np.stack((a, b), axis=1)[weight > 0].astype(np.int64)
+    drawn = {
+        "new": _draw_new(now, coming, counts[0], graph.ids.high, random),
+        "all": _draw_all(coming, active, counts[0], graph.ids.high, random),
+    }
+    lists, masked = _draw_lists(graph, now, edges, counts[1], random)
+    ends = np.concatenate([lists, *(pairs for pairs, _ in drawn.values())])
+    nodes = np.unique(ends[ends >= 0]).astype(np.int32)
+    place = np.full(graph.ids.high + 1, len(nodes), np.int64)  # -1, the last place, is a node not yet there
+    place[nodes] = np.arange(len(nodes))
+
+    def described(pairs: Int64, marked: Bool) -> Pairs:
+        ends = pairs.astype(np.int32)
+        pasts = pair_pasts(graph, ends[:, 0], ends[:, 1], unit)
+        return Pairs(place[pairs[:, 0]], place[pairs[:, 1]], pasts, marked)
+
+    vectors, units = read(nodes)
+    return LinkSample(
+        None if vectors is None else np.pad(vectors, ((0, 1), (0, 0))),
+        np.pad(units, ((0, 0), (0, 1), (0, 0))),
+        node_traits(graph, np.append(nodes, np.int32(-1)), unit),
+        {kind: described(*pairs) for kind, pairs in drawn.items()},
+        described(lists, masked),
+    )
+
+
+def _draw_new(
+    now: Int64, coming: Int64, count: int, high: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Draw links that are not there yet between nodes that are, and pairs that stay apart."""
+    before, warm = PairSet(now, high), np.zeros(high + 1, np.bool_)
+    warm[now.ravel()] = True
+    fresh = coming[(coming >= 0).all(axis=1)]
+    after = PairSet(fresh, high)
+    fresh = fresh[warm[fresh].all(axis=1) & ~before.has(fresh[:, 0], fresh[:, 1])]
+    return _draw(fresh, np.flatnonzero(warm), (before, after), count, random)
+
+
+def _draw_all(
+    coming: Int64, active: Int64, count: int, high: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Draw links of the next graph, and pairs of its nodes that are not linked there.
+
+    Nodes that are not there yet are numbered behind all others while strangers are drawn.
+    """
+    late = active < 0
+    active = np.where(late, high + np.cumsum(late) - 1, active)
+    known = coming[(coming >= 0).all(axis=1)]
+    chosen, truth = _draw(coming, active, (PairSet(known, high + len(active)),), count, random)
+    return np.where(chosen < high, chosen, -1), truth
+
+
+def _draw(
+    linked: Int64, pool: Int64, apart_from: tuple[PairSet, ...], count: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Return linked pairs and as many strangers of one of their ends, and which are linked."""
+    if len(linked) == 0:
+        return linked, np.zeros(0, np.bool_)
+    chosen = linked[random.choice(len(linked), min(count, len(linked)), replace=False)]
+    kept = one_end(chosen, random)
+    # An end that is not there yet has met nobody: whoever is drawn is a stranger.
+    cold = kept < 0
+    strangers = np.stack(draw_strangers(kept[~cold], pool, apart_from, random), axis=1)
+    colder = np.stack((kept[cold], random.choice(pool, int(cold.sum()))), axis=1)
+    pairs = np.concatenate((chosen, strangers, colder))
+    return pairs, np.arange(len(pairs)) < len(chosen)
+
+
+def _draw_lists(
+    graph: Graph, now: Int64, edges: NextEdges, count: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Draw events of the next step: for each a list of random rivals, and one with former neighbours."""
+    high = graph.ids.high
+    source, target = graph.find(edges.events.src), graph.find(edges.events.dst)
+    added = (edges.events.op > 0) & (source != target) & (source >= 0) & (target >= 0)
+    pairs = np.unique(np.stack((source, target), axis=1)[added].astype(np.int64), axis=0)
+    met = PairSet(pairs, high)
+    active = np.zeros(high, np.bool_)
+    active[now.ravel()] = True
+    pairs = pairs[active[pairs].all(axis=1)]
+    if len(pairs) > count:
+        pairs = pairs[np.sort(random.choice(len(pairs), count, replace=False))]
+    pool = np.flatnonzero(active)
+    pool = pool if len(pool) <= POOL else random.choice(pool, POOL, replace=False)
+    rivals = random.choice(pool, (len(pairs), RIVALS)) if len(pairs) else np.empty((0, RIVALS), np.int64)
+    former = _with_former(graph, pairs, rivals, active, met, random)
+    both = np.stack((rivals, former), axis=1).reshape(-1, RIVALS)
+    twice = np.repeat(pairs, 2, axis=0)
+    queries = np.repeat(twice[:, 0], 1 + RIVALS)
+    others = np.concatenate((twice[:, 1:], both), axis=1).ravel()
+    masked = ((queries == others) | met.has(queries, others)).reshape(-1, 1 + RIVALS)
+    masked[:, 0] = False
+    return np.stack((queries, others), axis=1), masked.ravel()
+
+
+def _with_former(
+    graph: Graph, pairs: Int64, rivals: Int64, active: Bool, met: PairSet, random: np.random.Generator
+) -> Int64:
+    """Return the rivals with neighbours of the query, and ghosts of some, in the place of the first ones."""
+    rivals = rivals.copy()
+    for place, query in enumerate(pairs[:, 0].tolist()):
+        here = np.array([query], np.int32)
+        former = graph.pull.arcs(here)[1].astype(np.int64)
+        if graph.directed:
+            former = np.union1d(former, graph.push.arcs(here)[1])
+        former = former[active[former]]
+        former = former[~met.has(np.full(len(former), query), former)]
+        former = random.permutation(former)[:FORMER]
+        rivals[place, : len(former)] = former
+    return rivals

@@ -1,0 +1,178 @@
+"""Learning W_0..W_K with the paper's structure-preserving loss (eq. neg) on normalised vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dygcn.engine.training.loss import link_loss
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dygcn.engine.records import Bool, Float32, Float64, Int64
+    from dygcn.engine.training.samples import Progress, StepSample
+
+FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the matrices are trained. The defaults are the same for every graph.
+
+    Parameters
+    ----------
+    rounds
+        Steps of Adam, at most.
+    passes
+        How often an edge is seen, at most (about: edges of the largest step): a small graph needs fewer
+        rounds.
+    groups
+        Time steps in a round.
+    pairs, strangers
+        Linked pairs and strangers drawn from each; every pair's left end meets every stranger.
+    rate
+        Greatest step of Adam; it falls to zero along half a cosine. Temperature and bias take ten times it.
+    temperature
+        First factor of the cosine inside the sigmoid.
+    held_out
+        Share of the training steps, the last ones, on which the score of links is learned with matrices that
+        were fitted without them; then the matrices are fitted on all. 0: links are scored by the cosine, and
+        fitting takes half the time.
+    """
+
+    rounds: int = 900
+    passes: float = 60.0
+    groups: int = 8
+    pairs: int = 48
+    strangers: int = 48
+    rate: float = 3e-3
+    temperature: float = 6.0
+    warm_up: int = 10
+    held_out: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.held_out, int | float) and 0 <= self.held_out < 1):
+            raise OptionError(f"held_out is {self.held_out!r}; allowed is a share from 0 to below 1")
+
+
+def starting_matrices(width: int, dim: int, orders: int, seed: int) -> tuple[Float32, ...]:
+    """Return one random orthogonal projection, the same for every order, so that orders are comparable."""
+    random = np.random.default_rng([seed, 2])
+    square = np.linalg.qr(random.standard_normal((max(width, dim), max(width, dim))))[0]
+    matrix = np.ascontiguousarray(square[:width, :dim], dtype=np.float32)
+    return (matrix,) * (orders + 1)
+
+
+def fit_matrices(
+    samples: Sequence[StepSample],
+    start: Float32,
+    recipe: Recipe,
+    seed: int,
+    progress: Progress | None = None,
+) -> Float32:
+    """Return the trained matrices, all orders below each other: ((K + 1) * width, dim)."""
+    samples = [sample for sample in samples if len(sample.pairs)]
+    if sum(len(sample.pairs) for sample in samples) < FEWEST_PAIRS:
+        return start
+    edges = max(len(sample.pairs) for sample in samples)
+    rounds = min(recipe.rounds, int(np.ceil(recipe.passes * edges / (recipe.groups * recipe.pairs))))
+    random = np.random.default_rng([seed, 3])
+    drawers = [_Drawer(sample, recipe, random) for sample in samples]
+    turns = _shuffled_cycle(len(drawers), random)
+    matrices, sharpness = _Adam(start), _Adam(np.array([np.log(recipe.temperature), 0.0]))
+    for i in range(rounds):
+        groups = [drawers[next(turns)].draw() for _ in range(recipe.groups)]
+        gradient, slope = _gradient(groups, matrices.value, sharpness.value)
+        rate = recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
+        matrices.step(gradient, rate)
+        sharpness.step(slope, 10 * rate)
+        if progress is not None:
+            progress(i + 1, rounds, "training")
+    result: Float32 = matrices.value
+    return result
+
+
+def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from random.permutation(count).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Linked pairs and strangers of one step: rows of left ends, right ends and strangers, in that order."""
+
+    inputs: Float32
+    offset: Float32 | None
+    apart: Bool
+
+
+def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tuple[Float32, Float64]:
+    """Return the mean derivatives of the groups' losses; all groups go through the matrices at once."""
+    inputs = np.concatenate([group.inputs for group in groups])
+    vectors = inputs @ matrices
+    temperature, bias = float(np.exp(sharpness[0])), float(sharpness[1])
+    slope = np.zeros(2)
+    at = 0
+    for group in groups:
+        z = vectors[at : at + len(group.inputs)]
+        if group.offset is not None:
+            z += group.offset
+        m = len(group.apart)
+        found = link_loss(z[:m], z[m : 2 * m], z[2 * m :], group.apart, temperature, bias)
+        z[:m], z[m : 2 * m], z[2 * m :] = found.left, found.right, found.strangers
+        slope += (found.sharpness, found.bias)
+        at += len(z)
+    return inputs.T @ vectors / np.float32(len(groups)), slope / len(groups)
+
+
+class _Drawer:
+    """Draws linked pairs and strangers from one step."""
+
+    def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
+        self._sample = sample
+        self._recipe = recipe
+        self._random = random
+        self._linked = np.sort(self._keys(*sample.pairs.astype(np.int64).T))
+
+    def _keys(self, a: Int64, b: Int64) -> Int64:
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        keys: Int64 = low * len(self._sample.inputs) + high
+        return keys
+
+    def draw(self) -> _Group:
+        """Return one group."""
+        recipe, random, sample = self._recipe, self._random, self._sample
+        drawn = random.integers(len(sample.pairs), size=recipe.pairs)
+        pairs = sample.pairs[drawn].astype(np.int64)
+        end, each = random.integers(0, 2, recipe.pairs), np.arange(recipe.pairs)
+        left, right = pairs[each, end], pairs[each, 1 - end]
+        strangers = random.choice(sample.pool, recipe.strangers).astype(np.int64)
+        keys = self._keys(left[:, None], strangers[None, :])
+        at = np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)
+        apart = (self._linked[at] != keys) & (left[:, None] != strangers[None, :])
+        rows = np.concatenate((left, right, strangers))
+        offset = None if sample.offset is None else sample.offset[rows]
+        return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
+
+
+class _Adam:
+    """Adam (Kingma and Ba, 2015) on one array."""
+
+    def __init__(self, value: NDArray[Any]) -> None:
+        self.value = value.copy()
+        self._mean = np.zeros_like(value)
+        self._square = np.zeros_like(value)
+        self._steps = 0
+
+    def step(self, gradient: NDArray[Any], rate: float) -> None:
+        self._steps += 1
+        self._mean += 0.1 * (gradient - self._mean)
+        self._square += 0.001 * (gradient * gradient - self._square)
+        mean = self._mean / (1 - 0.9**self._steps)
+        root = np.sqrt(self._square / (1 - 0.999**self._steps)) + 1e-8
+        self.value -= (rate * mean / root).astype(self.value.dtype)

@@ -1,0 +1,251 @@
+"""The loops of the walk base: arcs in rows, walks over them, and a sparse matrix times a block of columns.
+
+Each row is written by one pass in the order of its arcs, so the bits depend on the arguments alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from math import inf, log
+
+    from dygcn.engine._rows import write_sparse_product
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, Int32, Int64
+
+LEAST = 2.0**-126
+"""Of a weight after scaling: nothing underflows to zero, which would mean that there is no arc."""
+ROUNDING = 1e-9
+"""Above 1, a ratio counts as 1: on a complete bipartite graph every ratio is 1 but for rounding."""
+
+
+def count_ends(first: Int32, second: Int32, count: Int64) -> None:
+    """Add the number of edges of each node to `count`."""
+    with cython.nogil:
+        for edge in range(len(first)):
+            count[first[edge]] += 1
+            count[second[edge]] += 1
+
+
+def count_inner_edges(first: Int32, second: Int32, place: Int32, count: Int64) -> None:
+    """Add to `count[i]` the edges that come in when the node at place i does, after those before it."""
+    with cython.nogil:
+        for edge in range(len(first)):
+            count[max(place[first[edge]], place[second[edge]])] += 1
+
+
+def count_arcs(first: Int32, second: Int32, place: Int32, core: int, start: Int64) -> None:
+    """Set `start` to where each row of the core begins."""
+    with cython.nogil:
+        for row in range(core + 1):
+            start[row] = 0
+        for edge in range(len(first)):
+            a, b = place[first[edge]], place[second[edge]]
+            if a < core and b < core:
+                start[a + 1] += 1
+                start[b + 1] += 1
+        for row in range(core):
+            start[row + 1] += start[row]
+
+
+def fill_arcs(
+    first: Int32,
+    second: Int32,
+    weight: Float64,
+    scale: float,
+    place: Int32,
+    start: Int64,
+    columns: Int32,
+    values: Float32,
+) -> None:
+    """Write both arcs of every edge inside the core, in the order of the edges."""
+    core = len(start) - 1
+    at = np.array(start)
+    with cython.nogil:
+        for edge in range(len(first)):
+            a, b = place[first[edge]], place[second[edge]]
+            if a < core and b < core:
+                value = max(weight[edge] * scale, LEAST)
+                columns[at[a]] = b
+                values[at[a]] = value
+                at[a] += 1
+                columns[at[b]] = a
+                values[at[b]] = value
+                at[b] += 1
+
+
+def turn(start: Int64, columns: Int32, values: Float32, turned: Int32, turned_values: Float32) -> int:
+    """Write the transposed of a symmetric matrix: the same one, each row sorted. Return a row with twins.
+
+    -1 where no row names a column twice.
+    """
+    at = np.array(start)
+    twins = -1
+    with cython.nogil:
+        for row in range(len(start) - 1):
+            for arc in range(start[row], start[row + 1]):
+                other = columns[arc]
+                to = at[other]
+                if to > start[other] and turned[to - 1] == row:
+                    twins = row
+                turned[to] = row
+                turned_values[to] = values[arc]
+                at[other] = to + 1
+    return twins
+
+
+def sum_rows(start: Int64, values: Float32, total: Float64) -> None:
+    """Write the sum of each row."""
+    with cython.nogil:
+        for row in range(len(total)):
+            total[row] = 0.0
+            for arc in range(start[row], start[row + 1]):
+                total[row] += values[arc]
+
+
+def count_walks(window: int, start: Int64, columns: Int32) -> tuple[int, int, int]:
+    """Count what walks reach, without a value.
+
+    Returns
+    -------
+    tuple
+        Pairs of nodes that a walk of 1 to `window` steps joins; pairs that one of `window` steps joins; and
+        multiplications that walks of one more step take.
+    """
+    rows = len(start) - 1
+    mark = np.full((2, rows), -1, np.int64)
+    reached = np.full(rows, -1, np.int64)
+    queue = np.empty((2, rows), np.int32)
+    joined, joined_last, ahead = 0, 0, 0
+    with cython.nogil:
+        for row in range(rows):
+            now, count = 0, start[row + 1] - start[row]
+            for i in range(count):
+                queue[0, i] = columns[start[row] + i]
+                reached[queue[0, i]] = row
+            joined += count
+            for step in range(1, window):
+                after, found = 1 - now, 0
+                stamp = row * window + step
+                for i in range(count):
+                    middle = queue[now, i]
+                    for arc in range(start[middle], start[middle + 1]):
+                        other = columns[arc]
+                        if mark[after, other] != stamp:
+                            mark[after, other] = stamp
+                            queue[after, found] = other
+                            found += 1
+                            if reached[other] != row:
+                                reached[other] = row
+                                joined += 1
+                now, count = after, found
+            joined_last += count
+            for i in range(count):
+                other = queue[now, i]
+                ahead += start[other + 1] - start[other]
+    return joined, joined_last, ahead
+
+
+def log_walks(
+    low: int,
+    high: int,
+    window: int,
+    start: Int64,
+    columns: Int32,
+    values: Float32,
+    degree: Float64,
+    scale: float,
+    share: Float64,
+    queue: Int32,
+    log_start: Int64,
+    log_columns: Int32,
+    log_values: Float32,
+) -> None:
+    """Write rows of the logarithms of walks: ``log(max(scale * sum of P^r / d_column, 1))``, without zeros.
+
+    Parameters
+    ----------
+    low, high
+        The first row, and the one after the last.
+    share
+        (3, n) working room, all zero before and after: what walks of this step and of the next one reach
+        with which chance, and the sum over steps.
+    queue
+        (3, n) working room: the columns of them that are not zero.
+    """
+    with cython.nogil:
+        to = log_start[low]
+        for row in range(low, high):
+            now, count = 0, start[row + 1] - start[row]
+            touched = count
+            for i in range(count):
+                other = columns[start[row] + i]
+                chance = values[start[row] + i] / degree[row]
+                queue[0, i] = queue[2, i] = other
+                share[0, other] = share[2, other] = chance
+            for _ in range(1, window):
+                after, found = 1 - now, 0
+                for i in range(count):
+                    middle = queue[now, i]
+                    part = share[now, middle] / degree[middle]
+                    share[now, middle] = 0.0
+                    for arc in range(start[middle], start[middle + 1]):
+                        other = columns[arc]
+                        if share[after, other] == 0.0:
+                            queue[after, found] = other
+                            found += 1
+                        share[after, other] += part * values[arc]
+                for i in range(found):
+                    other = queue[after, i]
+                    if share[2, other] == 0.0:
+                        queue[2, touched] = other
+                        touched += 1
+                    share[2, other] += share[after, other]
+                now, count = after, found
+            for i in range(count):
+                share[now, queue[now, i]] = 0.0
+            for i in range(touched):
+                other = queue[2, i]
+                ratio = share[2, other] * scale / degree[other]
+                share[2, other] = 0.0
+                if ratio > 1.0 + ROUNDING:
+                    log_columns[to] = other
+                    log_values[to] = log(ratio)
+                    to += 1
+            log_start[row + 1] = to
+
+
+def multiply(
+    start: Int64, columns: Int32, values: Float32, old: Float32, block: Float32, column: int
+) -> None:
+    """Write a sparse matrix times `old` into the columns of `block` from `column` on."""
+    with cython.nogil:
+        write_sparse_product(start, columns, values, old, block, column)
+
+
+def write_dense(start: Int64, columns: Int32, values: Float32, dense: Float64) -> None:
+    """Write a sparse matrix into a dense one of zeros."""
+    with cython.nogil:
+        for row in range(len(start) - 1):
+            for arc in range(start[row], start[row + 1]):
+                dense[row, columns[arc]] = values[arc]
+
+
+def find_bad_edge(first: Int32, second: Int32, weight: Float64, nodes: int) -> int:
+    """Return the first edge that is a loop, or has a node or a weight that is not allowed; -1: none."""
+    with cython.nogil:
+        for edge in range(len(first)):
+            a, b = first[edge], second[edge]
+            if a == b or a < 0 or b < 0 or a >= nodes or b >= nodes:
+                return edge
+            if not 0.0 < weight[edge] < inf:
+                return edge
+    return -1

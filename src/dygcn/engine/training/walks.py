@@ -1,0 +1,320 @@
+"""The walk base: one fixed row for each node, made of the graph's short random walks.
+
+With A the weights of edges, d its row sums, P = D^-1 A and vol the sum of d, ``M = log(max(mean over r <= w
+of P^r vol / d_column, 1))`` says how much more often walks of up to w steps join two nodes than chance does;
+DeepWalk factorises it implicitly (Qiu and others 2018). The base is the unit rows of U s, of a randomised SVD
+of M.
+
+P^r / d_column is symmetric, so M is its own transposed, up to rounding. Nodes are taken in the order of their
+degrees, then of their keys: a result depends neither on the order of edges nor, with keys, on the numbering
+of nodes, to the bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine._blas import one_blas_thread
+from dygcn.engine.training import walk_kernels
+from dygcn.engine.training.subspace import OVERSAMPLE, PRODUCTS, leading_block, rotation, turn_rows
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Bool, Float, Float32, Float64, Int32, Int64, UInt64
+    from dygcn.engine.training.samples import Progress
+
+BUDGET = 3 << 30
+"""Bytes of working memory, beside the edges that come in and the rows that come out."""
+LONGEST = 3
+"""Steps of walks, where they fit."""
+MULTIPLICATIONS = {2: 80_000_000, 3: 36_000_000}
+"""How many the walks of the last step may take, for each window."""
+LARGEST_PRODUCT = 6_000_000
+"""Pairs that walks of two steps may join, if there is to be a third one."""
+COLUMNS = 64
+"""Of the block that are multiplied at once: fewer need less memory, and twice the time when there are 32."""
+_TINY = 1e-30  # the length of a row that is nothing but rounding
+_ROWS = 1 << 14  # that are handled at once
+_ARC = 4 + 4  # column, value
+_ROW_OF_WALKS = 3 * 8 + 3 * 4 + 8 + 8  # share, queue, degree, start
+_NODE = 3 * 8 + 4 + 1  # degree, order, its inverse and room to sort
+
+
+@dataclass(frozen=True, slots=True)
+class WalkBase:
+    """One row for each node that has one."""
+
+    rows: Float32  # (n, rank) unit rows; zero where a node has none
+    has: Bool  # (n,) who has a row
+    window: int  # steps of walks that were used
+    core: int  # nodes that were factorised
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A square matrix, row by row."""
+
+    start: Int64  # (n + 1,)
+    columns: Int32
+    values: Float32
+
+    def multiply(self, block: Float32, room: Float32) -> None:
+        """Put the product with a block in the place of the block, some columns at a time.
+
+        Parameters
+        ----------
+        room
+            For n rows of `COLUMNS`.
+        """
+        rows, width = block.shape
+        for begin in range(0, width, COLUMNS):
+            count = min(COLUMNS, width - begin)
+            old = room[: rows * count].reshape(rows, count)
+            old[:] = block[:, begin : begin + count]
+            walk_kernels.multiply(self.start, self.columns, self.values, old, block, begin)
+
+
+def walk_base(
+    first: Int32,
+    second: Int32,
+    weight: Float64,
+    nodes: int,
+    rank: int,
+    seed: int,
+    *,
+    keys: UInt64 | None = None,
+    budget: int = BUDGET,
+    window: int | None = None,
+    progress: Progress | None = None,
+) -> WalkBase:
+    """Factorise the walks of an undirected graph.
+
+    Parameters
+    ----------
+    first, second, weight
+        Every edge once, no loops. Of a directed graph, the edges of A + A^T.
+    rank
+        Columns of the rows; the last ones are zero on a graph of fewer nodes.
+    keys
+        What orders nodes of one degree; by default their numbers. With keys that do not depend on the
+        numbering, the rows do not either.
+    budget
+        Bytes of working memory. Where a graph needs more, only its nodes of the highest degrees and the edges
+        between them are factorised; the other nodes have no row.
+    window
+        Steps of walks, whatever they take; by default the most of 3, 2 and 1 that fits `budget`,
+        `MULTIPLICATIONS` and `LARGEST_PRODUCT`.
+    progress
+        Called as ``progress(done, total, what)``.
+
+    Returns
+    -------
+    WalkBase
+        A node has no row if it has no edge, or if walks join it with nobody more often than chance does: on a
+        complete bipartite graph, walks of one and two steps cancel.
+
+    Examples
+    --------
+    >>> first, second = np.array([0, 1, 0, 3, 4, 3], np.int32), np.array([1, 2, 2, 4, 5, 5], np.int32)
+    >>> base = walk_base(first, second, np.ones(6), nodes=7, rank=4, seed=0)
+    >>> base.has.tolist(), base.window
+    ([True, True, True, True, True, True, False], 3)
+    >>> (base.rows @ base.rows.T).round(2)[0]
+    array([1., 1., 1., 0., 0., 0., 0.], dtype=float32)
+    """
+    _check(first, second, weight, nodes, rank, window)
+    with one_blas_thread():
+        tell = _Told(progress)
+        order, place = _by_degree(first, second, nodes, keys)
+        core = _core_size(first, second, place, len(order), rank, budget)
+        arcs, degree = _arcs_of(first, second, weight, place, core)
+        asked = window
+        if window is None:
+            window, joined = _choose_window(arcs, nodes, rank, budget)
+        else:
+            joined = walk_kernels.count_walks(window, arcs.start, arcs.columns)[0]
+        tell.done(1)
+        logs = _log_walks(arcs, degree, window, joined, tell)
+        if len(logs.columns) == 0 and window > 1 and asked is None:
+            window, joined = 1, walk_kernels.count_walks(1, arcs.start, arcs.columns)[0]
+            logs = _log_walks(arcs, degree, window, joined, tell)
+        del arcs, degree
+        rows, has = np.zeros((nodes, rank), np.float32), np.zeros(nodes, np.bool_)
+        if len(logs.columns):
+            found, least = _factorise(logs, rank, seed, tell)
+            del logs
+            _write_units(found, least, order[:core], rows, has)
+        tell.finish()
+        return WalkBase(rows, has, window, core)
+
+
+def _check(first: Int32, second: Int32, weight: Float64, nodes: int, rank: int, window: int | None) -> None:
+    if rank < 1:
+        raise OptionError(f"rank is {rank}; it must be at least 1")
+    if window is not None and window < 1:
+        raise OptionError(f"window is {window}; it must be at least 1")
+    if not len(first) == len(second) == len(weight):
+        raise OptionError(
+            f"there are {len(first)} first ends, {len(second)} second ends and {len(weight)} weights; "
+            "an edge has one of each"
+        )
+    bad = walk_kernels.find_bad_edge(first, second, weight, nodes)
+    if bad >= 0:
+        raise OptionError(
+            f"edge {bad} is ({first[bad]}, {second[bad]}) of weight {weight[bad]}; edges join two nodes "
+            f"out of 0..{nodes - 1}, and weights are finite and above 0"
+        )
+
+
+class _Told:
+    """How far it is: the walks are half of it, the products of the factorisation the other half."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._count = 0
+
+    def done(self, count: int) -> None:
+        """Note that so many of 2 * `PRODUCTS` pieces are done, at least."""
+        self._count = max(self._count, count)
+        if self._progress is not None:
+            self._progress(self._count, 2 * PRODUCTS, "factorising walks")
+
+    def one_more(self) -> None:
+        """Note that one piece more is done."""
+        self.done(min(self._count + 1, 2 * PRODUCTS))
+
+    def finish(self) -> None:
+        """Note that all is done."""
+        self.done(2 * PRODUCTS)
+
+
+def _by_degree(first: Int32, second: Int32, nodes: int, keys: UInt64 | None) -> tuple[Int64, Int32]:
+    """Return the nodes that have edges, most edges first, and the place of every node in this order."""
+    degree = np.zeros(nodes, np.int64)
+    walk_kernels.count_ends(first, second, degree)
+    np.negative(degree, out=degree)
+    order = np.argsort(degree, kind="stable") if keys is None else np.lexsort((keys, degree))
+    place = np.empty(nodes, np.int32)
+    place[order] = np.arange(nodes, dtype=np.int32)
+    return order[: np.count_nonzero(degree)], place
+
+
+def _core_size(first: Int32, second: Int32, place: Int32, active: int, rank: int, budget: int) -> int:
+    """Return how many nodes fit the budget, with the edges between them and walks of one step."""
+    if _bytes_needed(active, 2 * len(first), len(place), rank) <= budget:
+        return active
+    edges = np.zeros(len(place), np.int64)
+    walk_kernels.count_inner_edges(first, second, place, edges)
+    np.cumsum(edges, out=edges)
+    low, high = 0, active
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _bytes_needed(middle, 2 * int(edges[middle - 1]), len(place), rank) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    if low == 0:
+        raise OptionError(f"a budget of {budget} bytes is too small for a base of {len(place)} nodes")
+    return low
+
+
+def _bytes_needed(core: int, arcs: int, nodes: int, rank: int, joined: int = 0) -> int:
+    """Return the most bytes that are in use at a time.
+
+    Parameters
+    ----------
+    joined
+        Pairs that walks join, where they have more than one step.
+    """
+    around = _NODE * nodes
+    sorting = (2 * _ARC) * arcs + 16 * core
+    walking = _ARC * (arcs + joined) + _ROW_OF_WALKS * core
+    factorising = _ARC * (joined or arcs) + (8 + 4 * (rank + OVERSAMPLE + COLUMNS)) * core
+    return around + max(sorting, walking, factorising)
+
+
+def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: int) -> tuple[Sparse, Float64]:
+    """Return the core's weights as a matrix with sorted rows, and their sums."""
+    start = np.empty(core + 1, np.int64)
+    walk_kernels.count_arcs(first, second, place, core, start)
+    columns, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
+    # Walks do not depend on the unit of weights: a power of two keeps them in the range of float32.
+    scale = 2.0 ** -np.frexp(weight.max() if len(weight) else 1.0)[1]
+    walk_kernels.fill_arcs(first, second, weight, scale, place, start, columns, values)
+    arcs = Sparse(start, np.empty_like(columns), np.empty_like(values))
+    if walk_kernels.turn(start, columns, values, arcs.columns, arcs.values) >= 0:
+        raise OptionError("an edge came twice; add the weights of equal edges first")
+    degree = np.empty(core, np.float64)
+    walk_kernels.sum_rows(start, arcs.values, degree)
+    return arcs, degree
+
+
+def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[int, int]:
+    """Return the longest walks that fit, and how many pairs they join; nothing is made to find out."""
+    core, count = len(arcs.start) - 1, len(arcs.columns)
+    lengths = np.diff(arcs.start).astype(np.float64)
+    window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
+    while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
+        longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)
+        if _bytes_needed(core, count, nodes, rank, longer) > budget:
+            break
+        window, joined = window + 1, longer
+    return window, joined
+
+
+def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, tell: _Told) -> Sparse:
+    """Return M, of which at most so many entries are not zero."""
+    core = len(degree)
+    logs = Sparse(np.zeros(core + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.float32))
+    share, queue = np.zeros((3, core)), np.empty((3, core), np.int32)
+    scale = degree.sum() / window
+    graph = arcs.start, arcs.columns, arcs.values, degree, scale
+    for begin in range(0, core, _ROWS):
+        stop = min(begin + _ROWS, core)
+        walk_kernels.log_walks(
+            begin, stop, window, *graph, share, queue, logs.start, logs.columns, logs.values
+        )
+        tell.done(1 + (PRODUCTS - 1) * stop // core)
+    count = logs.start[-1]
+    return Sparse(logs.start, logs.columns[:count], logs.values[:count])
+
+
+def _factorise(logs: Sparse, rank: int, seed: int, tell: _Told) -> tuple[Float, float]:
+    """Return U s, as leading columns, and the length below which a row of it is nothing but rounding."""
+    core = len(logs.start) - 1
+    if core <= rank + OVERSAMPLE:
+        exact = _exact_rows(logs, rank)
+        return exact, 1e-9 * float(np.abs(exact).max())
+    room = np.empty(core * COLUMNS, np.float32)
+
+    def multiply(block: Float32) -> None:
+        logs.multiply(block, room)
+        tell.one_more()
+
+    block = leading_block(multiply, core, rank, seed)
+    turn_rows(block, rotation(block, rank))
+    return block, _TINY
+
+
+def _exact_rows(logs: Sparse, rank: int) -> Float64:
+    """Return U s of all of the matrix, its columns cut to the rank."""
+    core = len(logs.start) - 1
+    dense = np.zeros((core, core))
+    walk_kernels.write_dense(logs.start, logs.columns, logs.values, dense)
+    left, sizes, _ = np.linalg.svd(dense)
+    return np.ascontiguousarray((left * sizes)[:, :rank])
+
+
+def _write_units(found: Float, least: float, order: Int64, rows: Float32, has: Bool) -> None:
+    """Write unit rows to where their nodes are."""
+    width = min(rows.shape[1], found.shape[1])
+    for begin in range(0, len(order), _ROWS):
+        nodes = order[begin : begin + _ROWS]
+        part = found[begin : begin + _ROWS, :width].astype(np.float64)
+        length = np.sqrt(np.einsum("ij,ij->i", part, part))
+        real = length > least
+        rows[nodes[real], :width] = part[real] / length[real, None]
+        has[nodes[real]] = True

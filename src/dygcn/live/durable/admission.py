@@ -1,0 +1,105 @@
+"""Who is let in: what is new, what was applied before, what comes too early, and who has no place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dygcn.live.durable import followed as budgets
+from dygcn.live.durable.followed import Followed, is_client
+from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, Part, Receipt, time_of
+
+
+class Screened(NamedTuple):
+    """What is to become of parts."""
+
+    receipts: list[Receipt]  # one for each part
+    fresh: list[tuple[Part, Receipt]]  # those to apply, without what was applied before
+    leaving: list[str]  # clients to forget first, so that others have their places
+    repeated: list[str]  # streams that sent what was applied before
+
+
+def screen(parts: Sequence[Part], followed: Followed) -> Screened:
+    """Look at parts in order of arrival; nothing changes yet."""
+    admission = _Admission.begin(followed, {part.stream for part in parts})
+    found = Screened([], [], admission.leaving, [])
+    reached: dict[str, int] = {}
+    for part in parts:
+        part.check()
+        part = dataclasses.replace(part, now=time_of(part.now))
+        receipt = Receipt(APPLIED)
+        found.receipts.append(receipt)
+        if part.stream:
+            here = part.stream in reached or part.stream in followed.streams
+            last = reached[part.stream] if part.stream in reached else followed.last_of(part.stream)
+            receipt.status, receipt.expected = _judge(part, last, here)
+            if receipt.status == REPEATED and part.stream in followed.streams:
+                found.repeated.append(part.stream)
+            if receipt.status == APPLIED and not here and not admission.admit(part.stream):
+                receipt.status = FULL
+            if receipt.status != APPLIED:
+                continue
+            part = part if last is None else part.after(last)
+            reached[part.stream] = part.position
+        found.fresh.append((part, receipt))
+    return found
+
+
+def _judge(part: Part, last: int | None, here: bool) -> tuple[str, int]:
+    """Return what is to become of a part, and the number that is expected instead of its own.
+
+    Parameters
+    ----------
+    last
+        How far its stream was applied; None: it is new.
+    here
+        Whether the stream is followed; if not, and there is a last number, it was forgotten.
+    """
+    if part.first is None:
+        return (REPEATED, 0) if last is not None and part.position <= last else (APPLIED, 0)
+    expected = 0 if last is None else last + 1  # what overtakes the first of its own would hide it
+    if last is not None and not here and not (part.resumes and part.first == expected):
+        return FORGOTTEN, expected
+    if part.position < expected:
+        return REPEATED, 0
+    return (GAP, expected) if part.first > expected else (APPLIED, 0)
+
+
+@dataclass(slots=True)
+class _Admission:
+    """Who comes and who goes in one transaction."""
+
+    followed: Followed
+    brokers: int  # streams that are no clients, now
+    clients: int
+    busy: Container[str]  # streams that take part, and are not silent
+    leaving: list[str] = field(default_factory=list)
+    _silent: Iterator[str] | None = None
+
+    @classmethod
+    def begin(cls, followed: Followed, busy: Container[str]) -> _Admission:
+        """Begin with what is followed now."""
+        return cls(followed, len(followed.streams) - followed.clients, followed.clients, busy)
+
+    def admit(self, stream: str) -> bool:
+        """Give a place to a stream that has none: that of a silent client, if there is no other."""
+        if not is_client(stream):
+            room = self.brokers < budgets.MOST_STREAMS
+            self.brokers += room
+            return room
+        if self.clients >= budgets.MOST_CLIENTS and not self._let_go():
+            return False
+        self.clients += 1
+        return True
+
+    def _let_go(self) -> bool:
+        if self._silent is None:
+            self._silent = self.followed.silent()
+        for name in self._silent:
+            if name not in self.busy:
+                self.leaving.append(name)
+                self.clients -= 1
+                return True
+        return False

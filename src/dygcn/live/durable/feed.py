@@ -1,0 +1,202 @@
+"""What moved since: every node once, however often it moved, from any place in the history."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.events import python_ids, take
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.records import Bool, Int64, Nodes, Rows
+from dygcn.errors import OptionError
+from dygcn.live.durable.departures import Departures
+from dygcn.live.durable.histories import ALL_NODES, Cursor, Place
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dygcn.engine.records import History, IdColumn
+    from dygcn.live.durable.histories import Histories
+    from dygcn.live.embedding import LiveEmbedding
+
+MOST_LEFT = 200_000  # ids that left and are remembered
+_LOOK = 1_000  # departures that a page looks at, also where few rows are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of what moved behind a place. It may be empty and have more behind it."""
+
+    rows: Rows
+    next: str  # the place behind this page
+    reset: bool  # forget all that you have first: what comes is everything
+    more: bool  # another page is there already
+    sequence: int  # the rows are as they are at this sequence
+    floor: int  # with `reset`, see `Feed.since`; else 0
+
+
+class Feed:
+    """The sequence at which each node moved last, and which ids left when.
+
+    A place says which position of which history its reader was shown. Where the log does not confirm that
+    position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
+
+    A page shows departures first, then nodes by when they moved last. So a place inside a run of pages holds
+    two cursors, and each page is true as a whole at its own sequence: what changes after an id was shown has
+    a later number or sequence, which no cursor has passed.
+
+    Examples
+    --------
+    >>> import dygcn, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann")]
+    ...     live = dygcn.open(f"{folder}/x", dygcn.fit(friends, dim=8))
+    ...     place = live.feed.place
+    ...     change = live.update(add=[("cat", "dan")], remove=[("bob", "cat")])
+    ...     page = live.feed.since(place, limit=2)
+    ...     page.rows.ids.tolist(), page.more, live.feed.since(page.next, limit=2).rows.ids.tolist()
+    ...     live.close()
+    (['ann', 'bob'], True, ['cat', 'dan'])
+    """
+
+    def __init__(self, live: LiveEmbedding, histories: Histories, floor: int) -> None:
+        self._live, self._histories = live, histories
+        self._run = secrets.token_hex(8)
+        self._moved_at: Int64 = np.full(live.state.graph.ids.high, floor, np.int64)
+        self._departures = Departures(floor, MOST_LEFT)
+        self.sequence = floor
+
+    @property
+    def history(self) -> History:
+        """The position that readers are shown now."""
+        return self._histories.known(self.sequence)
+
+    @property
+    def place(self) -> str:
+        """The place behind everything that there is now."""
+        return str(Place.of(self.history))
+
+    # ---- writing -----------------------------------------------------------------------------------
+
+    def note(self, nodes: Nodes, left: IdColumn, sequence: int) -> None:
+        """Say which nodes moved and which ids left at a sequence."""
+        self.sequence = sequence
+        self._moved_at = grown(self._moved_at, self._live.state.graph.ids.high)
+        self._moved_at[nodes] = sequence
+        self._departures.note(left, sequence, self._gone)
+
+    def reach(self, sequence: int) -> None:
+        """Say that nothing moved up to a sequence."""
+        self.sequence = sequence
+
+    def forget(self, sequence: int) -> None:
+        """Say that some left up to a sequence and nobody knows who: all readers begin anew."""
+        self._departures.miss(sequence)
+
+    # ---- reading -----------------------------------------------------------------------------------
+
+    def since(self, place: str, limit: int) -> Page:
+        """Return up to `limit` rows, moved and left together, that a reader at a place was not shown.
+
+        Parameters
+        ----------
+        place
+            The `next` of an earlier page. The empty text, a bare number, and a place of another history are
+            before everything: the page has `reset`, and what left before it is not told.
+        limit
+            Rows in the page.
+
+        Returns
+        -------
+        Page
+            With `reset`, `floor` is the sequence at which this new beginning was made. Once a page has no
+            more behind it, all that is there was shown as of `floor` or a later sequence of this epoch: a
+            sink may take out what it has from before `floor`, and what it has of another epoch.
+
+        Raises
+        ------
+        OptionError
+            If the text is no place, or if the limit is less than one.
+        """
+        if limit < 1:
+            raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
+        found = self._find(Place.read(place))
+        cursor = found or Cursor(-1, ALL_NODES, self._departures.last, self._run)
+        left, cursor, more = self._next_departures(cursor, limit)
+        nodes: Nodes = np.empty(0, np.int32)
+        if not more:
+            nodes, cursor, more = self._next_nodes(cursor, limit - len(left))
+        history = self.history
+        behind = Place.of(history, cursor if more else None)
+        reset = found is None
+        floor = history.sequence if reset else 0
+        return Page(self._rows(nodes, left, history), str(behind), reset, more, history.sequence, floor)
+
+    def _find(self, place: Place | None) -> Cursor | None:
+        """Return how far the reader at a place came; None where it has to begin anew."""
+        if place is None or place.sequence > self.sequence or not self._histories.confirm_place(place):
+            return None
+        inside, departures = place.cursor, self._departures
+        if inside is not None and inside.run == self._run:
+            return inside if inside.left >= departures.forgotten else None
+        upto = place.sequence
+        if inside is not None:  # of a run that is over: all before the sequence that it was in was shown
+            upto = min(inside.upto if inside.node == ALL_NODES else inside.upto - 1, upto)
+        if upto < departures.floor:
+            return None
+        return Cursor(upto, ALL_NODES, departures.number_at(upto), self._run)
+
+    def _next_departures(self, cursor: Cursor, limit: int) -> tuple[NDArray[Any], Cursor, bool]:
+        """Return ids that left and are not back, how far they reach, and whether others are behind them."""
+        departures = self._departures
+        most = max(limit, _LOOK)
+        found = departures.behind(cursor.left, most)
+        if found is None:
+            return python_ids(self._live.names(np.empty(0, np.int32))), cursor, False
+        gone = np.flatnonzero(self._gone(found.ids))
+        reached = int(found.numbers[gone[limit - 1] if len(gone) > limit else -1])
+        more = len(gone) > limit or departures.behind(reached, 1) is not None
+        left = dict.fromkeys(python_ids(take(found.ids, gone[:limit])).tolist())  # some left twice
+        ids: NDArray[Any] = np.array(list(left), np.int64 if found.ids.data is None else object)
+        return ids, replace(cursor, left=reached), more
+
+    def _next_nodes(self, cursor: Cursor, limit: int) -> tuple[Nodes, Cursor, bool]:
+        """Return nodes that moved, how far they reach, and whether others are behind them."""
+        graph = self._live.state.graph
+        moved_at = self._moved_at[: graph.ids.high]
+        waiting = np.flatnonzero(moved_at >= cursor.upto).astype(np.int32)
+        waiting = waiting[(moved_at[waiting] > cursor.upto) | (waiting > cursor.node)]
+        waiting = waiting[graph.present(waiting)]
+        chosen = _first(waiting, moved_at, limit)
+        if len(chosen):
+            last = int(chosen[-1])
+            cursor = replace(cursor, upto=int(moved_at[last]), node=last)
+        return chosen, cursor, len(chosen) < len(waiting)
+
+    def _gone(self, ids: IdColumn) -> Bool:
+        return self._live.state.graph.find(ids) < 0
+
+    def _rows(self, nodes: Nodes, left: NDArray[Any], history: History) -> Rows:
+        live = self._live
+        return Rows(
+            python_ids(live.names(nodes)),
+            live.vectors_of(nodes),
+            np.full(len(nodes), history.sequence, np.int64),
+            left,
+            np.full(len(left), history.sequence, np.int64),
+            history,
+        )
+
+
+def _first(waiting: Nodes, moved_at: Int64, limit: int) -> Nodes:
+    """Return the first nodes by when they moved, then by their number, in that order."""
+    if limit == 0:
+        return waiting[:0]
+    if len(waiting) > limit:
+        bar = np.partition(moved_at[waiting], limit - 1)[limit - 1]
+        before, level = waiting[moved_at[waiting] < bar], waiting[moved_at[waiting] == bar]
+        waiting = np.concatenate((before, level[: limit - len(before)]))
+    return waiting[np.lexsort((waiting, moved_at[waiting]))]

@@ -1,0 +1,123 @@
+"""Which positions a log has had: whoever names another one has seen another history."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dygcn.engine.records import History
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from dygcn.live.durable.storage import Epoch, EventLog
+
+_CHAIN = 16  # digits of the chain value in a place
+_NUMBER, _WORD = "[0-9]{1,18}", "[0-9a-f]{16}"
+_INSIDE = f"[.]{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}[.]{_WORD}"
+PLACE_PATTERN = f"{_NUMBER}|{_WORD}[.]{_NUMBER}[.]{_WORD}({_INSIDE})?"
+ALL_NODES = (1 << 31) - 1  # behind every node
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a reader came inside a run of pages: which nodes, and which departures, it was shown."""
+
+    upto: int  # nodes that moved last before this sequence
+    node: int  # and at it, up to this node
+    left: int  # departures up to this number
+    run: str = ""  # of the program: nodes and departures are numbered anew in each
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the text of a place says.
+
+    Examples
+    --------
+    >>> place = Place("00112233aabbccdd", 7, "8899aabbccddeeff")
+    >>> str(place), Place.read(str(place)) == place
+    ('00112233aabbccdd.7.8899aabbccddeeff', True)
+    """
+
+    epoch: str
+    sequence: int
+    chain: str  # the first digits of the chain value
+    cursor: Cursor | None = None  # None: everything up to the sequence was shown
+
+    @classmethod
+    def of(cls, history: History, cursor: Cursor | None = None) -> Place:
+        """Return the place of a reader that was shown a position."""
+        return cls(history.epoch, history.sequence, history.chain[:_CHAIN], cursor)
+
+    def __str__(self) -> str:
+        text = f"{self.epoch}.{self.sequence}.{self.chain}"
+        inside = self.cursor
+        return text if inside is None else f"{text}.{inside.upto}.{inside.node}.{inside.left}.{inside.run}"
+
+    @classmethod
+    def read(cls, text: str) -> Place | None:
+        """Return what a text says; None for one that names no history: the empty one, or a bare number.
+
+        Raises
+        ------
+        OptionError
+            If it is no place.
+        """
+        if text and re.fullmatch(PLACE_PATTERN, text) is None:
+            raise OptionError(
+                f"{text[:100]!r} is not a place in the feed; allowed is the 'next' of an earlier answer, or "
+                "nothing at all, for everything from the beginning"
+            )
+        epoch, *rest = text.split(".")
+        if not rest:
+            return None
+        sequence, chain, *inside = rest
+        if not inside:
+            return cls(epoch, int(sequence), chain)
+        upto, node, left, run = inside
+        return cls(epoch, int(sequence), chain, Cursor(int(upto), int(node), int(left), run))
+
+
+class Histories:
+    """The positions of one log in its present epoch, as far back as the log knows its chain values.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dygcn.live.durable.storage import EVENTS, Epoch, EventLog, NewEntry
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = EventLog(f"{folder}/log.sqlite3")
+    ...     histories = Histories(log, Epoch.unpack(log.genesis))
+    ...     _ = log.append([NewEntry(EVENTS, "", -1, b"")], cut=1)
+    ...     now = histories.at(1)
+    ...     histories.confirm(now), histories.at(2)
+    ...     log.close()
+    (True, None)
+    """
+
+    def __init__(self, log: EventLog, epoch: Epoch) -> None:
+        self._log = log
+        self.epoch = epoch
+
+    def at(self, sequence: int) -> History | None:
+        """Return the position at a sequence; None if there is none, or none that is still known."""
+        chain = self._log.chain_at(sequence)
+        if chain is None:
+            return None
+        return History(self.epoch.generation, self.epoch.id, sequence, chain.hex())
+
+    def known(self, sequence: int) -> History:
+        """Return the position at a sequence that the log knows: its last one, say."""
+        history = self.at(sequence)
+        assert history is not None, f"the log does not know its own entry {sequence}"
+        return history
+
+    def confirm(self, history: History) -> bool:
+        """Say whether a position is one of this history."""
+        return self.at(history.sequence) == history
+
+    def confirm_place(self, place: Place) -> bool:
+        """Say whether the reader at a place was shown this history."""
+        ours = self.at(place.sequence) if place.epoch == self.epoch.id else None
+        return ours is not None and ours.chain[:_CHAIN] == place.chain

@@ -1,0 +1,226 @@
+"""From a folder to the state that was acknowledged: the newest good snapshot, then the log behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import join_events, join_ids, read_events, take
+from dygcn.engine.propagation import influence
+from dygcn.errors import DamagedFolder, DamagedLog, FolderError
+from dygcn.live.durable.followed import is_packed
+from dygcn.live.durable.storage import (
+    BARRIER,
+    EPOCH,
+    EVENTS,
+    FLUSH,
+    FORGET,
+    REFUSAL,
+    TOLERANCE,
+    Entry,
+    Epoch,
+    EventLog,
+    list_snapshots,
+    pack,
+    unpack,
+    unpack_tolerance,
+)
+from dygcn.live.files import Loaded, LogPosition, load_snapshot
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import State
+    from dygcn.engine.records import EventBatch, IdColumn, Nodes
+
+_NO_EVENTS = pack(read_events([]))
+_MERGED = 20_000  # events that are replayed as one batch, where cuts cannot be seen in the result
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What recovery starts from."""
+
+    state: State
+    version: int
+    position: LogPosition
+    damage: list[str] = field(default_factory=list)  # snapshots that could not be used, and why
+    unusable: list[Path] = field(default_factory=list)  # where they lie
+
+
+def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beginning:
+    """Return the newest snapshot that is whole and belongs to the log.
+
+    Parameters
+    ----------
+    first
+        What the folder was begun with, if it was loaded already.
+
+    Raises
+    ------
+    DamagedFolder
+        If there is none.
+    DamagedLog
+        If a whole snapshot knows of entries that the log no longer has.
+    """
+    damage: list[str] = []
+    unusable: list[Path] = []
+    found = list_snapshots(folder)
+    if log.saved > max((sequence for sequence, _ in found), default=0):
+        damage.append(f"the snapshot of entry {log.saved} is missing")
+    for sequence, path in [*found, (0, folder)]:
+        try:
+            loaded = first if path == folder else None
+            state, version, position = loaded or load_snapshot(path)
+            if path == folder:
+                genesis = log.genesis.hex()
+                position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)
+            elif position is None or position.sequence != sequence or not _makes_sense(position):
+                raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
+        except FolderError as error:
+            damage.append(str(error))
+            if path != folder:
+                unusable.append(path)
+            continue
+        chain = log.chain_at(position.sequence) if _makes_sense(position) else None
+        if chain is not None and chain.hex() == position.chain:
+            return Beginning(state, version, position, damage, unusable)
+        if position.sequence > 0 or log.last == 0:
+            raise DamagedLog(
+                f"{log.path} does not hold entry {position.sequence}, which {path} was made of; "
+                "log and snapshots are not of one folder, or the log lost its end: restore a copy of both"
+            )
+        damage.append(f"the log no longer reaches back to {path}")
+    raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
+
+
+def _makes_sense(position: LogPosition) -> bool:
+    numbers = position.sequence, position.cut, *position.streams.values()
+    whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
+    try:
+        epoch_of(position)
+    except (DamagedLog, ValueError):
+        return False
+    return whole and 0 <= position.tolerance < math.inf and is_packed(position.forgotten)
+
+
+def epoch_of(position: LogPosition) -> Epoch:
+    """Return the epoch that a snapshot was taken in."""
+    return Epoch.unpack(bytes.fromhex(position.epoch))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Entries that are applied as one batch."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def sequence(self) -> int:
+        """The last sequence in it."""
+        return self.entries[-1].seq
+
+
+def cuts(entries: Iterable[Entry]) -> Iterator[tuple[Cut, bool]]:
+    """Yield the cuts that were not refused, each with whether it is the last and nobody knows if it was."""
+    pending: list[Entry] = []
+    for entry in entries:
+        if pending and entry.kind == REFUSAL and entry.body == str(pending[0].cut).encode():
+            pending = []
+            continue
+        if pending and pending[0].cut != entry.cut:
+            if pending[0].kind == BARRIER:
+                raise DamagedLog(
+                    f"what entry {pending[0].seq} of the log stands for is only in a snapshot that "
+                    "cannot be used; restore a copy"
+                )
+            yield Cut(pending[0].cut, tuple(pending)), False
+            pending = []
+        if entry.kind in (EVENTS, BARRIER, FORGET):
+            pending.append(entry)
+    if pending:
+        yield Cut(pending[0].cut, tuple(pending)), True
+
+
+@dataclass(slots=True)
+class Replayed:
+    """Cuts that are applied together; `certain`, unless the last of them may be refused."""
+
+    batch: EventBatch
+    now: float | None
+    cuts: list[Cut]
+    certain: bool = True
+
+
+def batches(found: Iterable[tuple[Cut, bool]], merge: bool) -> Iterator[Replayed]:
+    """Yield what to apply: every cut alone or, where cuts cannot be seen in the result, many as one."""
+    gathered: list[Replayed] = []
+    for cut, doubtful in found:
+        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in cut.entries]
+        now = read[0][1]
+        one = Replayed(join_events([batch for batch, _ in read]), now, [cut], not doubtful)
+        alone = not merge or doubtful or now is not None or cut.entries[0].kind == FORGET
+        fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
+        if gathered and (alone or not fits or sum(len(g.batch) for g in gathered) >= _MERGED):
+            yield _joined(gathered)
+            gathered = []
+        gathered.append(one)
+        if alone:
+            yield gathered.pop()
+    if gathered:
+        yield _joined(gathered)
+
+
+def _joined(gathered: list[Replayed]) -> Replayed:
+    return Replayed(
+        join_events([one.batch for one in gathered]), None, [cut for one in gathered for cut in one.cuts]
+    )
+
+
+@dataclass(slots=True)
+class Standing:
+    """What a log says beside events, up to some entry."""
+
+    epoch: Epoch
+    tolerance: float
+    tolerated: bool  # whether readers may have been served vectors that were not exact
+    cut: int = 0  # of the last change of vectors alone
+
+    def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield entries as they come, and learn from those that are no events."""
+        for entry in entries:
+            if entry.kind == EPOCH:
+                self.epoch = Epoch.unpack(entry.body)
+            elif entry.kind == TOLERANCE:
+                self.tolerance = unpack_tolerance(entry.body)
+                self.tolerated |= self.tolerance > 0
+            if entry.kind in (TOLERANCE, FLUSH):
+                self.cut = entry.cut
+            yield entry
+
+
+def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> Standing:
+    """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
+    standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
+    entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
+    for one in batches(cuts(standing.follow(entries)), merge):
+        apply(one)
+    return standing
+
+
+def may_have_moved(state: State, reached: list[Nodes], named: list[IdColumn]) -> tuple[Nodes, IdColumn]:
+    """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
+
+    That is who can be reached from what was touched, along the edges that are there in the end: an edge
+    that came or went has two ends that were touched.
+    """
+    graph = state.graph
+    names = join_ids([ids for ids in named if len(ids)] or [graph.ids.names(graph.nodes()[:0])])
+    ends = graph.find(names)
+    touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
+    rings = influence(graph, touched[graph.present(touched)], state.model.orders).orders
+    return np.concatenate(rings), take(names, np.flatnonzero(ends < 0))

@@ -1,0 +1,197 @@
+"""Events on their way into a durable embedding, and what became of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.events import python_ids, rows_of, seconds
+from dygcn.engine.records import EventBatch, Int64
+from dygcn.errors import EventError, OptionError
+from dygcn.live.durable.storage import DeadLetter
+
+APPLIED, REPEATED, GAP, FULL, FORGOTTEN = "applied", "repeated", "gap", "full", "forgotten"
+LONGEST_STREAM = 200  # bytes
+MOST_EVENTS = 100_000  # in an entry of the log: with the longest ids they fit
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The events of one message or request."""
+
+    batch: EventBatch
+    stream: str = ""  # where they are from; "": nobody asks for repeats to be noticed
+    position: int = -1  # the place of the last one there
+    first: int | None = None  # numbers first..position count the events, bad ones too; None: any gaps
+    rows: Int64 | None = None  # (len(batch),) where each stood in its message; None: 0, 1, 2, ...
+    dead: tuple[DeadLetter, ...] = ()
+    now: float | None = None
+    message: int = -1  # the place that dead letters name, where the part does not reach it itself
+    origins: Int64 | None = None  # (len(batch),) the place of each one's own message, where there are several
+    resumes: bool = False  # the sender knows that its stream was forgotten, and goes on where it ended
+
+    def check(self) -> None:
+        """Refuse a stream or a position that cannot be kept."""
+        if len(self.stream.encode("utf-8", "replace")) > LONGEST_STREAM or not self.stream.isprintable():
+            raise OptionError(
+                f"{self.stream[:40]!r}... names a stream; allowed are up to {LONGEST_STREAM} printable bytes"
+            )
+        if type(self.position) is not int or not -1 <= self.position <= _LARGEST:
+            raise OptionError(f"position is {self.position}; allowed is a whole number from 0 to 2^63 - 1")
+        if bool(self.stream) != (self.position >= 0):
+            raise OptionError("a stream and a position belong together: pass both, or neither")
+
+    def after(self, last: int) -> Part:
+        """Return the part without what was applied before, up to a number."""
+        if self.first is None or last < self.first:
+            return self
+        done = last - self.first + 1
+        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
+        dead = tuple(letter for letter in self.dead if letter.place >= done)
+        return dataclasses.replace(self._only(np.flatnonzero(rows >= done)), dead=dead)
+
+    def _only(self, keep: Int64) -> Part:
+        """Return the part with some of its events."""
+        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
+        origins = None if self.origins is None else self.origins[keep]
+        return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows[keep], origins=origins)
+
+    def pieces(self) -> Iterator[Part]:
+        """Yield the part, or several if it is too long for one entry; the last one reaches the position."""
+        n = len(self.batch)
+        if n <= MOST_EVENTS:
+            yield self
+            return
+        for start in range(0, n, MOST_EVENTS):
+            batch = rows_of(self.batch, np.arange(start, min(start + MOST_EVENTS, n)))
+            position = self.position if start + MOST_EVENTS >= n else -1
+            yield dataclasses.replace(self, batch=batch, position=position)
+
+    def buried(self) -> Part:
+        """Return the part without its dead letters: they are written."""
+        return dataclasses.replace(self, dead=())
+
+    def applied_as(self, applied: Part) -> Part:
+        """Return what was applied instead of the part, with the dead letters of both."""
+        return dataclasses.replace(applied, dead=(*self.dead, *applied.dead))
+
+    def without(self, refused: Mapping[int, str], sequence: int) -> Part:
+        """Return the part with some of its events as dead letters.
+
+        Parameters
+        ----------
+        refused
+            Which events of the batch, and why.
+        sequence
+            What the letters name as their message, where the part has no place of its own.
+        """
+        if not refused:
+            return self
+        gone = np.fromiter(refused, np.int64, len(refused))
+        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
+        position = max(self.position, self.message)
+        position = position if position >= 0 else sequence
+        origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
+        told = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
+        letters = tuple(DeadLetter(self.stream, *letter) for letter in told)
+        kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
+        return dataclasses.replace(kept, dead=(*self.dead, *letters))
+
+
+def without_refused(parts: Sequence[Part], refused: Mapping[int, str], last: int) -> list[Part]:
+    """Return parts with the refused events as dead letters.
+
+    Parameters
+    ----------
+    refused
+        Which events of all parts, joined, and why.
+    last
+        The last sequence of the log: every part will have one of its own behind it, at least.
+    """
+    if not refused:
+        return list(parts)
+    begins = np.cumsum([0, *(len(part.batch) for part in parts)])
+    owners = np.searchsorted(begins, list(refused), side="right") - 1
+    own: list[dict[int, str]] = [{} for _ in parts]
+    for owner, (row, reason) in zip(owners.tolist(), refused.items(), strict=True):
+        own[owner][row - int(begins[owner])] = reason
+    return [part.without(own[i], last + 1 + i) for i, part in enumerate(parts)]
+
+
+def whole(position: object) -> int:
+    """Return a position as Python's own number, which is what the log can keep."""
+    try:
+        return operator.index(position)  # type: ignore[arg-type]
+    except TypeError:
+        raise OptionError(f"position is {position!r}; allowed is a whole number") from None
+
+
+def time_of(now: object) -> float | None:
+    """Return a time as the log keeps it; dates become seconds since 1970.
+
+    Examples
+    --------
+    >>> time_of(7), time_of(None)
+    (7.0, None)
+    """
+    if now is None:
+        return None
+    found = seconds(now)
+    real = isinstance(found, int | float | np.number) and not isinstance(found, bool | np.bool_)
+    if not real or not np.isfinite(found):
+        raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
+    return float(found)
+
+
+def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
+    """Return some events of a batch as JSON.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
+    ['{"src":3,"dst":4,"op":1}']
+    """
+    some = rows_of(batch, rows)
+    columns = {"src": python_ids(some.src), "dst": python_ids(some.dst), "op": some.op}
+    if some.weight is not None:
+        columns["weight"] = some.weight
+    if some.t is not None:
+        columns["t"] = some.t
+    events = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [msgspec.json.encode(dict(zip(columns, event, strict=True))).decode() for event in events]
+
+
+def groups(fresh: Iterable[tuple[Part, Receipt]]) -> Iterator[list[tuple[Part, Receipt]]]:
+    """Yield parts that can be one batch: ids of one type, all dated or none, none with a time of its own."""
+    group: list[tuple[Part, Receipt]] = []
+    for part, receipt in fresh:
+        if group:
+            first = group[0][0]
+            alike = {(one.batch.t is None, one.batch.src.kind) for one, _ in group if len(one.batch)}
+            fits = len(part.batch) == 0 or not alike or (part.batch.t is None, part.batch.src.kind) in alike
+            if not fits or first.now is not None or part.now is not None:
+                yield group
+                group = []
+        group.append((part, receipt))
+    if group:
+        yield group
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What became of a part."""
+
+    status: (
+        str  # applied, repeated (it was before), gap (earlier ones are missing), full (of streams), forgotten
+    )
+    sequence: int = 0  # reads at or behind this sequence reflect it
+    applied: int = 0  # events
+    dead: int = 0  # events that went to the dead letters
+    expected: int = 0  # where there is a gap, or the stream was forgotten: the number to go on with

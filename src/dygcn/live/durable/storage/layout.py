@@ -1,0 +1,155 @@
+"""Where the parts of a durable folder lie, and who may write to it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import msgspec
+
+from dygcn.engine._disk import lock, open_own, sync_names
+from dygcn.errors import DamagedFolder, FolderInUse, StorageError
+
+LOG_FILE, LOCK_FILE, SNAPSHOTS, PLACES = "log.sqlite3", "lock", "snapshots", "places"
+KEPT = 2
+_DIGITS = 20  # of a snapshot's name
+_LONGEST_PLACE = 1 << 20  # bytes
+
+
+class FolderLock:
+    """Held while a folder is open for writing; the system lets go of it when a process dies."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._file: int | None = open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
+        try:
+            lock(self._file)
+        except OSError:
+            self.release()
+            raise FolderInUse(
+                f"{folder} is open already, perhaps in another process that is serving it; "
+                "stop that one first, or read it over HTTP"
+            ) from None
+
+    def release(self) -> None:
+        """Let go. Safe to call twice."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def snapshot_path(folder: Path, seq: int) -> Path:
+    """Return where the snapshot of a sequence lies."""
+    return folder / SNAPSHOTS / f"{seq:0{_DIGITS}d}"
+
+
+def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
+    """Return sequence and place of every snapshot, newest first."""
+    found = [
+        (int(path.name), path)
+        for path in _inside(folder / SNAPSHOTS)
+        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _is_room(path)
+    ]
+    return sorted(found, reverse=True)
+
+
+def _is_room(path: Path) -> bool:
+    """Say whether it is a folder, and not a link to one elsewhere."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _inside(room: Path) -> list[Path]:
+    return list(room.iterdir()) if _is_room(room) else []
+
+
+def prepare_shelf(folder: Path) -> None:
+    """Make the places of snapshots, so that they outlive a power cut; refuse what is a link to elsewhere."""
+    for name in (SNAPSHOTS, PLACES):
+        room = folder / name
+        if room.is_symlink() or (room.exists() and not room.is_dir()):
+            raise DamagedFolder(f"{room} is not a folder of this one; remove it, or restore a copy")
+    try:
+        (folder / SNAPSHOTS).mkdir(exist_ok=True)
+        sync_names(folder / SNAPSHOTS)  # a process may have died between naming a snapshot and this
+        sync_names(folder)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
+
+
+def set_aside(path: Path) -> None:
+    """Put a snapshot that cannot be used where it is in nobody's way; the last such one is kept."""
+    aside = path.parent / "damaged"
+    if not path.exists():
+        return
+    shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it is damaged, after all
+        path.rename(aside)
+
+
+def drop_old_snapshots(folder: Path, keep: int = KEPT) -> int | None:
+    """Remove all but the newest snapshots; return the sequence of the oldest that stays, if `keep` do."""
+    found = list_snapshots(folder)
+    for _, path in found[keep:]:
+        shutil.rmtree(path, ignore_errors=True)
+    return found[keep - 1][0] if len(found) >= keep else None
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a process that died left half written."""
+    for path in (*_inside(folder / SNAPSHOTS), *_inside(folder / PLACES)):
+        if path.name.startswith(".") and _is_room(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name.startswith("."):
+            path.unlink(missing_ok=True)
+
+
+class _Place(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    place: str
+    checksum: str = ""
+
+
+def _checksum(place: _Place) -> str:
+    return hashlib.blake2b(
+        f"{len(place.name)} {place.name}{place.place}".encode(), digest_size=16
+    ).hexdigest()
+
+
+def read_place(folder: Path, name: str) -> str | None:
+    """Return what was last kept under a name; None if nothing was, or if it is not what was written."""
+    try:
+        content = _read_file(_place_file(folder, name))
+        place = msgspec.json.decode(content, type=_Place)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return place.place if place.name == name and place.checksum == _checksum(place) else None
+
+
+def _read_file(path: Path) -> bytes:
+    """Read a small file; anything else is an `OSError`."""
+    handle = open_own(path, os.O_RDONLY)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{path} is not a file")
+        return file.read(_LONGEST_PLACE)
+
+
+def keep_place(folder: Path, name: str, text: str) -> None:
+    """Keep how far a reader of changes came. Losing it costs work, never a row: writes are idempotent."""
+    place = _Place(name, text)
+    place.checksum = _checksum(place)
+    file = _place_file(folder, name)
+    file.parent.mkdir(exist_ok=True)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_bytes(msgspec.json.encode(place))
+    beside.replace(file)
+
+
+def _place_file(folder: Path, name: str) -> Path:
+    return folder / PLACES / f"{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}.json"

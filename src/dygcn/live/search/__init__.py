@@ -1,0 +1,1 @@
+"""Nearest neighbours: cached unit rows, brute force, an inverted file, and its upkeep."""

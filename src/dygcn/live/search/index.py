@@ -1,0 +1,384 @@
+"""Nearest neighbours that keep up: an index over vectors that move, come and leave."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.models import cosines, norms, read_vectors, to_units
+from dygcn.errors import OptionError
+from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
+from dygcn.live.search.nearest import VectorCache
+from dygcn.live.search.recall import AT, Questions, choose_probes, questions
+from dygcn.live.search.unit_rows import UnitRows
+from dygcn.live.search.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Float32, Float64, Nodes
+
+_TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
+_WORSE = 0.02  # than with fresh centres: then fresh ones may help
+_HELD_OUT = 50  # questions that probes are chosen on
+_TOO_MANY = 4  # times the probes that fresh centres wanted: then the centres are too old
+_BESIDE = 256  # moved nodes that are looked at one by one, beside the lists
+_AT_ONCE = 512  # moved nodes that are put in before an answer, where a guard is held for it
+_MEASURED_AFTER = 0.2  # of all vectors were replaced
+
+
+class IndexStatus(msgspec.Struct, frozen=True):
+    """How an index stands.
+
+    Attributes
+    ----------
+    kind
+        ``"exact"``: all vectors are looked at; ``"ivf"``: those of some lists.
+    nodes
+        How many nodes can be answered.
+    lists, probes
+        How many lists there are, and at how many a search looks; 0 for an exact index.
+    pending
+        Nodes that moved and are not in the index yet. Answers are right all the same.
+    recall
+        Share of the true 10 nearest that was found when it was last measured, or None.
+    measured_on
+        How many nodes were asked for it.
+    trained_at_nodes
+        How many nodes there were when the centres of the lists were learned; 0 for an exact index.
+    rebuilds
+        How often the index was built anew, after the first time.
+    hint
+        What would make it better, or nothing.
+    """
+
+    kind: str
+    nodes: int
+    lists: int
+    probes: int
+    pending: int
+    recall: float | None
+    measured_on: int
+    trained_at_nodes: int
+    rebuilds: int
+    hint: str = ""
+
+
+class NearestIndex:
+    """Nearest neighbours by cosine over vectors that move: exact while few, FAISS IVF beyond.
+
+    Whoever changes the state must `mark` what moved. Answers are about the vectors as they are now: who moved
+    and is not in the index yet is looked at beside it. Not for several threads at once: a lock around the
+    index, and around updates, is the caller's business.
+
+    Parameters
+    ----------
+    state
+        Graph and rule.
+    exact_up_to
+        Up to so many nodes all vectors are looked at; beyond, with the extra ``ann``, some lists of them.
+    probes
+        At how many lists a search looks; None: at as many as sampled nodes want for a recall of 0.98.
+    seed
+        Of all that is drawn: equal calls on equal states give equal answers.
+    threads
+        Of FAISS.
+    cache
+        Where vectors are kept, if others keep theirs there, too.
+    guard
+        A lock that whoever changes the state holds meanwhile, if that is another thread. It is taken for
+        moments only, and then not everything that moved is put in before an answer: who waits is looked for
+        where it was, and ranked by where it is.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+    >>> index = NearestIndex(live.state)
+    >>> len(index.nearest(live["ann"], k=9))
+    3
+    >>> change = live.update(add=[("cat", "dan")])
+    >>> index.mark(change.nodes)
+    >>> len(index.nearest(live["ann"], k=9)), index.status().kind
+    (4, 'exact')
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        exact_up_to: int = 20_000,
+        probes: int | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        cache: VectorCache | None = None,
+        guard: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        _at_least("exact_up_to", exact_up_to, 0)
+        _at_least("probes", 1 if probes is None else probes, 1)
+        _at_least("threads", threads, 1)
+        self._state = state
+        self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
+        self._cache = VectorCache(state) if cache is None else cache
+        self._upkeep = Upkeep(state, self._cache, guard)
+        self._guard = self._upkeep.guard
+        self._trained_at = self._wanted = 0  # nodes and probes when the centres were learned
+        self._best_recall = 1.0  # that fresh centres can be hoped to bring
+        self._rebuilds = self._replaced = self._measurements = self._measured_on = 0
+        self._begun = False
+        self._recall: float | None = None
+        self._faiss: Any = None
+        self._missing: str | None = None  # what must be installed; None: nobody has looked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # FAISS cannot be copied: a copy is an index of the copied state, built when it is asked.
+        options = self._exact_up_to, self._probes, self._seed, self._threads
+        return _anew, (self._state, self._cache, *options)
+
+    # ---- keeping up --------------------------------------------------------------------------------
+
+    def mark(self, nodes: Nodes, left: Nodes | None = None) -> None:
+        """Say that an update moved nodes; nothing is read.
+
+        Parameters
+        ----------
+        nodes
+            Who moved or came.
+        left
+            Who left, where that is known. It need not be: those who are no longer in the graph are noticed.
+        """
+        self._upkeep.mark(nodes)
+        if left is not None:
+            self._upkeep.mark(left)
+
+    def refresh(self, limit: int | None = None) -> int:
+        """Put vectors that moved into the index; return how many nodes still wait.
+
+        The index is built anew if the graph has doubled or halved since its centres were learned, and
+        measured if a fifth of its vectors were replaced; both may take seconds, whatever the limit.
+
+        Parameters
+        ----------
+        limit
+            At most so many nodes, those first that wait longest; None: all.
+        """
+        _at_least("limit", 0 if limit is None else limit, 0)
+        upkeep = self._upkeep
+        with self._guard:
+            upkeep.settle()
+        if self._outgrown():  # without the guard: FAISS may have to be loaded
+            self._best_recall = 1.0
+            self._build()
+            return 0
+        self._replaced += upkeep.put(limit)
+        self._begun = self._begun or self._replaced > 0
+        if upkeep.shelf.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.shelf):
+            self.measure(_HELD_OUT)
+        return len(upkeep.waiting)
+
+    def _outgrown(self) -> bool:
+        nodes = len(self._state.graph)
+        if self._upkeep.shelf.kind == "ivf":
+            return nodes >= 2 * self._trained_at or 2 * nodes <= self._trained_at
+        if nodes <= self._exact_up_to:
+            return False
+        self.load()
+        return self._faiss is not None
+
+    def load(self) -> None:
+        """Load FAISS now, if there are so many nodes that it is needed and nobody has looked for it."""
+        if self._missing is None and len(self._state.graph) > self._exact_up_to:
+            self._faiss, self._missing = load_faiss()
+
+    def _build(self) -> None:
+        """Build the index of all nodes from nothing, with fresh centres if there are many."""
+        nodes = len(self._state.graph)
+        self._rebuilds += self._begun
+        self._begun, self._replaced = True, 0
+        if nodes <= self._exact_up_to or self._faiss is None:
+            self._trained_at = 0
+            self._upkeep.refill(UnitRows(self._state.model.dim))
+            return
+        # The first that are drawn are asked later, so no centre is learned from them.
+        with self._guard:
+            drawn = self._state.graph.some_nodes(self._seed, _HELD_OUT + sample_for(nodes))
+        sample = self._upkeep.units(drawn[_HELD_OUT:])
+        lists = InvertedLists(self._faiss, sample, lists_for(nodes), self._seed, self._threads)
+        self._upkeep.refill(lists)
+        self._choose_probes(lists, 1)
+        self._trained_at, self._wanted = nodes, lists.probes
+
+    def _choose_probes(self, lists: InvertedLists, start: int) -> None:
+        """Look at as many lists as sampled nodes want, or as was told."""
+        if self._probes is not None:
+            lists.probes = min(self._probes, lists.lists)
+            return
+        with self._guard:
+            askers = self._state.graph.some_nodes(self._seed, _HELD_OUT)
+        asked = self._questions(askers)
+        lists.probes = choose_probes(lists, asked, start, _TARGET)
+
+    # ---- asking ------------------------------------------------------------------------------------
+
+    def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
+        """Return the k nodes nearest to a vector by cosine, as (node, cosine), ties by the user's ids.
+
+        The cosines have the bits of those of `LiveEmbedding.nearest`; as there, a vector of length zero has
+        cosine 0 with every other one.
+
+        Parameters
+        ----------
+        query
+            (dim,), of any length.
+        k
+            How many; fewer are returned where there are fewer.
+        leave_out
+            A node that is no answer; below 0: none.
+        """
+        query = self._checked(query, k)
+        upkeep = self._upkeep
+        with self._guard:
+            upkeep.settle()
+        if len(upkeep.waiting) > (_BESIDE if upkeep.late or upkeep.shelf.kind == "ivf" else 0):
+            self.refresh(_AT_ONCE if upkeep.late else None)
+        unit = to_units(query[None], norms(query[None]))[0]
+        with self._guard:
+            if not unit.any():  # as near to one as to any other
+                nodes = self._state.graph.nodes()
+                return [(int(node), 0.0) for node in nodes[nodes != leave_out][:k]]
+        spare = k if upkeep.late else 0  # some are no longer where they were
+        found = upkeep.shelf.candidates(unit, k + spare + (leave_out >= 0))
+        with self._guard:
+            if len(upkeep.waiting):
+                found = np.unique(np.concatenate((found, upkeep.waiting.nodes[-_BESIDE:])))
+                found = found[self._state.graph.present(found)]
+            return self._best(found[found != leave_out], query, k)
+
+    def _checked(self, query: Float32, k: int) -> Float32:
+        _at_least("k", k, 1)
+        dim = self._state.model.dim
+        try:
+            with np.errstate(over="ignore"):
+                row = np.ascontiguousarray(query, np.float32)
+        except (TypeError, ValueError):
+            raise OptionError(f"the query cannot be read; allowed are {dim} finite numbers") from None
+        if row.shape != (dim,) or not np.isfinite(row).all():
+            raise OptionError(f"the query has shape {row.shape}; allowed are {dim} finite numbers")
+        return row
+
+    def _best(self, nodes: Nodes, query: Float32, k: int) -> list[tuple[int, float]]:
+        """Return the k best of a few nodes, by their vectors as they are now."""
+        scores = cosines(*self._cache.refresh(nodes), query)
+        if len(nodes) > k:
+            good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+            nodes, scores = nodes[good], scores[good]
+        order = np.argsort(-scores, kind="stable")
+        ranked = scores[order]
+        if (ranked[1:] == ranked[:-1]).any():
+            numbers = np.argsort(nodes)
+            order = numbers[np.searchsorted(nodes[numbers], self._state.graph.ids.sorted(nodes))]
+            order = order[np.argsort(-scores[order], kind="stable")]
+        best = order[:k]
+        return list(zip(nodes[best].tolist(), scores[best].tolist(), strict=True))
+
+    # ---- measuring ---------------------------------------------------------------------------------
+
+    def measure(self, queries: int = 20) -> float:
+        """Return recall at 10 on sampled nodes, against looking at every vector; `status` keeps it.
+
+        If it is below 0.95, more lists are looked at from now on. If that does not help, or takes far more
+        lists than it did at first, every vector is read again and the index built anew. What is returned was
+        measured after that.
+        """
+        _at_least("queries", queries, 1)
+        self._measurements += 1
+        self._replaced = 0
+        with self._guard:
+            askers = self._state.graph.some_nodes(self._seed + self._measurements, queries)
+        share = self._ask(askers)
+        return share if share >= _FLOOR else self._improved(askers, share)
+
+    def _improved(self, askers: Nodes, share: float) -> float:
+        """Look at more lists, or build anew; return the recall after it."""
+        shelf, old = self._upkeep.shelf, False
+        if isinstance(shelf, InvertedLists) and self._probes is None and shelf.probes < shelf.lists:
+            self._choose_probes(shelf, shelf.probes + 1)
+            share = self._ask(askers)
+            old = shelf.probes > _TOO_MANY * self._wanted
+            if share >= _FLOOR and not old:
+                return share
+        if not old:
+            if share >= self._best_recall - _WORSE:
+                return share
+            numbers = self._upkeep.numbers()
+            with self._guard:
+                self._cache.mark(numbers)  # somebody may have moved without being marked
+        self._build()
+        self._best_recall = self._ask(askers)
+        return self._best_recall
+
+    def _ask(self, askers: Nodes) -> float:
+        """Ask for the neighbours of nodes; keep and return the share of the true ones among the answers."""
+        asked = self._questions(askers)
+        self._recall = asked.recall([self._answered(*each) for each in zip(asked.units, askers, strict=True)])
+        self._measured_on = len(askers)
+        return self._recall
+
+    def _questions(self, askers: Nodes) -> Questions:
+        """Return what is asked, with true answers: from the vectors, not from what is on the shelf."""
+        vectors = self._read(askers)
+        units = to_units(vectors, norms(vectors))
+        return questions(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
+
+    def _answered(self, query: Float32, asker: int) -> tuple[Nodes, Float64]:
+        """Return who is answered and is there, with cosines of vectors that are read again."""
+        nodes = np.array([node for node, _ in self.nearest(query, AT, int(asker))], np.int32)
+        with self._guard:
+            nodes = nodes[self._state.graph.present(nodes)]
+        vectors = self._read(nodes)
+        return nodes, cosines(vectors, norms(vectors), query)
+
+    def _read(self, nodes: Nodes) -> Float32:
+        with self._guard:
+            self._state.check()
+            return read_vectors(self._state.model, self._state.rule, self._state.graph, nodes)
+
+    def status(self) -> IndexStatus:
+        """Return how the index stands; no vector is read for it."""
+        with self._guard:
+            self._upkeep.settle()
+        shelf = self._upkeep.shelf
+        lists, probes = (shelf.lists, shelf.probes) if isinstance(shelf, InvertedLists) else (0, 0)
+        return IndexStatus(
+            kind=shelf.kind,
+            nodes=len(self._state.graph),
+            lists=lists,
+            probes=probes,
+            pending=len(self._upkeep.waiting),
+            recall=self._recall,
+            measured_on=self._measured_on,
+            trained_at_nodes=self._trained_at,
+            rebuilds=self._rebuilds,
+            hint=self._hint(),
+        )
+
+    def _hint(self) -> str:
+        if self._missing and len(self._state.graph) > self._exact_up_to:
+            return f"every search looks at all vectors: {self._missing}"
+        if self._probes is not None and self._recall is not None and self._recall < _FLOOR:
+            return f"probes={self._probes} are too few: take more, or leave the choice to the index"
+        return ""
+
+
+def _anew(
+    state: State, cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int
+) -> NearestIndex:
+    options: dict[str, Any] = {"exact_up_to": exact_up_to, "probes": probes, "seed": seed}
+    return NearestIndex(state, **options, threads=threads, cache=cache)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name} is {value!r}; allowed is a whole number, {least} or more")

@@ -1,0 +1,154 @@
+"""Vectors that are kept for searching, and who waits to be put there."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.models import to_units
+from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.unit_rows import UnitRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Float32, Int8, Nodes
+    from dygcn.live.search.inverted import InvertedLists
+    from dygcn.live.search.nearest import VectorCache
+
+_BLOCK, _SMALL_BLOCK = 1 << 14, 512
+
+
+class Upkeep:
+    """A shelf of vectors of length one, kept in step with a state that changes.
+
+    After `settle`, every node of the graph is either on the shelf, with the vector it has now, or waits.
+    With a `guard`, those who wait stay on the shelf with the vectors they had.
+
+    Parameters
+    ----------
+    state
+        Graph and rule.
+    cache
+        Where vectors are read.
+    guard
+        Held while the state is read, for a moment each time, if another thread changes it; between two
+        moments it is left alone as long as it was held.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.live.search.nearest import VectorCache
+    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=4)
+    >>> upkeep = Upkeep(live.state, VectorCache(live.state))
+    >>> upkeep.settle()
+    >>> len(upkeep.waiting), upkeep.put(2), len(upkeep.waiting), len(upkeep.shelf)
+    (3, 2, 1, 2)
+    """
+
+    def __init__(
+        self, state: State, cache: VectorCache, guard: AbstractContextManager[Any] | None = None
+    ) -> None:
+        self._state = state
+        self._cache = cache
+        self.late = guard is not None
+        self.guard: AbstractContextManager[Any] = nullcontext() if guard is None else guard
+        self._block = _BLOCK if guard is None else _SMALL_BLOCK
+        self.shelf: UnitRows | InvertedLists = UnitRows(state.model.dim)
+        self.waiting = Waiting()
+        self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the shelf
+        self._clean = 0  # so many of those who wait have no old vector on the shelf
+
+    def mark(self, nodes: Nodes) -> None:
+        """Say that nodes moved, came or left; nothing is read."""
+        self._make_room()
+        self.waiting.add(nodes)
+        self._cache.mark(nodes)
+
+    def settle(self) -> None:
+        """Take old vectors from the shelf, and see who left."""
+        self._make_room()
+        graph, waiting = self._state.graph, self.waiting
+        if not self.late:
+            fresh = waiting.nodes[self._clean :]
+            self._drop(fresh[self._held[fresh] > 0])
+        here = graph.present(waiting.nodes)
+        if not here.all():
+            waiting.keep(here)
+        new = len(waiting) - int(self._held[waiting.nodes].sum(dtype=np.int64))
+        if len(self.shelf) + new != len(graph):
+            # Who left is told by id, when the number may be another's already: so it is looked for.
+            now = graph.here
+            held = self._held[: len(now)]
+            self._drop(np.flatnonzero(held > now).astype(np.int32))
+            waiting.add(np.flatnonzero(held + waiting.marks[: len(now)] < now).astype(np.int32))
+        self._clean = len(waiting)
+
+    def put(self, limit: int | None = None) -> int:
+        """Put those who wait longest on the shelf, after `settle`; return how many."""
+        taken = self.waiting.take(limit)
+        self._clean = len(self.waiting)
+        self._drop(taken[self._held[taken] > 0])
+        self._put(taken)
+        return len(taken)
+
+    def refill(self, shelf: UnitRows | InvertedLists) -> None:
+        """Put every node on an empty shelf, which takes the place of the other."""
+        with self.guard:  # one moment for room and nodes: another thread may bring nodes in between
+            self._make_room()
+            nodes = self._numbers()
+            self.waiting.take()
+        self.shelf = shelf
+        self._held[:] = 0
+        self._clean = 0
+        self._put(nodes)
+
+    def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
+        """Yield all nodes, in parts, with the vectors that they have now, whatever is on the shelf."""
+        yield from self._units(self.numbers())
+
+    def numbers(self) -> Nodes:
+        """Return all nodes of the graph, in the order of their numbers."""
+        with self.guard:
+            return self._numbers()
+
+    def units(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, scaled to length one."""
+        blocks = [units for _, units in self._units(nodes)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, self._state.model.dim), np.float32)
+
+    def _numbers(self) -> Nodes:
+        return np.flatnonzero(self._state.graph.here).astype(np.int32)
+
+    def _make_room(self) -> None:
+        high = self._state.graph.ids.high
+        if high > len(self._held):
+            self._held = grown(self._held, high)
+            self.waiting.make_room(len(self._held))
+
+    def _drop(self, nodes: Nodes) -> None:
+        if len(nodes):
+            self.shelf.drop(nodes)
+            self._held[nodes] = 0
+
+    def _put(self, nodes: Nodes) -> None:
+        for some, units in self._units(nodes):
+            self.shelf.put(some, units)
+        self._held[nodes] = 1
+
+    def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:
+        held = 0.0
+        for start in range(0, len(nodes), self._block):
+            if self.late:  # who waits for a lock that is taken again at once hardly ever gets it
+                time.sleep(held)
+            some = nodes[start : start + self._block]
+            with self.guard:
+                begun = time.perf_counter()
+                read = self._cache.refresh(some)
+                held = time.perf_counter() - begun
+            yield some, to_units(*read)

@@ -1,0 +1,1 @@
+"""A durable embedding beside other systems: the HTTP service, sources of events, sinks of vectors."""

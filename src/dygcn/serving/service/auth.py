@@ -1,0 +1,78 @@
+"""Who may come in: tokens and scopes, and the names by which a browser may call."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+
+from dygcn.serving.service.settings import Http, Scope, Token, is_loopback
+
+OPEN = "open"  # the scope of /healthz
+
+
+def new_token(name: str, scopes: Sequence[Scope]) -> tuple[str, Token]:
+    """Return a token and what to put into the settings for it.
+
+    Examples
+    --------
+    >>> secret, token = new_token("dashboard", ["read"])
+    >>> hashed(secret) == token.sha256, token.scopes
+    (True, ['read'])
+    """
+    secret = secrets.token_urlsafe(32)
+    return secret, Token(name, hashed(secret), list(scopes))
+
+
+def hashed(secret: str) -> str:
+    """Return what is kept of a token; tokens are random, so a plain hash is enough."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Doors:
+    """Decides on a request by its headers. Nothing is kept of who asked."""
+
+    def __init__(self, http: Http) -> None:
+        self._tokens = http.tokens
+        self._names = {name.lower() for name in (*http.names, http.host, "localhost", "127.0.0.1", "[::1]")}
+        self._check_names = is_loopback(http.host) and not http.tokens
+
+    def status(self, scope: str, authorization: str | None, host: str | None) -> int:
+        """Return 200, or 401 (who are you?), 403 (not you), 421 (not by that name)."""
+        if self._check_names and not self._known_name(host):
+            return 421  # a page of another site that made its name point here
+        if scope == OPEN or not self._tokens:
+            return 200
+        secret = _secret(authorization)
+        if secret is None:
+            return 401
+        digest, found = hashed(secret), None
+        for token in self._tokens:  # every one is compared, so that time tells nothing
+            if hmac.compare_digest(token.sha256, digest):
+                found = token
+        if found is None:
+            return 401
+        return 200 if scope in found.scopes or "admin" in found.scopes else 403
+
+    def _known_name(self, host: str | None) -> bool:
+        name = (host or "").lower()
+        if not name.endswith("]"):
+            head, colon, port = name.rpartition(":")
+            name = head if colon and port.isdigit() else name
+        return name in self._names
+
+
+def _secret(authorization: str | None) -> str | None:
+    """Return the token of a request: a bearer token, or the password that a browser asked for."""
+    kind, _, rest = (authorization or "").partition(" ")
+    if kind.lower() == "bearer":
+        return rest.strip() or None
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(rest, validate=True).decode("utf-8").partition(":")[2] or None
+        except (binascii.Error, ValueError):
+            return None
+    return None

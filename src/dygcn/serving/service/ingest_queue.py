@@ -1,0 +1,182 @@
+"""The way in: a queue with a bound, and the one thread that writes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dygcn.errors import DygcnError
+from dygcn.live import DurableEmbedding
+from dygcn.live.durable.source_batch import Part, Receipt
+from dygcn.serving.service.cost_estimate import expected_rows
+from dygcn.serving.service.settings import Limits
+
+Answer = Callable[[Receipt | BaseException], None]
+
+
+class Overloaded(DygcnError):
+    """The queue is full; `retry_after` seconds are a good time to come again."""
+
+    def __init__(self, retry_after: int, what: str) -> None:
+        super().__init__(f"{what}; come again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Closing(DygcnError):
+    """The service is going down and takes nothing more."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    part: Part
+    events: int
+    rows: int
+    answer: Answer
+    since: float
+
+
+class Intake:
+    """Takes parts from any thread, and applies them in the order in which they came, many in a transaction.
+
+    Parameters
+    ----------
+    live
+        What they are applied to. No one else writes to it.
+    applied
+        Called after every transaction, in the writing thread.
+    """
+
+    def __init__(self, live: DurableEmbedding, limits: Limits, applied: Callable[[], None]) -> None:
+        self._live, self._limits, self._applied = live, limits, applied
+        self._queue: deque[_Waiting] = deque()
+        self._changed = threading.Condition()
+        self._open = True
+        self.events = self.rows = 0  # waiting
+        self.seconds_a_row = 2e-7  # as measured
+        self.total_events = self.total_requests = self.total_dead = self.shed = 0
+        self.longest_wait = 0.0  # of the last transaction: from its arrival to being readable
+        self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, part: Part, answer: Answer, *, wait: float = 0.0) -> None:
+        """Put a part into the queue; `answer` is called from the writing thread.
+
+        Parameters
+        ----------
+        wait
+            Seconds to wait for room; sources wait, requests do not.
+
+        Raises
+        ------
+        Overloaded
+            If there is no room.
+        Closing
+            If nothing more is taken.
+        """
+        with self._live.lock:
+            rows = expected_rows(self._live.state, part.batch)
+        self._put(part, rows, answer, wait)
+
+    def submit_now(self, part: Part, answer: Answer) -> bool:
+        """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
+        if not self._live.lock.acquire(blocking=False):
+            return False
+        try:
+            rows = expected_rows(self._live.state, part.batch)
+        finally:
+            self._live.lock.release()
+        self._put(part, rows, answer, 0.0)
+        return True
+
+    def refuse_if_full(self) -> None:
+        """Refuse what would not be taken anyway, before any work is done for it.
+
+        Raises
+        ------
+        Overloaded
+            If there is no room for a single event.
+        """
+        with self._changed:
+            if not self._fits(1, 1):
+                raise self._overloaded()
+
+    def _overloaded(self) -> Overloaded:
+        self.shed += 1
+        return Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
+
+    def _put(self, part: Part, rows: int, answer: Answer, wait: float) -> None:
+        events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
+        with self._changed:
+            room = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
+            if not self._open:
+                raise Closing("the service is going down")
+            if not room:
+                raise self._overloaded()
+            self._queue.append(_Waiting(part, events, rows, answer, time.monotonic()))
+            self.events += events
+            self.rows += rows
+            self._changed.notify_all()
+
+    def _fits(self, events: int, rows: int) -> bool:
+        limits = self._limits
+        fits = self.events + events <= limits.queued_events and self.rows + rows <= limits.queued_rows
+        return fits or not self._queue  # one that is larger than all room comes in alone
+
+    def _retry_after(self) -> int:
+        return min(max(1, round(self.rows * self.seconds_a_row)), 60)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or not self._open)
+                if not self._queue:
+                    return
+                taken = self._take()
+            begun = time.perf_counter()
+            self._apply(taken)
+            rows = sum(one.rows for one in taken)
+            if rows:
+                spent = (time.perf_counter() - begun) / rows
+                self.seconds_a_row += 0.1 * (spent - self.seconds_a_row)
+            with self._changed:
+                self.events -= sum(one.events for one in taken)
+                self.rows -= rows
+                self._changed.notify_all()
+
+    def _take(self) -> list[_Waiting]:
+        """Take from the front what makes one cut."""
+        taken: list[_Waiting] = []
+        events = rows = 0
+        while self._queue:
+            one = self._queue[0]
+            events, rows = events + one.events, rows + one.rows
+            if taken and (events > self._limits.cut_events or rows > self._limits.cut_rows):
+                break
+            taken.append(self._queue.popleft())
+        return taken
+
+    def _apply(self, taken: list[_Waiting]) -> None:
+        try:
+            results: list[Receipt | BaseException] = [*self._live.ingest([one.part for one in taken])]
+        except Exception as error:  # to whoever waits for an answer
+            results = [error] * len(taken)
+        now = time.monotonic()
+        self.longest_wait = max(now - one.since for one in taken)
+        self.total_requests += len(taken)
+        for result in results:
+            if isinstance(result, Receipt):
+                self.total_events += result.applied
+                self.total_dead += result.dead
+        self._applied()
+        for one, result in zip(taken, results, strict=True):
+            one.answer(result)
+
+    def close(self) -> None:
+        """Take nothing more, apply what waits, and return when that is done."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+        self._thread.join()

@@ -1,0 +1,177 @@
+"""The OpenAPI description, written from the routes and the shapes of requests and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dygcn import __version__
+from dygcn.serving.service import answers
+from dygcn.serving.service.routes import ARROW, JSON, NDJSON, ROUTES, Route
+from dygcn.serving.service.settings import Limits
+
+_REASONS = {
+    400: "The request cannot be used; the message says why.",
+    401: "There is no token, or it is not known.",
+    403: "The token does not have the scope.",
+    404: "The node is not in the graph now.",
+    408: "The body did not come in time.",
+    409: "Events of this client that come earlier are missing, or the client was forgotten.",
+    413: "The body is larger than allowed.",
+    415: "The body is of a type that is not taken here.",
+    421: "The service is not known by that host name.",
+    429: "Too much waits already; see Retry-After.",
+    503: "Nothing is taken now: a write failed, or the service is going down.",
+}
+_RETRY = {"Retry-After": {"description": "Seconds to stay away.", "schema": {"type": "integer"}}}
+_TOKEN: list[dict[str, Any]] = [{"bearer": []}, {"basic": []}]
+_SECURITY = {True: _TOKEN, False: [], None: [*_TOKEN, {}]}
+_IDS = {
+    "int64": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+    "string": {"type": "string", "maxLength": 256},
+}
+
+
+def describe(
+    limits: Limits | None = None,
+    kind: str | None = None,
+    dim: int | None = None,
+    *,
+    guarded: bool | None = None,
+) -> dict[str, Any]:
+    """Return the description as OpenAPI 3.1.
+
+    Parameters
+    ----------
+    limits
+        Of the service that is described.
+    kind, dim
+        Type of its ids and length of its vectors; None: not known.
+    guarded
+        Whether it has tokens; None: it may.
+    """
+    limits = Limits() if limits is None else limits
+    shapes = [route.answer for route in ROUTES if route.answer] + [
+        route.body for route in ROUTES if route.body
+    ]
+    schemas, components = msgspec.json.schema_components(
+        [*shapes, answers.Refused], ref_template="#/components/schemas/{name}"
+    )
+    known = {_key(shape): schema for shape, schema in zip([*shapes, answers.Refused], schemas, strict=True)}
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, limits)
+        if route.scope != "open":
+            paths[route.path][route.method.lower()]["security"] = _SECURITY[guarded]
+    _bound(components, limits, dim)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dygcn",
+            "version": __version__,
+            "description": "Live node embeddings for graphs that never stop changing.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**components, "Event": _event(kind)},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "basic": {"type": "http", "scheme": "basic"},
+            },
+        },
+    }
+
+
+def _event(kind: str | None) -> dict[str, Any]:
+    node = {"oneOf": list(_IDS.values())} if kind is None else _IDS[kind]
+    return {
+        "type": "object",
+        "required": ["src", "dst"],
+        "properties": {
+            "src": node,
+            "dst": node,
+            "op": {"enum": [1, -1, "add", "remove"], "description": "+1 adds or replaces, -1 removes."},
+            "weight": {"type": "number", "exclusiveMinimum": 0},
+            "t": {"type": "number"},
+        },
+    }
+
+
+def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
+    """Write into the shapes of requests what this service allows."""
+    components["WantedVectors"]["properties"]["ids"]["maxItems"] = limits.ids
+    components["WantedScores"]["properties"]["pairs"]["maxItems"] = limits.ids
+    wanted = components["WantedNeighbours"]["properties"]
+    wanted["k"]["maximum"] = limits.neighbours
+    if dim is not None:
+        wanted["vector"] |= {"minItems": dim, "maxItems": dim}
+
+
+def _at_most(limits: Limits, name: str) -> dict[str, Any]:
+    return {"maximum": getattr(limits, name)}
+
+
+def _key(shape: Any) -> str:
+    return str(shape)
+
+
+def _statuses(route: Route) -> list[int]:
+    """Return what a route may answer besides 200."""
+    told = {*route.statuses, 421, 503}
+    if route.scope != "open":
+        told |= {401, 403}
+    if route.forms:
+        told |= {408, 413, 415, 429}
+    return sorted(told)
+
+
+def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    content = {route.media: {"schema": known[_key(route.answer)] if route.answer else {"type": "string"}}}
+    if route.path == "/vectors":
+        content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
+    if route.path == "/changes":
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    refused = {"application/json": {"schema": known[_key(answers.Refused)]}}
+    operation: dict[str, Any] = {
+        "operationId": route.handler,
+        "summary": route.about,
+        "parameters": [
+            {
+                "name": param.name,
+                "in": param.place,
+                "required": param.required,
+                "description": param.about,
+                "schema": param.schema if not param.most else param.schema | _at_most(limits, param.most),
+            }
+            for param in route.params
+        ],
+        "responses": {
+            "200": {"description": "Done.", "content": content},
+            **{
+                str(code): {
+                    "description": _REASONS[code],
+                    "content": refused,
+                    **({"headers": _RETRY} if code in (429, 503) else {}),
+                }
+                for code in _statuses(route)
+            },
+        },
+    }
+    if route.forms:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {f: _form(route, f, known) for f in route.forms},
+        }
+    if route.scope != "open":
+        operation["description"] = f"Needs the scope {route.scope!r}, where tokens are set."
+    return operation
+
+
+def _form(route: Route, form: str, known: dict[str, Any]) -> dict[str, Any]:
+    event = {"$ref": "#/components/schemas/Event"}
+    if route.body is not None:
+        return {"schema": known[_key(route.body)]}
+    if form == JSON:
+        return {"schema": {"oneOf": [event, {"type": "array", "items": event}]}}
+    return {"schema": {"type": "string", **({} if form == NDJSON else {"format": "binary"})}}

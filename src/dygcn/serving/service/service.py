@@ -1,0 +1,280 @@
+"""The service without its web: one synchronous object that everything else is a shell around."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.events import python_ids
+from dygcn.engine.models import cosines
+from dygcn.engine.records import Float32, Nodes
+from dygcn.errors import OptionError, StorageError
+from dygcn.live import DurableEmbedding
+from dygcn.live.durable.opening import open as open_folder
+from dygcn.live.reading import Reader
+from dygcn.serving.service import answers
+from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.ingest_queue import Intake
+from dygcn.serving.service.neighbours import Neighbours
+from dygcn.serving.service.settings import ServiceSettings
+from dygcn.serving.service.traffic import Rate
+from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.sinks import make_sink
+from dygcn.serving.sources import make_source
+
+_SHOWN = 20
+_MAP_NODES = 2_000
+
+
+class Service:
+    """A durable embedding, its queue, its index, its sources and sinks.
+
+    Reads take the embedding's lock, so that no one ever sees half an update.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        sources = [make_source(one) for one in settings.sources]  # what is missing is told before all else
+        sinks = [make_sink(one) for one in settings.sinks]
+        self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
+        self.live.followed.idle_seconds = settings.limits.client_idle_seconds
+        self.begun = time.monotonic()
+        self.reader = Reader(self.live.state, self.live.cached())
+        self.neighbours = Neighbours(self.live, settings.nearest)
+        self.reads = 0
+        self._anonymous = time.time_ns()
+        self._moved_last: Nodes = np.empty(0, np.int32)
+        self.live.watch(self._moved)
+        self._told: list[Callable[[], None]] = []
+        self._event_rate, self._read_rate = Rate(), Rate()
+        self.intake = Intake(self.live, settings.limits, self._applied)
+        self.sources = [SourcePump(self, one) for one in sources]
+        self.sinks = [
+            SinkPump(self, sink, one.other_history) for sink, one in zip(sinks, settings.sinks, strict=True)
+        ]
+
+    def start(self) -> None:
+        """Begin to read sources, write sinks and keep the index."""
+        self.neighbours.start()
+        for pump in (*self.sinks, *self.sources):
+            pump.start()
+
+    def stop(self) -> None:
+        """Drain: read no more, apply what waits, bring sinks up to it, write a snapshot."""
+        for source in self.sources:
+            source.stop()
+        self.intake.close()
+        self._publish()
+        for sink in self.sinks:
+            sink.stop()
+        self.neighbours.stop()
+        self.live.close()
+
+    def _publish(self) -> None:
+        """Publish what a tolerance withholds while sinks can be told; the next start would tell them all."""
+        if self.live.tolerance > 0 and self.accepting:
+            with contextlib.suppress(StorageError):  # the log has the failure, and `close` leaves it at that
+                self.live.flush()
+
+    # ---- being told ----------------------------------------------------------------------------------
+
+    def _moved(self, nodes: Nodes) -> None:
+        self.neighbours.mark(nodes)
+        if len(nodes):
+            self._moved_last = nodes[:_SHOWN].copy()
+
+    def tell(self, told: Callable[[], None]) -> None:
+        """Have a function called after every transaction, in the writing thread."""
+        self._told.append(told)
+
+    def _applied(self) -> None:
+        for told in self._told:
+            told()
+
+    # ---- reading -------------------------------------------------------------------------------------
+
+    @property
+    def accepting(self) -> bool:
+        """Whether events are taken."""
+        return self.live.log.failure is None
+
+    def vector(self, node: int | str) -> tuple[int, Float32 | None]:
+        """Return the sequence and the vector of a node, None if it is not in the graph."""
+        self.reads += 1
+        with self.live.lock:
+            return self.live.sequence, self.reader.vector(node)
+
+    def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
+        """Do what `vector` does, or return None if it would have to wait longer for an update."""
+        if not self.live.lock.acquire(timeout=wait):
+            return None
+        try:
+            return self.vector(node)
+        finally:
+            self.live.lock.release()
+
+    def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
+        """Return the nearest nodes of a node, None if it is not in the graph."""
+        with self.live.lock:
+            query, place = self.reader.vector(node), self._find(node)
+        return None if query is None else self._nearest(query, k, place)
+
+    def nearest_by(self, vector: list[float], k: int) -> answers.Neighbours:
+        """Return the nearest nodes to a vector."""
+        with np.errstate(over="ignore"):  # what is too large is not finite, and told
+            query = np.array(vector, np.float32)
+        if len(query) != self.live.model.dim or not np.isfinite(query).all():
+            raise OptionError(
+                f"the vector has {len(query)} numbers; allowed are {self.live.model.dim} finite ones"
+            )
+        return self._nearest(query, k, -1)
+
+    def _nearest(self, query: Float32, k: int, leave_out: int) -> answers.Neighbours:
+        self.reads += 1
+        found = self.neighbours.nearest(query, k, leave_out)
+        with self.live.lock:
+            # Some may have moved or left since, and their numbers be others': all is as it is now.
+            nodes = np.array([node for node, _ in found], np.int32)
+            nodes = nodes[self.live.state.graph.present(nodes)]
+            scores = cosines(*self.live.cached().refresh(nodes), query)
+            ids, sequence = self.ids_of(nodes), self.live.sequence
+        near = [
+            answers.Neighbour(ids[i], float(scores[i])) for i in np.argsort(-scores, kind="stable").tolist()
+        ]
+        return answers.Neighbours(sequence, near)
+
+    def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]]:
+        """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
+        self.reads += 1
+        with self.live.lock:
+            here = [one for one in ids if self._find(one) >= 0]
+            missing = [one for one in ids if self._find(one) < 0] if len(here) < len(ids) else []
+            return self.live.sequence, here, self.reader.vectors(here), missing
+
+    def scores(self, pairs: list[tuple[int | str, int | str]], links: str) -> answers.Scores:
+        """Return the scores of pairs, None where an id is not in the graph."""
+        self.reads += 1
+        with self.live.lock:
+            first = np.array([self._find(a) for a, _ in pairs], np.int32)
+            second = np.array([self._find(b) for _, b in pairs], np.int32)
+            found = self.live.scores_of(first, second, links)
+            known = (first >= 0) & (second >= 0)
+            scores = [float(score) if here else None for score, here in zip(found, known, strict=True)]
+            return answers.Scores(self.live.sequence, scores)
+
+    def page(self, since: str, limit: int) -> answers.Changes:
+        """Return what moved behind a place."""
+        with self.live.lock:
+            page, latest = self.live.feed.since(since, limit), self.live.feed.place
+        rows = page.rows
+        return answers.Changes(
+            page.sequence,
+            page.next,
+            latest,
+            page.reset,
+            page.more,
+            list(map(answers.Moved, rows.ids.tolist(), rows.versions.tolist(), rows.vectors.tolist())),
+            list(map(answers.Left, rows.left.tolist(), rows.left_versions.tolist())),
+        )
+
+    def letters(self, limit: int, before: int) -> answers.Letters:
+        """Return dead letters, newest first."""
+        log = self.live.log
+        found = [
+            answers.Letter(number, one.received, one.stream, one.position, one.place, one.reason, one.event)
+            for number, one in log.dead_letters(limit, before)
+        ]
+        return answers.Letters(log.count_dead_letters(), found)
+
+    def latest_time(self) -> float | None:
+        """Return the latest time that an event may have now; None: any."""
+        return latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
+
+    def next_letter(self) -> int:
+        """Return a number for a request that has none, so that its dead letters are told apart."""
+        self._anonymous += 1
+        return self._anonymous
+
+    def ids_of(self, nodes: Nodes) -> list[int | str]:
+        """Return the user's ids of nodes."""
+        found: list[int | str] = python_ids(self.live.names(nodes)).tolist()
+        return found
+
+    def _find(self, node: int | str) -> int:
+        return self.live.state.graph.find_one(node)
+
+    def status(self) -> answers.Status:
+        """Return everything worth knowing at a glance."""
+        live, intake = self.live, self.intake
+        index = msgspec.to_builtins(self.neighbours.status())
+        with live.lock:
+            graph = live.state.graph  # it can be counted also while the state is torn
+            shown = self._moved_last[graph.present(self._moved_last)]
+            moved_last = [] if live.state.torn else self.ids_of(shown)
+            sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
+        model = live.model
+        return answers.Status(
+            live.sequence,
+            live.version,
+            *sizes,
+            model.dim,
+            model.orders,
+            model.rule,
+            model.kind,
+            time.monotonic() - self.begun,
+            self.accepting,
+            None if live.log.failure is None else str(live.log.failure),
+            answers.TrafficStatus(
+                intake.total_events,
+                intake.total_requests,
+                self.reads,
+                live.log.count_dead_letters(),
+                self._event_rate.at(intake.total_events),
+                self._read_rate.at(self.reads),
+            ),
+            answers.QueueStatus(
+                intake.events,
+                intake.rows,
+                self.settings.limits.queued_events,
+                self.settings.limits.queued_rows,
+                intake.shed,
+                intake.longest_wait * 1e3,
+            ),
+            answers.SnapshotStatus(live.saved_at, live.snapshot_seconds, live.damage),
+            index,
+            [pump.status() for pump in self.sources],
+            [pump.status() for pump in self.sinks],
+            moved_last,
+        )
+
+    def map(self, count: int = _MAP_NODES) -> answers.Map:
+        """Return some nodes in two dimensions; which ones depends on their ids alone."""
+        with self.live.lock:
+            graph = self.live.state.graph
+            nodes = graph.some_nodes(0, min(count, _MAP_NODES))
+            vectors, ids = self.live.vectors_of(nodes), self.ids_of(nodes)
+            sequence, total = self.live.sequence, len(graph)
+        return answers.Map(sequence, total, _flat(ids, vectors))
+
+
+def _flat(ids: list[Any], vectors: Float32) -> list[answers.Point]:
+    """Project unit vectors on the two directions in which they differ most, with signs that do not jump."""
+    if len(ids) == 0:
+        return []
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, 1e-12)
+    centred = unit - unit.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    two = directions[:, ::-1][:, :2]
+    two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
+    flat = np.zeros((len(ids), 2), np.float32)
+    flat[:, : two.shape[1]] = centred @ two
+    return [
+        answers.Point(one, round(float(x), 5), round(float(y), 5))
+        for one, (x, y) in zip(ids, flat, strict=True)
+    ]

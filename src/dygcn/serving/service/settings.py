@@ -1,0 +1,144 @@
+"""Everything that can be set, from a TOML file or by the command line; unknown names are errors."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dygcn.errors import OptionError
+from dygcn.live.durable.embedding import SNAPSHOT_EVERY
+from dygcn.live.durable.followed import IDLE_SECONDS
+from dygcn.serving.service.clock import Jump
+from dygcn.serving.sinks import SinkSettings
+from dygcn.serving.sources import SourceSettings
+
+Scope = Literal["read", "write", "admin"]
+
+
+class Token(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Who may do what. The token itself is never kept, only its SHA-256 (`dygcn token` makes both)."""
+
+    name: str
+    sha256: str
+    scopes: list[Scope]
+
+
+class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How much is taken in at once; beyond it, requests are told to come back later."""
+
+    body_bytes: int = 16 << 20  # of one request
+    bodies_bytes: int = 64 << 20  # of all requests that are being read or answered
+    queued_events: int = 100_000  # waiting to be applied
+    queued_rows: int = 4_000_000  # that the waiting events are expected to touch
+    cut_events: int = 2_000  # applied as one batch
+    cut_rows: int = 200_000
+    ids: int = 10_000  # in one request
+    neighbours: int = 1_000
+    page_rows: int = 1_000  # of one answer of /changes
+    feeds: int = 64  # connections that wait for changes
+    connections: int = 1_000
+    seconds_to_send: float = 30.0  # for a client to send its request
+    client_idle_seconds: float = IDLE_SECONDS  # of silence, after which a client's place may go to another
+
+
+class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Where to listen, and to whom. Loopback needs no tokens; any other address does."""
+
+    host: str = "127.0.0.1"
+    port: int = 8470
+    names: list[str] = []  # host names by which browsers may come, besides localhost and the address
+    tokens: list[Token] = []
+
+
+class Nearest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How neighbours are looked for."""
+
+    exact_up_to: int = 20_000  # nodes; beyond it an index answers, if the extra `ann` is installed
+    measure_seconds: float = 30.0  # between two measurements of its recall
+
+
+class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    r"""One process: sources in, vectors out, HTTP beside.
+
+    Examples
+    --------
+    >>> settings = parse_settings('folder = "friends"\n[http]\nport = 8080')
+    >>> settings.folder, settings.http.port, settings.limits.cut_events
+    ('friends', 8080, 2000)
+    >>> parse_settings('folder = "friends"\nprot = 8080')
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: the settings cannot be used: Object contains unknown field `prot`
+    """
+
+    folder: str
+    http: Http = Http()
+    limits: Limits = Limits()
+    nearest: Nearest = Nearest()
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
+    clock_jump: Jump = "usual"  # how far the graph's clock may jump: in units of t, "usual" or "any"
+    snapshot_every: int = SNAPSHOT_EVERY  # events
+    sources: list[SourceSettings] = []
+    sinks: list[SinkSettings] = []
+
+
+def parse_settings(text: str) -> ServiceSettings:
+    """Read settings from TOML."""
+    try:
+        settings = msgspec.convert(tomllib.loads(text), ServiceSettings)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:  # tomllib raises the first two
+        raise OptionError(f"the settings cannot be used: {error}") from None
+    return check_settings(settings)
+
+
+def read_settings(path: str) -> ServiceSettings:
+    """Read a TOML file; relative folders in it are taken from where the file is."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read: {error}") from None
+    settings = parse_settings(text)
+    return msgspec.structs.replace(settings, folder=str(file.parent / settings.folder))
+
+
+def check_settings(settings: ServiceSettings) -> ServiceSettings:
+    """Refuse settings that contradict each other, or would open a door."""
+    for name in Limits.__struct_fields__:
+        if not 0 < getattr(settings.limits, name) < float("inf"):
+            raise OptionError(f"limits.{name} is {getattr(settings.limits, name)}; allowed is above 0")
+    if not 0 <= settings.http.port < 1 << 16:
+        raise OptionError(f"http.port is {settings.http.port}; allowed is 0 (any free one) to 65535")
+    if settings.nearest.exact_up_to < 0:
+        raise OptionError(f"nearest.exact_up_to is {settings.nearest.exact_up_to}; allowed is 0 or more")
+    if not settings.nearest.measure_seconds > 0:
+        seconds = settings.nearest.measure_seconds
+        raise OptionError(f"nearest.measure_seconds is {seconds}; allowed is above 0")
+    if isinstance(settings.clock_jump, float) and not settings.clock_jump > 0:
+        raise OptionError(f'clock_jump is {settings.clock_jump}; allowed is above 0, "usual" or "any"')
+    if settings.snapshot_every < 1:
+        raise OptionError(f"snapshot_every is {settings.snapshot_every}; allowed is 1 or more")
+    for token in settings.http.tokens:
+        if len(token.sha256) != 64 or not set(token.sha256) <= set("0123456789abcdef"):
+            raise OptionError(
+                f"token {token.name!r}: sha256 is not 64 lower-case hexadecimal digits; "
+                "`dygcn token` makes one"
+            )
+    if not settings.http.tokens and not is_loopback(settings.http.host):
+        raise OptionError(
+            f"http.host is {settings.http.host!r}, which others can reach, and there is no token; "
+            "listen on 127.0.0.1, or add a token (`dygcn token` makes one)"
+        )
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

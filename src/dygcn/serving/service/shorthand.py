@@ -1,0 +1,36 @@
+"""A source in one word, for the command line: an address whose last part names the stream."""
+
+from __future__ import annotations
+
+from dygcn.errors import OptionError
+from dygcn.serving.sources import FileSettings, KafkaSettings, NatsSettings, RedisSettings, SourceSettings
+
+_ALLOWED = (
+    "redis://HOST:PORT/STREAM, nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, "
+    "or the path of an NDJSON file that grows"
+)
+
+
+def source_from(text: str) -> SourceSettings:
+    """Read a source from one word; what it cannot say goes into a settings file.
+
+    Examples
+    --------
+    >>> source_from("redis://127.0.0.1:6379/clicks")
+    RedisSettings(url='redis://127.0.0.1:6379', streams=['clicks'], field='event', form='json', timeout=10.0)
+    >>> source_from("ftp://here")
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: 'ftp://...' is not a source; allowed is redis://HOST:PORT/STREAM, ...
+    """
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return FileSettings(path=text)
+    place, _, name = rest.partition("/")
+    if scheme in ("redis", "nats", "kafka") and place and name:
+        if scheme == "redis":
+            return RedisSettings(url=f"redis://{place}", streams=[name])
+        if scheme == "nats":
+            return NatsSettings(url=f"nats://{place}", stream=name)
+        return KafkaSettings(servers=place, topic=name)
+    raise OptionError(f"{scheme + '://...'!r} is not a source; allowed is {_ALLOWED}")

@@ -1,0 +1,66 @@
+"""What a service does before it says that it is ready, so that no first request has to wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from dygcn._late import late
+from dygcn.engine.events import decode_events
+from dygcn.engine.models import KINDS, State
+from dygcn.live.scoring import pair_scores
+from dygcn.live.search.index import NearestIndex
+from dygcn.live.search.nearest import VectorCache
+from dygcn.serving.service.handlers import arrow_answer, arrow_stream
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import Model
+    from dygcn.live import health
+else:
+    health = late("dygcn.live.health")
+
+_IDS = {"int64": ([0], [1]), "string": (["0"], ["1"])}
+_TYPES = {"int64": pa.int64(), "string": pa.string()}
+
+
+def warm_up(model: Model) -> None:
+    """Write, read, search and score once, in every form that requests have, on a graph of its own.
+
+    What is imported on first use is imported then (pandas, too, where it is installed: pyarrow looks for it),
+    and compiled loops are in memory.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+    >>> warm_up(live.model)
+    >>> sorted(live), live.version
+    (['ann', 'bob', 'cat'], 0)
+    """
+    state = State(model)
+    for form, body in _bodies(state).items():
+        state.apply(decode_events(body, form, model.kind).batch)
+    nodes, cache = state.graph.nodes(), VectorCache(state)
+    vectors, _ = cache.refresh(nodes)
+    NearestIndex(state, cache=cache).nearest(vectors[0], 1, int(nodes[0]))
+    for links in KINDS:
+        pair_scores(state, cache, nodes[:1], nodes[1:], links)
+    arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
+    if model.paper is not None:
+        _ = health.wants_restart  # asked after every update
+
+
+def _bodies(state: State) -> dict[str, bytes]:
+    """Return form -> a message with one event, of a weight that the model carries."""
+    src, dst = (pa.array(ids, _TYPES[state.model.kind]) for ids in _IDS[state.model.kind])
+    graph = state.graph
+    weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
+    table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
+    events = table.to_pylist()
+    return {
+        "json": msgspec.json.encode(events),
+        "ndjson": msgspec.json.encode(events[0]),
+        "arrow": arrow_stream(table),
+    }

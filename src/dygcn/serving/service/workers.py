@@ -1,0 +1,316 @@
+"""What runs beside HTTP: a source is read into the queue, and what moved is written to a sink."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.events import BadEvent, Decoded, decode_events, join_events
+from dygcn.engine.records import History, Message
+from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
+from dygcn.live.durable.source_batch import FULL, Part, Receipt
+from dygcn.live.durable.storage import DeadLetter, keep_place, read_place
+from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Log, Place, judge
+from dygcn.serving.service.ingest_queue import Closing, Overloaded
+from dygcn.serving.sinks import Sink
+from dygcn.serving.sinks.settings import OnOtherHistory
+from dygcn.serving.sources import Source
+
+if TYPE_CHECKING:
+    from dygcn.serving.service.service import Service
+
+_READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
+_ROWS, _BETWEEN = 1_000, 0.1
+_DRAIN = 30.0
+_ONE_BEGINS = threading.Lock()
+
+
+class _Pump:
+    """A thread that tries again after a failure, less and less often."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service, self.name = service, name
+        self.failure: str | None = None
+        self.failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"dygcn-{name}"[:60], daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End in good order. Safe to call twice."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause = _PAUSE
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            try:
+                self._work()
+            except Exception as error:  # whatever it is, it may be over the next time
+                told = str(error) if isinstance(error, DygcnError) else f"{self.name}: {type(error).__name__}"
+                pause = _PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else pause
+                self.failure, self.failures = told, self.failures + 1
+                self._stop.wait(_LONGEST_PAUSE if isinstance(error, OtherHistory) else pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class SourcePump(_Pump):
+    """Reads a source into the queue, from the place that the state has reached."""
+
+    def __init__(self, service: Service, source: Source) -> None:
+        super().__init__(service, source.name)
+        self._source = source
+        self.messages = 0
+        self._answers: list[Receipt | BaseException] = []
+        self._answered = threading.Condition()
+
+    def _work(self) -> None:
+        try:
+            self._source.open(dict(self.service.live.streams))
+            self.failure = None
+            while not self._stop.is_set():
+                messages = self._source.read(_READ, _PAUSE)
+                if messages:
+                    self._submit(messages)
+        except Closing:
+            self._stop.set()
+        finally:
+            self._source.close()
+
+    def _submit(self, messages: Sequence[Message]) -> None:
+        """Hand messages to the queue and wait until they are applied: the place is then in the state."""
+        parts = parts_of(messages, self.service)
+        for part in parts:
+            part.check()
+        for part in parts:
+            while True:
+                try:
+                    self.service.intake.submit(part, self._answer, wait=1.0)
+                    break
+                except Overloaded:
+                    if self._stop.is_set():
+                        raise Closing("the service is going down") from None
+        with self._answered:
+            self._answered.wait_for(lambda: len(self._answers) >= len(parts))
+            results, self._answers = self._answers, []
+        self.messages += len(messages)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise SourceError(f"{self.name}: events were not taken: {result}") from result
+            if result.status == FULL:
+                raise SourceError(f"{self.name}: events were not taken: no more streams can be followed")
+
+    def _answer(self, result: Receipt | BaseException) -> None:
+        with self._answered:
+            self._answers.append(result)
+            self._answered.notify()
+
+    def status(self) -> dict[str, Any]:
+        """Return what /status says of it."""
+        return {
+            "name": self.name,
+            "messages": self.messages,
+            "lag": self._source.lag() if self._thread.is_alive() and self.failure is None else None,
+            "failure": self.failure,
+            "failures": self.failures,
+        }
+
+
+def parts_of(messages: Sequence[Message], service: Service) -> list[Part]:
+    """Decode messages; those that follow each other in a stream and are alike become one part."""
+    kind, latest = service.live.model.kind, service.latest_time()
+    parts: list[Part] = []
+    for stream, run in groupby(
+        _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
+    ):
+        decoded = [(message, _decode(message, kind, latest)) for message in run]
+        for _, alike in groupby(decoded, key=lambda one: one[1].batch.t is None):
+            parts.append(_joined(stream, list(alike)))
+    return parts
+
+
+def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) -> Iterator[Message]:
+    """Leave out what was applied before, and what comes twice: joined to others it would not be noticed."""
+    reached: dict[str, int] = {}
+    for message in messages:
+        if message.stream not in reached:
+            last = last_of(message.stream)
+            reached[message.stream] = -1 if last is None else last
+        if message.position > reached[message.stream]:
+            reached[message.stream] = message.position
+            yield message
+
+
+def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> Part:
+    dead = [letter for one, found in group for letter in letters_of(found.bad, stream, one.position)]
+    return Part(
+        join_events([found.batch for _, found in group]),
+        stream,
+        group[-1][0].position,
+        rows=np.concatenate([found.rows for _, found in group]),
+        dead=tuple(dead),
+        origins=np.repeat([one.position for one, _ in group], [len(found.batch) for _, found in group]),
+    )
+
+
+def _decode(message: Message, kind: str, latest: float | None) -> Decoded:
+    try:
+        return decode_events(message.body, message.form, kind, latest=latest)
+    except EventError as error:
+        bad = BadEvent(-1, error.reason, repr(message.body[:500]))
+        return dataclasses.replace(decode_events(b"[]", "json", kind), bad=(bad,))
+
+
+def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[DeadLetter]:
+    """Return the dead letters of a message."""
+    return [DeadLetter(stream, position, one.row, one.reason, one.text) for one in bad]
+
+
+class SinkPump(_Pump):
+    """Writes what moved to a sink, each node once however often it moved meanwhile.
+
+    Parameters
+    ----------
+    service
+        Whose vectors are written.
+    sink
+        Where they go.
+    other_history
+        What is done where the sink holds rows of another history; see `dygcn.serving.service.histories`.
+    """
+
+    def __init__(self, service: Service, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
+        super().__init__(service, sink.name)
+        self._sink, self._rule = sink, other_history
+        self._log: Log = service.live
+        self.rows = 0
+        self.history: str | None = None  # not opened yet
+        self.why = ""
+        self._epoch = ""
+        self._place, self._kept = self._read_place(), ""
+        self._news = threading.Event()
+        self._give_up = float("inf")
+        service.tell(self._news.set)
+
+    def _read_place(self) -> Place:
+        text = read_place(self.service.live.folder, self.name)
+        try:
+            place = Place() if text is None else msgspec.json.decode(text, type=Place)
+        except msgspec.DecodeError:
+            return Place()
+        behind = place.history is not None and place.history.sequence <= self.service.live.sequence
+        return place if behind else Place()  # one from ahead came with another log, which ours may overtake
+
+    def stop(self) -> None:
+        """Bring the sink up to the last sequence, if it can be had in time."""
+        self._give_up = time.monotonic() + _DRAIN
+        self._stop.set()
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            self._begin()
+            while True:
+                stopping = self._stop.is_set()  # then nothing more is applied: a page behind it is the last
+                more = self._write_page()
+                if not more and stopping:
+                    return
+                if not more and not self._stop.is_set():
+                    self._news.wait()
+                    self._news.clear()
+                    self._stop.wait(_BETWEEN)
+        except OtherHistory as error:
+            self.history, self.why = REFUSED, str(error)
+            raise
+        finally:
+            self._sink.close()
+
+    def _begin(self) -> None:
+        """Open the sink, and find out whether the rows there are of our history."""
+        live = self.service.live
+        held = self._sink.open(live.model.kind, live.model.dim)
+        with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
+            with live.lock:
+                verdict = judge(held, self._place.history, self._log, self._rule, self.name)
+            if verdict.begin_epoch:
+                self._log.begin_epoch()
+                for pump in self.service.sinks:
+                    pump.wake()
+        if verdict.anew:
+            self._place = Place(why=verdict.why if verdict.history == REWRITING else "")
+        self.history, self.why = verdict.history, verdict.why
+        if self.history == SAME and self._place.why:
+            self.history, self.why = REWRITING, self._place.why  # it goes on with what it had begun
+        with live.lock:
+            self._epoch = self._log.history.epoch
+        self.failure = None
+
+    def wake(self) -> None:
+        """Have it look whether there is something new."""
+        self._news.set()
+
+    def _write_page(self) -> bool:
+        live, place = self.service.live, self._place
+        with live.lock:
+            ours = self._log.history.epoch == self._epoch
+            page = live.feed.since(place.next, _ROWS) if ours else None
+        if page is None:
+            self._begin()
+            return time.monotonic() < self._give_up
+        if page.reset or not place.next:
+            place.settle = page.floor
+        if len(page.rows):
+            self._sink.write(page.rows)
+            self.rows += len(page.rows)
+            place.history = page.rows.history
+        if not page.more:
+            self._settle(page.rows.history)
+            place.reached = page.sequence
+        place.next = page.next
+        self._keep_place()
+        return page.more and time.monotonic() < self._give_up
+
+    def _keep_place(self) -> None:
+        text = msgspec.json.encode(self._place).decode()
+        if text != self._kept:
+            keep_place(self.service.live.folder, self.name, text)
+            self._kept = text
+
+    def _settle(self, history: History) -> None:
+        """Take out what did not come again, where everything was written."""
+        place = self._place
+        if place.settle is None:
+            return
+        self._sink.settle(place.settle, history)
+        place.settle, place.history, place.why = None, history, ""
+        if self.history == REWRITING:
+            self.history = REWRITTEN
+
+    def status(self) -> dict[str, Any]:
+        """Return what /status says of it."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "behind": max(self.service.live.sequence - self._place.reached, 0),
+            "history": self.history,
+            "why": self.why or None,
+            "failure": self.failure,
+            "failures": self.failures,
+        }

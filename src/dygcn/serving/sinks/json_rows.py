@@ -1,0 +1,116 @@
+"""Rows as JSON, one text for each node, for sinks that hand on messages.
+
+========================================  =================================================================
+message                                   meaning
+========================================  =================================================================
+``{"id":7, HISTORY, "vector":[0.5,-1]}``  node 7 has this vector at this version
+``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
+``{"settled":5, HISTORY}``                gone is every row of a lower generation, and every row of this
+                                          generation below version 5, unless the node came again
+========================================  =================================================================
+
+HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
+of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
+greater generation counts.
+
+Messages may come twice, and old ones late. Whoever keeps the row of the highest (generation, version) for
+each id, and drops those below the highest (generation, settled), has what the sink would have;
+`dygcn.testing.sink_model.replayed` does it in a few lines.
+
+Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
+whether they are read as float32 or as float64 first. Integers are whole: read ids and versions as int64.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dygcn.serving.sinks.shape import check_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.engine.records import Float32, History, Rows
+
+_AT_ONCE = 1024  # vectors that lie in memory as text
+NOT_JSON = "JSON has no word for NaN or infinity: look for what made it (a rolled run may have exploded)"
+
+
+def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
+    """Yield a message for each vector, in the order of the rows.
+
+    Raises
+    ------
+    SinkError
+        If a number is not finite: JSON cannot say it.
+
+    Examples
+    --------
+    >>> from dygcn.engine.records import History, Rows
+    >>> vectors, none = np.array([[0.1, -0.0]], np.float32), np.array([], np.int64)
+    >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none, History(1, "0f", 3, "5c"))
+    >>> [message.decode() for message in row_messages(rows, "here")]
+    ['{"id":7,"generation":1,"epoch":"0f","version":3,"chain":"5c","vector":[0.1,-0.0]}']
+    """
+    check_finite(rows, name, NOT_JSON)
+    history = _history_text(rows.history)
+    for begin in range(0, len(rows.ids), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        texts = vector_texts(rows.vectors[part])
+        for id_, text in zip(rows.ids[part].tolist(), texts, strict=True):
+            yield b'{"id":%b,%b,"vector":[%b]}' % (msgspec.json.encode(id_), history, text)
+
+
+def left_messages(rows: Rows) -> list[bytes]:
+    """Return a message for each id that left."""
+    history = _history_text(rows.history)
+    return [b'{"id":%b,%b,"left":true}' % (msgspec.json.encode(id_), history) for id_ in rows.left.tolist()]
+
+
+def settled_message(floor: int, history: History) -> bytes:
+    """Return the message that ends rows of other histories, and every row below a version."""
+    return b'{"settled":%d,%b}' % (floor, _history_text(history))
+
+
+def _history_text(history: History) -> bytes:
+    """Return the fields that every message has."""
+    fields = {
+        "generation": history.generation,
+        "epoch": history.epoch,
+        "version": history.sequence,
+        "chain": history.chain,
+    }
+    return msgspec.json.encode(fields)[1:-1]
+
+
+def vector_texts(vectors: Float32) -> list[bytes]:
+    """Return the numbers of each vector, with commas between.
+
+    Examples
+    --------
+    >>> vector_texts(np.array([[1, 1e-45], [3.4028235e38, 16777216]], np.float32))
+    [b'1,1e-45', b'3.4028235e+38,16777216']
+    """
+    count, dim = vectors.shape
+    flat = np.ascontiguousarray(vectors).ravel()
+    texts = _shortest(flat)
+    texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # many readers take -0 for the integer 0
+    read = texts.cast(pa.float64()).to_numpy().astype(np.float32)
+    wrong = np.flatnonzero(read.view(np.uint32) != flat.view(np.uint32))
+    if len(wrong):  # rounded twice, by way of float64: one more digit or two
+        whole = texts.to_pylist()
+        for at in wrong.tolist():
+            whole[at] = repr(float(flat[at]))
+        texts = pa.array(whole, pa.string())
+    starts = pa.array(np.arange(0, (count + 1) * dim, dim, dtype=np.int64))
+    lines = pc.binary_join(pa.LargeListArray.from_arrays(starts, texts), ",")
+    return [line.encode() for line in lines.to_pylist()]
+
+
+def _shortest(numbers: Float32) -> pa.Array:
+    return pa.array(numbers).cast(pa.string())

@@ -1,0 +1,341 @@
+"""The tables of the PostgreSQL sink, and every statement that is made on them."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.engine.records import History
+from dygcn.errors import SinkError
+from dygcn.serving.sinks.histories import admit
+
+with extra("postgres"):
+    import psycopg
+    from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dygcn.engine.records import Float32, Rows
+    from dygcn.serving.sinks.shape import Shape
+
+_TYPES = {"int64": "bigint", "string": "text"}
+_COLUMN_TYPES = {"generation": "int8", "epoch": "text", "version": "int8", "chain": "text"}
+_LOCKS = 0x6479_6763 << 32  # where our advisory locks begin
+_AT_ONCE = 4096  # rows that are copied as one block
+_COPY_BEGINS = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_ENDS = b"\xff\xff"
+
+_COLUMNS = """
+    SELECT a.attname, t.typname, a.atttypmod
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_KEYED = """
+    SELECT EXISTS (
+        SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = %s AND i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL
+        AND a.attname = 'id'
+    )
+"""
+_PGVECTOR = """
+    SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector'
+"""
+_BEGIN = """
+    SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', '0', true),
+        CASE current_setting('synchronous_commit')
+        WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
+"""
+_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+_HISTORY = "generation bigint NOT NULL, epoch text NOT NULL, version bigint NOT NULL, chain text NOT NULL"
+_MAKE = f"CREATE TABLE {{table}} (id {{id}} PRIMARY KEY, vector {{vector}}({{dim}}) NOT NULL, {_HISTORY})"
+_MAKE_LEFT = """
+    CREATE TABLE {left} (
+        id {id} PRIMARY KEY, generation bigint NOT NULL, version bigint NOT NULL,
+        at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+_MAKE_HISTORY = f"CREATE TABLE {{history}} (one boolean PRIMARY KEY DEFAULT true CHECK (one), {_HISTORY})"
+_INDEX = "CREATE INDEX IF NOT EXISTS {index} ON {table} USING hnsw (vector {schema}.vector_cosine_ops)"
+
+_NEWEST_ROW = """
+    SELECT generation, epoch, version, chain FROM {table} ORDER BY generation DESC, version DESC LIMIT 1
+"""
+_HELD = "SELECT generation, epoch, version, chain FROM {history}"
+_ADVANCE = """
+    INSERT INTO {history} AS h (generation, epoch, version, chain)
+    VALUES (%(generation)s, %(epoch)s, %(version)s, %(chain)s)
+    ON CONFLICT (one) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch,
+        version = excluded.version, chain = excluded.chain
+    WHERE (h.generation, h.version) < (excluded.generation, excluded.version)
+"""
+_ANY = "SELECT EXISTS (SELECT FROM {table})"
+
+_COPIED = """
+    CREATE TEMP TABLE IF NOT EXISTS {brought} ON COMMIT DELETE ROWS
+    AS SELECT id, vector FROM {table} WITH NO DATA
+"""
+_LATE = """
+    DELETE FROM {brought} b USING {left} l
+    WHERE l.id = b.id AND (l.generation, l.version) >= (%(generation)s, %(version)s)
+"""
+_UPSERT = """
+    INSERT INTO {table} AS t (id, vector, generation, epoch, version, chain)
+    SELECT id, vector, %(generation)s, %(epoch)s, %(version)s, %(chain)s FROM {brought}
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, generation = excluded.generation,
+        epoch = excluded.epoch, version = excluded.version, chain = excluded.chain
+    WHERE (t.generation, t.version) < (excluded.generation, excluded.version)
+"""
+_BACK = "DELETE FROM {left} l USING {brought} b WHERE l.id = b.id"
+
+_COPIED_LEFT = """
+    CREATE TEMP TABLE IF NOT EXISTS {gone} ON COMMIT DELETE ROWS AS SELECT id FROM {table} WITH NO DATA
+"""
+_DELETE = """
+    DELETE FROM {table} t USING {gone} g
+    WHERE t.id = g.id AND (t.generation, t.version) < (%(generation)s, %(version)s)
+"""
+_REMEMBER = """
+    INSERT INTO {left} AS l (id, generation, version)
+    SELECT id, %(generation)s, %(version)s FROM {gone} g
+    WHERE NOT EXISTS (SELECT FROM {table} t WHERE t.id = g.id)
+    ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+        at = excluded.at
+    WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
+"""
+_SETTLE = """
+    WITH gone AS (DELETE FROM {table} WHERE version < %(floor)s RETURNING id)
+    INSERT INTO {left} AS l (id, generation, version) SELECT id, %(generation)s, %(floor)s - 1 FROM gone
+    ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+        at = excluded.at
+    WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
+"""
+_SETTLE_OTHERS = "DELETE FROM {table} WHERE epoch IS DISTINCT FROM %(epoch)s"
+_FORGET_OTHERS = "DELETE FROM {left} WHERE generation <> %(generation)s"
+_FORGET_ALL = "DELETE FROM {left}"
+_BEGIN_ANEW = "UPDATE {history} SET version = -1, chain = ''"  # generation and epoch stay: they are the fence
+_FORGET = "DELETE FROM {left} WHERE at < now() - make_interval(secs => %s)"
+
+
+class Table:
+    """A table of vectors, one of ids that left, and one that says which history they are of.
+
+    The third has one row, the newest position that was written. Each write looks at it under the lock that
+    writers share: whoever writes for an older history is refused.
+
+    Parameters
+    ----------
+    connection
+        Each of our calls is one transaction on it.
+    table
+        A name, or a schema's and a name.
+    shape
+        What is kept there.
+    name
+        Of the sink, for errors.
+    timeout
+        Seconds that a statement may take.
+    """
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], table: str, shape: Shape, name: str, timeout: float
+    ) -> None:
+        self._connection, self._shape, self._name, self._timeout = connection, shape, name, timeout
+        *schema, short = table.split(".")
+        self._parts: dict[str, sql.Composable] = {
+            "table": sql.Identifier(*schema, short),
+            "left": sql.Identifier(*schema, f"{short}_left"),
+            "history": sql.Identifier(*schema, f"{short}_history"),
+            "index": sql.Identifier(f"{short}_hnsw"),
+            "id": sql.SQL(_TYPES[shape.kind]),
+            "dim": sql.Literal(shape.dim),
+        }
+        self._lock = 0
+
+    def prepare(self, index: str) -> None:
+        """Make what is not there yet, and check the shape of what is."""
+        with self._transaction(_LOCKS):
+            self._find_pgvector()
+            oid = self._oid("table")
+            if oid is None:
+                self._run("DROP TABLE IF EXISTS {left}, {history}")  # they were of a table that is gone
+                self._run(_MAKE)
+                oid = self._oid("table")
+            if self._oid("left") is None:
+                self._run(_MAKE_LEFT)
+            self._check(oid)
+            if self._oid("history") is None:
+                self._run(_MAKE_HISTORY)
+                if (newest := self._position(_NEWEST_ROW)) is not None:
+                    self._run(_ADVANCE, _values(newest))
+            if index == "hnsw":
+                self._run(_INDEX)
+        self._lock = _LOCKS + int(oid or 0)
+        self._parts["brought"] = sql.Identifier(f"dygcn_brought_{oid}")
+        self._parts["gone"] = sql.Identifier(f"dygcn_gone_{oid}")
+
+    def held(self) -> History | None:
+        """Return the newest position that was written; without any row None, and who left is forgotten."""
+        with self._transaction(self._lock):
+            if self._one(_ANY):
+                return self._position(_HELD)
+            for statement in (_FORGET_ALL, _BEGIN_ANEW):  # nothing is late where everything is written
+                self._run(statement)
+            return None
+
+    def write(self, rows: Rows) -> None:
+        """Bring rows in and take out those that left, in one transaction, one writer after the other."""
+        values = _values(rows.history)
+        with self._transaction(self._lock):
+            self._reach(rows.history)
+            if len(rows.ids):
+                self._run(_COPIED)
+                self._copy("brought", "id, vector", rows.ids, rows.vectors)
+                for statement in (_LATE, _UPSERT):
+                    self._run(statement, values)
+                self._run(_BACK)
+            if len(rows.left):
+                self._run(_COPIED_LEFT)
+                self._copy("gone", "id", rows.left, None)
+                for statement in (_DELETE, _REMEMBER):
+                    self._run(statement, values)
+
+    def settle(self, floor: int, history: History) -> None:
+        """Take out rows of other epochs, and rows below a version; late repeats of these are recognised.
+
+        Late repeats of other epochs need no memory: they are refused.
+        """
+        values = {**_values(history), "floor": floor}
+        with self._transaction(self._lock):
+            self._reach(history)
+            for statement in (_SETTLE_OTHERS, _FORGET_OTHERS, _SETTLE):
+                self._run(statement, values)
+
+    def forget(self, seconds: float) -> None:
+        """Forget ids that left longer ago than this."""
+        with self._transaction(self._lock):
+            self._run(_FORGET, [seconds])
+
+    def _reach(self, history: History) -> None:
+        """Refuse a stale writer; else note how far the table has come."""
+        admit(self._position(_HELD), history, self._name)
+        self._run(_ADVANCE, _values(history))
+
+    def _position(self, statement: str) -> History | None:
+        row = self._connection.execute(sql.SQL(statement).format(**self._parts)).fetchone()
+        return None if row is None else History(*row)
+
+    def _find_pgvector(self) -> None:
+        found = self._one(_PGVECTOR)
+        if found is None:
+            if self._one("SELECT name FROM pg_available_extensions WHERE name = 'vector'") is None:
+                raise SinkError(
+                    f"{self._name}: this server has no pgvector; install the extension on its machine "
+                    "(https://github.com/pgvector/pgvector)"
+                )
+            try:
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+            except psycopg.errors.InsufficientPrivilege:
+                raise SinkError(
+                    f"{self._name}: this user may not switch pgvector on; have an administrator of the "
+                    "database run: CREATE EXTENSION vector"
+                ) from None
+            found = self._one(_PGVECTOR)
+        self._parts["schema"] = sql.Identifier(found)
+        self._parts["vector"] = sql.Identifier(found, "vector")
+
+    def _check(self, oid: int | None) -> None:
+        there = {name: (kind, size) for name, kind, size in self._connection.execute(_COLUMNS, [oid])}
+        expected = {"id": {"int64": "int8", "string": "text"}[self._shape.kind], **_COLUMN_TYPES}
+        right = all(there.get(column, ("", 0))[0] == kind for column, kind in expected.items())
+        if not right or there.get("vector") != ("vector", self._shape.dim) or not self._one(_KEYED, [oid]):
+            found = ", ".join(f"{column} {kind}" for column, (kind, _) in there.items() if column != "vector")
+            id_type, dim = _TYPES[self._shape.kind], self._shape.dim
+            raise SinkError(
+                f"{self._name} has the columns {found}, vector {_vector_text(there.get('vector'))}; ours are "
+                f"id {id_type} PRIMARY KEY, vector vector({dim}), generation bigint, epoch text, "
+                "version bigint, chain text: "
+                "choose another table, or drop this one"
+            )
+
+    def _copy(self, to: str, columns: str, ids: NDArray[Any], vectors: Float32 | None) -> None:
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+            self._parts[to], sql.SQL(columns)
+        )
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for block in copy_blocks(ids, vectors):
+                copy.write(block)
+
+    def _oid(self, part: str) -> int | None:
+        text = self._parts[part].as_string(self._connection)
+        found = self._one("SELECT to_regclass(%s)::oid::bigint", [text])
+        return None if found is None else int(found)
+
+    @contextmanager
+    def _transaction(self, lock: int) -> Iterator[None]:
+        with self._connection.transaction():
+            self._connection.execute(_BEGIN, [str(round(self._timeout * 1000))])
+            self._connection.execute(_LOCK, [lock])
+            yield
+
+    def _run(self, statement: str, values: Any = None) -> None:
+        self._connection.execute(sql.SQL(statement).format(**self._parts), values)
+
+    def _one(self, statement: str, values: Any = None) -> Any:
+        row = self._connection.execute(sql.SQL(statement).format(**self._parts), values).fetchone()
+        return None if row is None else row[0]
+
+
+def copy_blocks(ids: NDArray[Any], vectors: Float32 | None) -> Iterator[bytes]:
+    """Yield what COPY takes in its binary form: big-endian, every field behind its size."""
+    yield _COPY_BEGINS
+    for begin in range(0, len(ids), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        yield _copy_block(ids[part], None if vectors is None else vectors[part])
+    yield _COPY_ENDS
+
+
+def _copy_block(ids: NDArray[Any], vectors: Float32 | None) -> bytes:
+    layout: list[Any] = []
+    if vectors is not None:
+        dim = vectors.shape[1]
+        layout = [("size", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f4", (dim,))]
+    if ids.dtype == np.int64:
+        layout = [("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), *layout]
+    block = np.zeros(len(ids), layout)
+    if vectors is not None:
+        block["size"], block["dim"], block["vector"] = 4 + 4 * dim, dim, vectors
+    fields = 1 + (vectors is not None)
+    if ids.dtype == np.int64:
+        block["fields"], block["id_size"], block["id"] = fields, 8, ids
+        return block.tobytes()
+    texts = [id_.encode() for id_ in ids]
+    return b"".join(
+        part
+        for text, rest in zip(texts, block, strict=True)
+        for part in (struct.pack(">hi", fields, len(text)), text, rest.tobytes())
+    )
+
+
+def _values(history: History) -> dict[str, Any]:
+    """Return what statements take of a position."""
+    return {
+        "generation": history.generation,
+        "epoch": history.epoch,
+        "version": history.sequence,
+        "chain": history.chain,
+    }
+
+
+def _vector_text(found: tuple[str, int] | None) -> str:
+    if found is None:
+        return "(none)"
+    kind, size = found
+    return f"{kind}({size})" if size > 0 else kind

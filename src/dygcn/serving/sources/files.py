@@ -1,0 +1,215 @@
+"""Events from files that grow: a message a line."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from dygcn.engine.records import Message
+from dygcn.errors import SourceError
+from dygcn.serving.sources.settings import Settings, check_name, failure, not_open
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LONGEST_LINE = 16 << 20
+_PAUSE = 0.05  # seconds between two looks
+
+
+class FileSettings(Settings, frozen=True, tag="file"):
+    """Which files are read.
+
+    Parameters
+    ----------
+    path
+        Of a file, or of a folder of files.
+    pattern
+        Which files of a folder, such as ``*.ndjson``; those in folders below it are not looked at.
+    form
+        Of a line: ``"ndjson"`` (an event) or ``"json"`` (an event, or a list of them).
+
+    Examples
+    --------
+    >>> FileSettings(path="events.ndjson")
+    FileSettings(path='events.ndjson', pattern='*.ndjson', form='ndjson')
+    """
+
+    path: str
+    pattern: str = "*.ndjson"
+    form: Literal["ndjson", "json"] = "ndjson"
+
+    def __post_init__(self) -> None:
+        check_name("pattern", self.pattern, r"[^/\\]+", "the name of a file, in which * stands for anything")
+
+
+class FileSource:
+    """Lines of one file, or of each file of a folder, in the order in which they were appended.
+
+    The stream of a file is ``file:<its name>`` (so no two that one service reads may have the same), a
+    position the byte behind a line. A last line without its
+    end waits until it has one. New files of a folder are found while it is read. A file may be deleted once
+    it was read; it must not be shortened, replaced, or renamed to another name that the pattern fits. Of
+    lines that are longer than 16 MiB only the beginning is handed on.
+
+    Parameters
+    ----------
+    settings
+        Which files.
+    """
+
+    def __init__(self, settings: FileSettings) -> None:
+        self._settings = settings
+        self._path = Path(settings.path)
+        self._after: dict[str, int] = {}
+        self._files: dict[str, _GrowingFile] | None = None
+        self._waiting: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and path of what is read."""
+        return f"file:{self._settings.path}"
+
+    def open(self, after: Mapping[str, int]) -> None:
+        """Open the files, each behind its place.
+
+        Raises
+        ------
+        SourceError
+            If there is no such file or folder, or a file is not the one of which the place is known.
+        """
+        self.close()
+        if not self._path.exists():
+            raise SourceError(f"{self.name}: there is no such file or folder; an empty one will do")
+        self._after, self._files = dict(after), {}
+        try:
+            self._find()
+        except SourceError:
+            self.close()
+            raise
+
+    def read(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further lines, none after `timeout` seconds.
+
+        Raises
+        ------
+        SourceError
+            If a file became shorter, or was replaced.
+        """
+        until = time.monotonic() + timeout
+        while True:
+            files = self._find()
+            messages: list[Message] = []
+            for stream, file in list(files.items()):
+                for position, line in file.lines(limit - len(messages)):
+                    messages.append(Message(stream, position, line, self._settings.form))
+                if len(messages) >= limit:
+                    files[stream] = files.pop(stream)  # the others come first next time
+                    break
+            self._waiting = sum(file.waiting for file in files.values())
+            left = until - time.monotonic()
+            if messages or left <= 0:
+                return messages
+            time.sleep(min(_PAUSE, left))
+
+    def lag(self) -> int | None:
+        """Return how many bytes waited behind the last line when it was read."""
+        return self._waiting
+
+    def close(self) -> None:
+        """Let go of all files. Safe to call twice."""
+        files, self._files, self._waiting = self._files, None, None
+        for file in (files or {}).values():
+            file.close()
+
+    def _find(self) -> dict[str, _GrowingFile]:
+        """Open files that are new, let go of those that were read and deleted, and return what is open."""
+        files = self._files
+        if files is None:
+            raise not_open(self.name)
+        paths = sorted(self._path.glob(self._settings.pattern)) if self._path.is_dir() else [self._path]
+        for path in paths:
+            stream = f"file:{path.name}"
+            if stream not in files and path.is_file():
+                files[stream] = _GrowingFile(path, self._after.get(stream, 0))
+        for stream, file in list(files.items()):
+            if file.ended(gone_is_an_end=self._path.is_dir()):
+                self._after[stream] = file.position
+                files.pop(stream).close()
+        return files
+
+
+class _GrowingFile:
+    """One file, read from a byte on."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        self.path, self.position = path, position
+        self.waiting = 0
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise failure(str(path), error) from None
+        try:
+            self._check(path)
+        except SourceError:
+            self._file.close()
+            raise
+        self._file.seek(position)
+
+    def ended(self, gone_is_an_end: bool) -> bool:
+        """Check that it is still the same file; say whether it is gone and all of it was read."""
+        try:
+            self._check(self.path)
+        except FileNotFoundError:
+            if gone_is_an_end and self._size() == self.position:
+                return True
+            raise SourceError(
+                f"{self.path} was deleted before its end was read; bring it back, or take it as lost"
+            ) from None
+        return False
+
+    def lines(self, limit: int) -> list[tuple[int, bytes]]:
+        """Return further whole lines with the position behind each; empty ones are left out."""
+        found: list[tuple[int, bytes]] = []
+        position = self.position
+        while len(found) < limit:
+            line = self._file.readline(LONGEST_LINE)
+            length, end = len(line), line
+            while end and not end.endswith(b"\n"):  # the line is longer, or not finished
+                end = self._file.readline(LONGEST_LINE)
+                length += len(end)
+            if not end:
+                self._file.seek(position)
+                break
+            position += length
+            if line.strip():
+                found.append((position, line.rstrip(b"\r\n")))
+        self.position = position
+        self.waiting = max(self._size() - position, 0)
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _byte_before(self) -> bytes:
+        self._file.seek(self.position - 1)
+        return self._file.read(1)
+
+    def _check(self, path: Path) -> None:
+        ours = os.fstat(self._file.fileno())
+        if not os.path.samestat(os.stat(path), ours):
+            raise SourceError(f"{path} was replaced by another file; give every file a name of its own")
+        if ours.st_size < self.position:
+            raise SourceError(
+                f"{path} has {ours.st_size} bytes, {self.position} of which were read: it was shortened or "
+                "replaced, and what it held may be lost; files may only grow"
+            )
+        if self.position and self._byte_before() != b"\n":
+            raise SourceError(
+                f"{path} has no end of a line at byte {self.position}, up to which it was read: it was "
+                "rewritten; files may only grow"
+            )

@@ -1,0 +1,334 @@
+"""Events from a stream of NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dygcn._extras import extra
+from dygcn.engine.records import Message
+from dygcn.errors import SourceError
+from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.sources.settings import (
+    Form,
+    Settings,
+    check_address,
+    check_name,
+    check_timeout,
+    failure,
+    not_open,
+    public_address,
+    secrets_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+_PULL = 1_000  # messages asked for at once, at most
+_PATIENCE = 5.0  # seconds that the server keeps a request for messages
+_GRACE = 0.5  # seconds after which a request that the server should have ended is taken for lost
+_UNANSWERED = 3  # so many lost requests in a row, and whoever should answer them is gone
+_IDLE = 300.0  # seconds without a read after which the server forgets us
+_OVER = {"404", "408"}  # the end of a request: no messages, no more time
+_Result = TypeVar("_Result")
+
+
+class NatsSettings(Settings, frozen=True, tag="nats"):
+    """Which stream is read.
+
+    Parameters
+    ----------
+    url
+        ``nats://`` or ``tls://``, with user and password if need be; several with blanks between are tried
+        in this order.
+    stream
+        Name of the stream.
+    subject
+        Only messages of this subject, in which ``*`` and ``>`` stand for others; without it all.
+    credentials
+        Path of a credentials file.
+    form
+        Of a message.
+    timeout
+        Seconds that connecting, and each answer, may take.
+
+    Examples
+    --------
+    >>> NatsSettings(url="nats://me:s3cret@broker.example:4222", stream="clicks")
+    NatsSettings(url='nats://broker.example:4222', stream='clicks', subject=None, credentials=None, ...)
+    """
+
+    url: str
+    stream: str
+    subject: str | None = None
+    credentials: str | None = None
+    form: Form = "json"
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_address(self.url, ("nats", "tls", "ws", "wss"))
+        check_name("stream", self.stream, r"[^\s.*>/\\]+", "a word without . * > / and \\")
+        check_name("subject", self.subject or "x", r"[^\s.]+(\.[^\s.]+)*", "words with dots between")
+        check_timeout(self.timeout)
+
+
+class NatsSource:
+    """Messages of one stream, read by sequence through a consumer that acknowledges nothing.
+
+    The stream of a message is ``nats:<stream>``, its position the sequence. The consumer lives in the memory
+    of the server and is made anew by every `open`. Without a subject every sequence is looked for, and one
+    that is missing because the stream was trimmed is an error. With a subject that can be told only when it
+    is opened: give such a stream a retention that is longer than the longest silence.
+
+    Parameters
+    ----------
+    settings
+        Where, and which.
+    """
+
+    def __init__(self, settings: NatsSettings) -> None:
+        with extra("nats"):
+            from nats import errors  # noqa: PLC0415
+            from nats.aio.client import Client  # noqa: PLC0415
+            from nats.js import api  # noqa: PLC0415
+        self._new_client, self._api = Client, api
+        self._errors = (errors.Error, OSError, TimeoutError, ValueError, KeyError, TypeError)
+        self._settings = settings
+        self._loop: LoopThread | None = None
+        self._client: Any = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._consumer = self._inbox = ""
+        self._reached = 0  # the last sequence that was read
+        self._delivered = 0  # messages that the consumer has sent us
+        self._asked = 0  # messages that the server may still send us
+        self._asked_at = 0.0
+        self._unanswered = 0
+        self._arrived: deque[tuple[int, bytes]] = deque()
+        self._news = asyncio.Event()
+        self._broken: str | None = None
+        self._waiting: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and address of what is read, without any secret."""
+        return f"{public_address(self._settings.url)} {self._settings.stream}"
+
+    def open(self, after: Mapping[str, int]) -> None:
+        """Connect, and make a consumer that begins behind the place.
+
+        Raises
+        ------
+        SourceError
+            If no server can be reached, there is no such stream, or messages behind the place were deleted.
+        """
+        self.close()
+        self._loop = LoopThread(f"dygcn source {self._settings.stream}")
+        place = after.get(f"nats:{self._settings.stream}")
+        self._run(self._open(place), 4 * self._settings.timeout * len(self._settings.url.split()))
+
+    def read(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further messages, none after `timeout` seconds.
+
+        Raises
+        ------
+        SourceError
+            If the connection is lost, or messages were deleted before they were read.
+        """
+        if self._loop is None:
+            raise not_open(self.name)
+        found = self._run(self._read(limit, timeout), timeout + 4 * self._settings.timeout)
+        stream, form = f"nats:{self._settings.stream}", self._settings.form
+        return [Message(stream, position, body, form) for position, body in found]
+
+    def lag(self) -> int | None:
+        """Return how many messages wait, as the server said with the last one that arrived."""
+        waiting = self._waiting
+        return None if waiting is None else waiting + len(self._arrived)
+
+    def close(self) -> None:
+        """Let go of the connection. Safe to call twice."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            with suppress(*self._errors):
+                loop.run(self._close(), 2 * self._settings.timeout)
+            loop.close()
+        self._client = None
+        self._forget()
+
+    async def _open(self, place: int | None) -> None:
+        self._forget()
+        self._client = await self._connect()
+        streams = self._client.jsm(timeout=self._settings.timeout)
+        state = (await streams.stream_info(self._settings.stream)).state
+        self._reached = 0 if place is None else place
+        if place is not None:
+            self._check(state, place)
+        begin = max(self._reached + 1, 1)
+        config = self._api.ConsumerConfig(
+            name=self._client.new_inbox().rpartition(".")[2],
+            deliver_policy=self._api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=begin,
+            ack_policy=self._api.AckPolicy.NONE,
+            filter_subject=self._settings.subject,
+            inactive_threshold=_IDLE,
+            mem_storage=True,
+            num_replicas=1,
+        )
+        made = await streams.add_consumer(self._settings.stream, config)
+        self._consumer, self._waiting = made.name, made.num_pending
+        self._inbox = self._client.new_inbox()
+        # Never more than was asked for is on its way, so that no limit of the client need drop any.
+        await self._client.subscribe(
+            self._inbox, cb=self._arrive, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+
+    async def _connect(self) -> Any:
+        *others, last = self._settings.url.split()
+        for server in others:
+            with suppress(*self._errors):
+                return await self._connect_to(server)
+        return await self._connect_to(last)
+
+    async def _connect_to(self, server: str) -> Any:
+        client: Any = self._new_client()
+        said: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            said.append(error)
+
+        credentials = self._settings.credentials
+        try:
+            await client.connect(
+                server,
+                allow_reconnect=False,  # a server that comes back may have less than it had: open() looks
+                max_reconnect_attempts=1,  # counts for the first connection, too, where 0 is no end
+                reconnect_time_wait=0,
+                connect_timeout=max(1, round(self._settings.timeout)),
+                ping_interval=10,
+                max_outstanding_pings=2,
+                error_cb=note,
+                closed_cb=self._lost,
+                name="dygcn source",
+                **({} if credentials is None else {"user_credentials": credentials}),
+            )
+        except self._errors as error:
+            with suppress(*self._errors):
+                await client.close()
+            raise (said or [error])[-1] from None
+        self._broken = None
+        return client
+
+    async def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is None:
+            return
+        if self._consumer and client.is_connected:
+            with suppress(*self._errors):  # the server forgets it by itself
+                await client.jsm(timeout=1).delete_consumer(self._settings.stream, self._consumer)
+        await client.close()
+
+    async def _lost(self) -> None:
+        self._break("the connection was lost")
+
+    def _break(self, reason: str) -> None:
+        self._broken = self._broken or reason
+        self._news.set()
+
+    async def _arrive(self, message: Any) -> None:
+        """Take what the server sends: a message, or the end of a request."""
+        self._unanswered = 0
+        status = (message.headers or {}).get(self._api.Header.STATUS)
+        if status is not None and not message.reply:
+            if status not in _OVER:
+                said = (message.headers or {}).get(self._api.Header.DESCRIPTION, "")
+                self._break(f"the server sends no more messages: {status} {said}")
+            self._asked = 0
+            self._news.set()
+            return
+        about = message.metadata
+        self._delivered += 1
+        if about.sequence.consumer != self._delivered:
+            self._break(f"{about.sequence.consumer - self._delivered} messages were lost on their way")
+            return
+        self._asked = max(self._asked - 1, 0)
+        self._waiting = about.num_pending
+        self._arrived.append((about.sequence.stream, message.data))
+        self._news.set()
+
+    async def _read(self, limit: int, timeout: float) -> list[tuple[int, bytes]]:
+        until = time.monotonic() + timeout
+        while True:
+            self._news.clear()  # before the look: what comes while we ask must wake us
+            if self._arrived or self._broken is not None:
+                break
+            await self._ask(limit)
+            now = time.monotonic()
+            if now >= until:
+                return []
+            wake = max(min(until, self._asked_at + _PATIENCE + _GRACE) - now, 0.0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wake)
+        if not self._arrived:
+            raise SourceError(f"{self.name}: {self._broken}")
+        found = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
+        if not self._arrived and self._broken is None:
+            await self._ask(limit)  # more is on its way while these are worked on
+        await self._look_for_gaps([position for position, _ in found])
+        self._reached = found[-1][0]
+        return found
+
+    async def _ask(self, limit: int) -> None:
+        """Ask for messages, unless the server still owes us some.
+
+        Its word that a request has run out may never come: a request that ends just as a message arrives is
+        dropped in silence (nats-server 2.9), and those to a consumer that is gone are answered by nobody.
+        """
+        if self._asked:
+            if time.monotonic() < self._asked_at + _PATIENCE + _GRACE:
+                return
+            self._unanswered += 1
+            if self._unanswered >= _UNANSWERED:
+                self._break("requests were never answered; stream or consumer may be gone")
+                return
+        self._asked, self._asked_at = min(limit, _PULL), time.monotonic()
+        request = {"batch": self._asked, "expires": int(_PATIENCE * 1e9)}
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._settings.stream}.{self._consumer}"
+        await self._client.publish(subject, json.dumps(request).encode(), self._inbox)
+
+    async def _look_for_gaps(self, positions: list[int]) -> None:
+        """Ask what a missing sequence means: one deleted message, or a stream trimmed beyond our place."""
+        if self._settings.subject is not None or positions[-1] - self._reached == len(positions):
+            return
+        streams = self._client.jsm(timeout=self._settings.timeout)
+        if self._reached:
+            self._check((await streams.stream_info(self._settings.stream)).state, self._reached)
+
+    def _check(self, state: Any, place: int) -> None:
+        if state.first_seq > place + 1:
+            raise SourceError(
+                f"{self.name}: the stream begins at {state.first_seq}, {place} was read: what was between "
+                "them was deleted before it was read"
+            )
+        if state.last_seq < place:
+            raise SourceError(
+                f"{self.name}: the stream ends at {state.last_seq}, {place} was read: it was made anew, or "
+                "an older copy was brought back"
+            )
+
+    def _run(self, coroutine: Coroutine[Any, Any, _Result], timeout: float) -> _Result:
+        if self._loop is None:
+            coroutine.close()
+            raise not_open(self.name)
+        try:
+            return self._loop.run(coroutine, timeout)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, SourceError) or not isinstance(error, self._errors):
+                raise
+            raise failure(self.name, error, secrets_of(self._settings.url)) from None

@@ -1,0 +1,311 @@
+"""Events from Redis Streams."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dygcn._extras import extra
+from dygcn.engine.records import Message
+from dygcn.errors import OptionError, SourceError
+from dygcn.serving.sources.settings import (
+    Form,
+    Settings,
+    check_address,
+    check_timeout,
+    failure,
+    not_open,
+    public_address,
+    secrets_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_SEQUENCE_BITS = 22
+_MOST_MS, _MOST_SEQUENCE = (1 << (63 - _SEQUENCE_BITS)) - 1, (1 << _SEQUENCE_BITS) - 1
+_LOOK_EVERY = 1.0  # seconds between two looks at how much waits
+_LONGEST_WAIT = 1.0  # seconds: a server that says nothing for longer is lost, not silent
+
+
+class RedisSettings(Settings, frozen=True, tag="redis"):
+    """Which streams are read.
+
+    Parameters
+    ----------
+    url
+        ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user, password and database if need be.
+    streams
+        Names of streams; those that are not there yet are waited for.
+    field
+        The field of an entry that holds the events.
+    form
+        Of that field.
+    timeout
+        Seconds that connecting, and each answer, may take.
+
+    Examples
+    --------
+    >>> RedisSettings(url="redis://:s3cret@cache.example/1", streams=["clicks"])
+    RedisSettings(url='redis://cache.example/1', streams=['clicks'], field='event', form='json', timeout=10.0)
+    """
+
+    url: str
+    streams: list[str]
+    field: str = "event"
+    form: Form = "json"
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_address(self.url, ("redis", "rediss", "unix"))
+        check_timeout(self.timeout)
+        if not self.streams or len(set(self.streams)) < len(self.streams) or "" in self.streams:
+            raise OptionError(f"streams is {self.streams!r}; allowed are one or more names, each once")
+
+
+def position_of(entry: str) -> int:
+    """Return the position of an entry's id: its milliseconds, then 22 bits of its sequence.
+
+    Examples
+    --------
+    >>> position_of("1794753405367-3") == (1794753405367 << 22) + 3
+    True
+    >>> position_of("18446744073709551615-0")
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.SourceError: the id 18446744073709551615-0 is too great; allowed is up to 2199023255551-...
+    """
+    ms, _, sequence = entry.partition("-")
+    if int(ms) > _MOST_MS or int(sequence or 0) > _MOST_SEQUENCE:
+        raise SourceError(
+            f"the id {entry} is too great; allowed is up to {_MOST_MS}-{_MOST_SEQUENCE} (let Redis choose)"
+        )
+    return (int(ms) << _SEQUENCE_BITS) + int(sequence or 0)
+
+
+def entry_of(position: int) -> str:
+    """Return the id of the entry at a position.
+
+    Examples
+    --------
+    >>> entry_of(position_of("1794753405367-3"))
+    '1794753405367-3'
+    """
+    return f"{position >> _SEQUENCE_BITS}-{position & _MOST_SEQUENCE}"
+
+
+class RedisSource:
+    """Entries of one or more streams, read by id, without a consumer group.
+
+    The stream of an entry is ``redis:<name>``. Each read begins *at* the entry that was read last: as long as
+    that one is still there, nothing behind it was trimmed. So trim a stream at or before the place that was
+    reached (``XTRIM ... MINID`` keeps the entry it names), and let the server keep what it was given
+    (``appendonly yes``).
+
+    Parameters
+    ----------
+    settings
+        Where, and which.
+    """
+
+    def __init__(self, settings: RedisSettings) -> None:
+        with extra("redis"):
+            import redis  # noqa: PLC0415
+            from redis.backoff import NoBackoff  # noqa: PLC0415
+            from redis.retry import Retry  # noqa: PLC0415
+        self._settings = settings
+        self._errors = (redis.RedisError, OSError, ValueError)
+        self._client: Any = None
+        # A lost connection must be seen: a server that comes back may have less than it had.
+        self._connect: Callable[[], Any] = lambda: redis.Redis.from_url(
+            settings.url,
+            single_connection_client=True,
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=settings.timeout,
+            socket_timeout=settings.timeout + _LONGEST_WAIT,
+            protocol=2,
+            decode_responses=False,
+        )
+        self._reached: dict[str, int | None] = {}
+        self._turn = 0
+        self._looked = 0.0
+        self._counted: dict[str, int | None] = {}  # entries of each stream up to the place, where known
+        self._waiting: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and address of what is read, without any secret."""
+        return f"{public_address(self._settings.url)} {' '.join(self._settings.streams)}"
+
+    def open(self, after: Mapping[str, int]) -> None:
+        """Connect, and compare each place with what the stream still has.
+
+        Raises
+        ------
+        SourceError
+            If the server cannot be reached, or entries behind a place were trimmed or deleted.
+        """
+        self.close()
+        try:
+            self._client = self._connect()
+            for stream in self._settings.streams:
+                self._reached[stream] = after.get(f"redis:{stream}")
+                self._check(stream, deleted=True)
+        except self._errors as error:
+            self.close()
+            raise self._failure(error) from None
+
+    def read(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further entries, none after `timeout` seconds.
+
+        Raises
+        ------
+        SourceError
+            If the connection is lost, or entries behind a place were trimmed.
+        """
+        if self._client is None:
+            raise not_open(self.name)
+        until = time.monotonic() + timeout
+        try:
+            while True:
+                messages = self._next(limit)
+                self._look()
+                left = until - time.monotonic()
+                if messages or left <= 0:
+                    return messages
+                self._wait(min(left, _LONGEST_WAIT))
+        except self._errors as error:
+            self.close()
+            raise self._failure(error) from None
+
+    def lag(self) -> int | None:
+        """Return how many entries waited a moment ago, where that is known."""
+        return self._waiting
+
+    def close(self) -> None:
+        """Let go of the connection. Safe to call twice."""
+        client, self._client = self._client, None
+        self._reached, self._counted, self._waiting = {}, {}, None
+        if client is not None:
+            with suppress(*self._errors):
+                client.close()
+
+    def _next(self, limit: int) -> list[Message]:
+        """Read what is there now, no stream more than its share."""
+        names = self._settings.streams
+        self._turn = (self._turn + 1) % len(names)
+        names = (names[self._turn :] + names[: self._turn])[:limit]
+        share = max(limit // len(names), 1)
+        begin = {name: "0-0" if (at := self._reached[name]) is None else _just_before(at) for name in names}
+        found = {name.decode(): entries for name, entries in self._client.xread(begin, count=share + 1) or []}
+        messages: list[Message] = []
+        for name in names:
+            messages += self._taken(name, found.get(name, []), share)
+        return messages
+
+    def _taken(self, name: str, entries: list[Any], share: int) -> list[Message]:
+        reached = self._reached[name]
+        if reached is not None:
+            if entries and position_of(entries[0][0].decode()) == reached:
+                entries = entries[1:]
+            else:
+                self._check(name)
+        field = self._settings.field.encode()
+        messages = [
+            Message(f"redis:{name}", position_of(entry.decode()), _body(fields, field), self._settings.form)
+            for entry, fields in entries[:share]
+        ]
+        if messages:
+            self._reached[name] = messages[-1].position
+            counted = self._counted.get(name)
+            self._counted[name] = None if counted is None else counted + len(messages)
+        return messages
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until some stream has a further entry."""
+        places = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
+        self._client.xread(places, count=1, block=max(int(seconds * 1000), 1))
+
+    def _check(self, name: str, deleted: bool = False) -> None:
+        """Raise unless all that ever came behind our place is still there, as far as one can know."""
+        about, reached = self._about(name), self._reached[name]
+        if about is None:
+            if reached is not None:
+                raise SourceError(f"{self.name}: the stream {name} is gone, with what was not read of it")
+            return
+        last = position_of(about["last-generated-id"].decode())
+        self._counted[name] = self._count(about, reached, last)
+        if reached is None or reached == last:
+            return
+        place = entry_of(reached)
+        if last < reached:
+            raise SourceError(
+                f"{self.name}: the stream {name} ends before {place}, which was read: it was made anew, or "
+                "an older copy was brought back"
+            )
+        first = about["first-entry"]
+        if first is None or position_of(first[0].decode()) > reached:
+            raise SourceError(
+                f"{self.name}: {name} was trimmed up to {place} or beyond, and what was not read may be "
+                "lost; keep the entry that was read last"
+            )
+        tombstone = about.get("max-deleted-entry-id", b"0-0").decode()
+        if deleted and position_of(tombstone) > reached:
+            raise SourceError(
+                f"{self.name}: entries of {name} behind {place} were deleted, up to {tombstone}"
+            )
+
+    def _look(self) -> None:
+        """Count what waits, now and then."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return
+        self._looked = time.monotonic()
+        waiting: int | None = 0
+        for name, reached in self._reached.items():
+            about = self._about(name)
+            if about is None or position_of(about["last-generated-id"].decode()) == reached:
+                self._counted[name] = 0 if about is None else about.get("entries-added")
+                continue
+            counted = self._counted.get(name)
+            if counted is None or waiting is None or "entries-added" not in about:
+                waiting = None
+            else:
+                waiting += max(about["entries-added"] - counted, 0)
+        self._waiting = waiting
+
+    def _count(self, about: dict[str, Any], reached: int | None, last: int) -> int | None:
+        added: int | None = about.get("entries-added")
+        if added is None or (reached is not None and reached != last):
+            return None
+        return added - int(about["length"]) if reached is None else added
+
+    def _about(self, name: str) -> dict[str, Any] | None:
+        """Return what the server says of a stream, None if it is not there."""
+        if not self._client.exists(name):
+            return None
+        kind = self._client.type(name)
+        if kind != b"stream":
+            raise SourceError(f"{self.name}: {name} is not a stream but a {kind.decode()}")
+        answer = self._client.execute_command("XINFO STREAM", name)
+        pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
+        return {key.decode() if isinstance(key, bytes) else key: value for key, value in pairs}
+
+    def _failure(self, error: BaseException) -> SourceError:
+        if isinstance(error, SourceError):
+            return error
+        return failure(self.name, error, secrets_of(self._settings.url))
+
+
+def _just_before(position: int) -> str:
+    """Return the id behind which the entry at a position is the first that can be."""
+    if position & _MOST_SEQUENCE:
+        return entry_of(position - 1)
+    ms = position >> _SEQUENCE_BITS
+    return f"{ms - 1}-{2**64 - 1}" if ms else "0-0"
+
+
+def _body(fields: dict[bytes, bytes] | None, field: bytes) -> bytes:
+    """Return the events of an entry; without that field, something that no form takes for one."""
+    found = (fields or {}).get(field)
+    return f"no field {field!r} in {fields!r:.500}".encode() if found is None else found

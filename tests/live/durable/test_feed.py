@@ -1,0 +1,680 @@
+"""Whoever reads the feed has, once there is no more, exactly the vectors that are there."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+import dygcn
+from dygcn.engine.models import State
+from dygcn.errors import EventError, OptionError
+from dygcn.live.durable import feed as module
+from dygcn.live.durable.departures import Departures
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.feed import Feed
+from dygcn.live.durable.histories import ALL_NODES, Place
+from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
+
+TIMED = ("src", "dst", "t")
+
+
+class Reader:
+    """Keeps what the feed tells, as a sink does."""
+
+    def __init__(self):
+        self.place, self.rows = "", {}
+        self.told, self.told_left, self.resets = [], [], 0
+        self.shown = None  # the position of the last page
+
+    def read(self, live, limit=1000):
+        """Take one page; return whether there is more."""
+        page = live.feed.since(self.place, limit)
+        rows = page.rows
+        self.check(live, page)
+        if page.reset:
+            self.rows, self.resets = {}, self.resets + 1
+        assert len(rows) <= limit
+        np.testing.assert_array_equal(rows.vectors, live.vectors(rows.ids.tolist()))
+        for one, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
+            self.rows[one] = vector.tobytes()
+        for one in rows.left.tolist():
+            self.rows.pop(one, None)
+        self.told += rows.ids.tolist()
+        self.told_left += rows.left.tolist()
+        self.place, self.shown = page.next, rows.history
+        return page.more
+
+    def check(self, live, page):
+        """A page is of one position, which the log confirms; pages never go back without a reset."""
+        rows = page.rows
+        assert len(rows.ids) == len(rows.vectors)
+        assert rows.versions.tolist() == [page.sequence] * len(rows.ids)
+        assert rows.left_versions.tolist() == [page.sequence] * len(rows.left)
+        assert not {*rows.ids.tolist()} & {*rows.left.tolist()}
+        assert len({*rows.ids.tolist(), *rows.left.tolist()}) == len(rows)
+        assert rows.history == live.history
+        assert live.confirms(rows.history)
+        assert page.floor == (page.sequence if page.reset else 0)
+        place = Place.read(page.next)
+        assert (place.cursor is not None) == page.more
+        assert (place.epoch, place.sequence) == (rows.history.epoch, page.sequence)
+        if self.shown is None or self.shown.epoch != rows.history.epoch:
+            assert page.reset
+        if not page.reset:
+            assert page.sequence >= self.shown.sequence
+
+    def catch_up(self, live, limit=1000):
+        """Take pages until there is no more."""
+        self.told, self.told_left, pages = [], [], 1
+        while self.read(live, limit):
+            pages += 1
+            assert pages < 500, "it never ends"
+        assert self.rows == {one: live[one].tobytes() for one in live}
+        return self
+
+
+IDS = st.integers(0, 6)
+EVENTS = st.lists(
+    st.tuples(IDS, IDS, st.just(0), st.sampled_from([1, 1, -1]), st.sampled_from([1.0, 2.0])), max_size=5
+)
+LIMITS = st.sampled_from([1, 2, 7, 1000])
+
+
+class FeedMachine(RuleBasedStateMachine):
+    """Three readers, each at a place of its own, while the graph changes and the program dies."""
+
+    most_left, half_life = 2, None
+
+    @initialize(directed=st.booleans(), orders=st.integers(1, 3))
+    def start(self, directed, orders):
+        self.before, module.MOST_LEFT = module.MOST_LEFT, self.most_left
+        self.live = begin(self.new_folder(), directed=directed, orders=orders, half_life=self.half_life)
+        self.t = 0
+        self.readers = [Reader() for _ in range(3)]
+        self.history = []  # (sequence, ids that moved, ids that left)
+        self.exact_from = 0
+        self.update([(100, 101, 0, 1, 1.0), (102, 103, 0, 1, 1.0)])  # these never move again
+
+    def note(self, change):
+        self.history.append((self.live.sequence, set(change.ids.tolist()), set(change.left.tolist())))
+
+    def dated(self, events):
+        """Time goes on with every batch."""
+        self.t += 1
+        return [(a, b, float(self.t), *rest) for a, b, _, *rest in events]
+
+    @rule(events=EVENTS)
+    def update(self, events):
+        self.note(self.live.update(self.dated(events)))
+
+    @rule(which=st.integers(0, 2), one=IDS)
+    def taken_back(self, which, one):
+        """After a restart nobody can see that this ever happened, but one reader did."""
+        self.update([(one, 50, 0, 1, 1.0)])
+        self.readers[which].catch_up(self.live)
+        self.update([(one, 50, 0, -1, 1.0)])
+        self.update([])
+
+    @rule()
+    def refused(self):
+        with pytest.raises(EventError):
+            self.live.update([(0, 1, 0, 1, TOO_HEAVY)])
+
+    @rule(nodes=st.lists(IDS, max_size=3))
+    def remove_nodes(self, nodes):
+        self.note(self.live.remove_nodes(nodes))
+
+    @rule(events=EVENTS)
+    def bulk(self, events):
+        self.note(self.live.bulk([self.dated(events)]))
+        self.exact_from = self.live.sequence
+
+    @rule()
+    def snapshot(self):
+        self.live.snapshot()
+
+    @rule()
+    def restart(self):
+        self.live = reopened(self.live)
+        self.exact_from = self.live.sequence
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def read(self, which, limit):
+        self.readers[which].read(self.live, limit)
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def catch_up(self, which, limit):
+        reader = self.readers[which]
+        before, resets = reader.place, reader.resets
+        reader.catch_up(self.live, limit)
+        assert reader.place == self.live.feed.place
+        place = Place.read(before)
+        inside = place is None or place.cursor is not None
+        if not inside and reader.resets == resets and place.sequence >= self.exact_from:
+            self.check_exact(reader, place.sequence)
+        again = self.live.feed.since(reader.place, 9)
+        assert (len(again.rows), again.more, again.reset) == (0, False, False)
+
+    def check_exact(self, reader, place):
+        """Each node once, and only what moved or left since."""
+        moved, left = set(), set()
+        for sequence, ids, gone in self.history:
+            if sequence > place:
+                moved, left = moved | ids, left | gone
+        here = set(self.live)
+        assert sorted(reader.told) == sorted(moved & here)
+        assert set(reader.told_left) == left - here
+
+    @invariant()
+    def the_feed_has_come_as_far_as_the_rest(self):
+        assert self.live.feed.sequence == self.live.sequence
+
+    def teardown(self):
+        for reader in self.readers:
+            reader.catch_up(self.live, 2)
+        module.MOST_LEFT = self.before
+        crash(self.live)
+
+
+class LongMemory(FeedMachine):
+    """The same, where no one who left is forgotten."""
+
+    most_left = 10**6
+
+
+class Fading(FeedMachine):
+    """The same in a model that remembers removed edges for a while."""
+
+    most_left, half_life = 10**6, 2.0
+
+
+RUN = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+HUNT = settings(
+    RUN,
+    max_examples=150,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+)
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch):
+    monkeypatch.setattr(module, "MOST_LEFT", module.MOST_LEFT)
+    with many_folders() as new_folder:
+        monkeypatch.setattr(FeedMachine, "new_folder", staticmethod(new_folder), raising=False)
+        yield
+
+
+@pytest.mark.parametrize("machine", [FeedMachine, LongMemory, Fading], ids=lambda machine: machine.__name__)
+def test_readers_always_get_there(machine):
+    run_state_machine_as_test(machine, settings=RUN)
+
+
+# ---- seeded bugs -------------------------------------------------------------------------------------
+
+
+def who_left_is_told_again(monkeypatch):
+    whole = Departures.number_at
+    monkeypatch.setattr(Departures, "number_at", lambda self, sequence: whole(self, sequence - 1))
+
+
+def a_new_beginning_misses_who_moved_before(monkeypatch):
+    """Not everything is told, only what moved since nobody knows who left."""
+    whole = Feed._next_nodes
+
+    def next_nodes(self, cursor, limit):
+        floor = self._departures.floor
+        return whole(self, dataclasses.replace(cursor, upto=max(cursor.upto, floor)), limit)
+
+    monkeypatch.setattr(Feed, "_next_nodes", next_nodes)
+
+
+def a_page_forgets_who_left_behind_its_end(monkeypatch):
+    whole = Feed._next_departures
+
+    def next_departures(self, cursor, limit):
+        left, cursor, _ = whole(self, cursor, limit)
+        return left, dataclasses.replace(cursor, left=self._departures.last), False
+
+    monkeypatch.setattr(Feed, "_next_departures", next_departures)
+
+
+def who_came_back_is_told_as_gone(monkeypatch):
+    monkeypatch.setattr(Feed, "_gone", lambda self, ids: np.ones(len(ids), np.bool_))
+
+
+def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
+    whole = Departures.forget
+
+    def forget(self, sequence):
+        floor, forgotten = self.floor, self.forgotten
+        whole(self, sequence)
+        self.floor, self.forgotten = floor, forgotten
+
+    monkeypatch.setattr(Departures, "forget", forget)
+
+
+def only_the_sum_of_cuts_is_told(monkeypatch):
+    """A reader that saw one of them never hears that it was taken back."""
+    monkeypatch.setattr(DurableEmbedding, "_settle_replay", lambda self: self._state.settle())
+
+
+def recycled_nodes_keep_their_past(monkeypatch):
+    whole = Feed.note
+
+    def note(self, nodes, left, sequence):
+        whole(self, nodes[1:], left, sequence)
+
+    monkeypatch.setattr(Feed, "note", note)
+
+
+def pages_end_with_the_sequence(monkeypatch):
+    """A page that ends inside a sequence: the rest of that sequence is skipped."""
+    whole = Feed._find
+
+    def find(self, place):
+        found = whole(self, place)
+        return None if found is None else dataclasses.replace(found, node=ALL_NODES)
+
+    monkeypatch.setattr(Feed, "_find", find)
+
+
+def bulk_loads_forget_nothing(monkeypatch):
+    whole = DurableEmbedding.bulk
+
+    def bulk(self, parts):
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Feed, "forget", lambda self, sequence: None)
+            return whole(self, parts)
+
+    monkeypatch.setattr(DurableEmbedding, "bulk", bulk)
+
+
+def another_run_has_the_same_nodes(monkeypatch):
+    """Places of a run that is over are read as if nodes had the same numbers now."""
+    whole = Feed.__init__
+
+    def init(self, *arguments):
+        whole(self, *arguments)
+        self._run = "00112233aabbccdd"
+
+    monkeypatch.setattr(Feed, "__init__", init)
+
+
+def who_fades_is_not_told(monkeypatch):
+    """After a restart: ids that no event of the log names."""
+    whole = State.apply_to_graph
+    monkeypatch.setattr(
+        State, "apply_to_graph", lambda self, batch, now=None: (whole(self, batch, now)[0], self._nobody)
+    )
+
+
+MUTANTS = [
+    (who_left_is_told_again, LongMemory),
+    (a_new_beginning_misses_who_moved_before, FeedMachine),
+    (only_the_sum_of_cuts_is_told, LongMemory),
+    (recycled_nodes_keep_their_past, LongMemory),
+    (pages_end_with_the_sequence, LongMemory),
+    (bulk_loads_forget_nothing, LongMemory),
+    (a_page_forgets_who_left_behind_its_end, LongMemory),
+    (who_came_back_is_told_as_gone, LongMemory),
+    (who_left_long_ago_is_forgotten_and_nobody_is_told, FeedMachine),
+    (another_run_has_the_same_nodes, LongMemory),
+]
+
+
+@pytest.mark.parametrize(("mutant", "machine"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=HUNT)
+
+
+# ---- single cases ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(tmp_path):
+    live = begin(tmp_path / "x")
+    yield live
+    live.close()
+
+
+def test_the_empty_place_is_before_everything(live):
+    begun = live.feed.place
+    live.update(add=[(1, 2)])
+    page = live.feed.since("", 10)
+    assert page.reset
+    assert sorted(page.rows.ids.tolist()) == [1, 2]
+    assert not live.feed.since(begun, 10).reset
+    assert sorted(live.feed.since(begun, 10).rows.ids.tolist()) == [1, 2]
+
+
+def test_pages_inside_one_sequence(live):
+    place = live.feed.place
+    live.update(add=[(n, n + 1) for n in range(10)])
+    found, pages = [], []
+    while True:
+        page = live.feed.since(place, 4)
+        found += page.rows.ids.tolist()
+        pages.append(len(page.rows.ids))
+        place = page.next
+        if not page.more:
+            break
+    assert sorted(found) == list(range(11))
+    assert pages == [4, 4, 3]
+    assert place == live.feed.place
+
+
+def test_an_id_that_left_and_came_back_is_told_once(live):
+    live.update(add=[(1, 2), (2, 3)])
+    place = live.feed.place
+    live.update(remove=[(1, 2)])
+    assert live.feed.since(place, 9).rows.left.tolist() == [1]
+    live.update(add=[(1, 3)])
+    page = live.feed.since(place, 9)
+    assert (page.rows.left.tolist(), sorted(page.rows.ids.tolist())) == ([], [1, 2, 3])
+    live.update(remove=[(1, 3)])
+    page = live.feed.since(place, 9)
+    assert (page.rows.left.tolist(), page.rows.left_versions.tolist()) == ([1], [4])
+
+
+def test_a_recycled_node_is_another_id(live):
+    live.update(add=[(1, 2), (3, 4)])
+    place = live.feed.place
+    live.update(remove=[(1, 2)])
+    live.update(add=[(5, 6)])
+    page = live.feed.since(place, 9)
+    assert sorted(page.rows.left.tolist()) == [1, 2]
+    assert sorted(page.rows.ids.tolist()) == [5, 6]
+
+
+def test_who_left_is_not_told_for_ever(live):
+    """Whoever waits for news must not be woken by old ones."""
+    live.update(add=[(1, 2), (2, 3)])
+    live.update(remove=[(1, 2)])
+    place = live.feed.place
+    assert len(live.feed.since(place, 9).rows) == 0
+    live.update([])
+    assert len(live.feed.since(place, 9).rows) == 0
+
+
+def test_a_page_is_bounded_in_all_its_rows(live):
+    """Also in ids that left, however many left at once, and none is told twice or left out."""
+    live.update(add=[(0, n) for n in range(1, 6001)])
+    place = live.feed.place
+    live.update(remove=[(0, n) for n in range(1, 5001)])
+    told, pages = [], 0
+    while True:
+        page = live.feed.since(place, 1500)
+        assert len(page.rows) <= 1500
+        told += page.rows.left.tolist()
+        place, pages = page.next, pages + 1
+        if not page.more:
+            break
+    assert sorted(told) == list(range(1, 5001))
+    assert pages == 5  # 5,000 that left, and the thousand others, which moved
+
+
+def test_a_page_looks_at_few_of_those_who_left(live, monkeypatch):
+    """Ids that came back are not told, but looking for them costs, too."""
+    live.update(add=[(0, n) for n in range(1, 20_001)])
+    place = live.feed.place
+    live.update(remove=[(0, n) for n in range(1, 20_001)])
+    live.update(add=[(0, n) for n in range(1, 20_001)])
+    looked, whole = [], Feed._gone
+    monkeypatch.setattr(Feed, "_gone", lambda self, ids: looked.append(len(ids)) or whole(self, ids))
+    reader = Reader()
+    reader.place, reader.shown = place, live.history
+    for _ in range(19):
+        page = live.feed.since(reader.place, 1)
+        assert (len(page.rows), page.more) == (0, True)
+        reader.place = page.next
+    assert looked == [module._LOOK] * 19
+    monkeypatch.undo()
+    page = live.feed.since("", 20_001)
+    reader.rows = dict.fromkeys(page.rows.ids.tolist())
+    reader.catch_up(live)
+
+
+def test_a_new_beginning_does_not_tell_who_left_before_it(live):
+    live.update(add=[(0, n) for n in range(1, 500)])
+    live.update(remove=[(0, n) for n in range(1, 400)])
+    reader = Reader()
+    assert reader.read(live, 10)
+    live.update(remove=[(0, 400)])
+    reader.catch_up(live, 10)
+    assert reader.told_left == [400]
+
+
+def test_a_slow_reader_gets_there_while_many_leave(tmp_path, monkeypatch):
+    """What is forgotten of those who left is no concern of a reader that was told, or began after them."""
+    monkeypatch.setattr(module, "MOST_LEFT", 10)
+    live = begin(tmp_path / "x")
+    live.update(add=[(0, n) for n in range(1, 300)])
+    reader = Reader()
+    more, last = reader.read(live, 20), 1000
+    while more:
+        live.update(add=[(last, last + 1)])
+        live.update(remove=[(last, last + 1)])
+        last += 2
+        more = reader.read(live, 20)
+    assert last > 1020  # more left than are remembered
+    assert reader.resets == 1
+    reader.catch_up(live)
+    crash(live)
+
+
+def test_one_that_comes_and_goes_is_one(tmp_path, monkeypatch):
+    """However often: nobody else is forgotten for it."""
+    monkeypatch.setattr(module, "MOST_LEFT", 10)
+    live = begin(tmp_path / "x")
+    live.update(add=[(0, 1), (1, 2), (2, 3)])
+    reader = Reader().catch_up(live)
+    live.update(remove=[(2, 3)])
+    for _ in range(100):
+        live.update(add=[(1, 9)])
+        live.update(remove=[(1, 9)])
+    reader.catch_up(live)
+    assert (reader.resets, sorted(set(reader.told_left))) == (1, [3, 9])
+    assert len(live.feed._departures) <= 10
+    crash(live)
+
+
+def test_versions_are_the_sequence_of_the_page(live):
+    """The vectors are right as of it, whenever they moved."""
+    place = live.feed.place
+    live.update(add=[(1, 2)])
+    live.update(add=[(8, 9)])
+    live.update(remove=[(1, 2)])
+    rows = live.feed.since(place, 9).rows
+    assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {8: 3, 9: 3}
+    assert dict(zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)) == {1: 3, 2: 3}
+    assert rows.history == live.history
+
+
+def test_strings(tmp_path):
+    with begin(tmp_path / "x", kind="string") as live:
+        live.update(add=[("ann", "böb")])
+        place = live.feed.place
+        live.update(remove=[("ann", "böb")], add=[("cat", "dan")])
+        page = live.feed.since(place, 9)
+        assert (sorted(page.rows.ids), sorted(page.rows.left)) == (["cat", "dan"], ["ann", "böb"])
+
+
+def test_a_restart_goes_on_where_readers_are(live):
+    late = Reader().catch_up(live)
+    live.update(add=[(1, 2), (2, 3)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    live.update(add=[(4, 5)])
+    live.update(remove=[(1, 2)])
+    again = reopened(live)
+    resets = reader.resets
+    reader.catch_up(again)
+    assert reader.resets == resets
+    assert reader.told_left == [1]
+    late.catch_up(again)  # from before the snapshot, where nobody knows any more who left
+    assert late.resets == 2
+    crash(again)
+
+
+def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
+    """After a restart only the sum of many cuts is known; a reader may have seen one that was taken back."""
+    live = begin(tmp_path / "x")
+    live.update(add=[(1, 2), (2, 3), (3, 4)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    live.update([(1, 2, 0, 1, 5.0), (8, 9, 0, 1, 1.0)])
+    live.update(remove=[(3, 4)])
+    reader.catch_up(live)
+    live.update([(1, 2, 0, 1, 1.0), (3, 4, 0, 1, 1.0), (8, 9, 0, -1, 1.0)])
+    live.update([])
+    live.update([])
+    again = reopened(live)
+    reader.catch_up(again)
+    assert {8, 9} <= set(reader.told_left)
+    crash(again)
+
+
+def test_who_faded_while_nobody_looked_is_told(tmp_path):
+    """Ids that time took away are named in no event of the log."""
+    live = begin(tmp_path / "x", half_life=2.0)
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (7, 8, 0.0)], columns=TIMED)
+    live.update([(7, 8, 1.0, -1)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    assert 7 in reader.rows
+    live.update([(3, 4, 100.0)], columns=TIMED)
+    live.update([(3, 5, 101.0)], columns=TIMED)
+    live.update([(3, 6, 102.0)], columns=TIMED)
+    assert 7 not in live
+    again = reopened(live)
+    reader.catch_up(again)
+    assert {7, 8} <= set(reader.told_left)
+    crash(again)
+
+
+def test_who_fades_and_is_not_told_would_be_noticed(tmp_path, monkeypatch):
+    who_fades_is_not_told(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_who_faded_while_nobody_looked_is_told(tmp_path)
+
+
+def test_what_time_alone_moved_is_told(tmp_path):
+    """No event at all: the clock went on, and what is remembered of an edge weighs less."""
+    live = begin(tmp_path / "x", half_life=2.0)
+    live.update([(1, 2, 0.0), (2, 3, 0.0), (3, 4, 0.0)], columns=TIMED)
+    live.update([(2, 3, 1.0, -1)])
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    for now in (4.0, 4.5, 5.5):
+        live.update([], now=now)
+    again = reopened(live)
+    assert {2, 3} <= set(reader.catch_up(again).told)
+    crash(again)
+
+
+def test_a_place_inside_a_page_of_another_run(live):
+    live.update(add=[(n, n + 1) for n in range(10)])
+    reader = Reader()
+    assert reader.read(live, 3)
+    again = reopened(live)
+    reader.catch_up(again, 4)
+    crash(again)
+
+
+def test_vectors_that_a_tolerance_withheld_are_told_when_they_are_published(live):
+    live.update(add=[(0, spoke) for spoke in range(1, 40)])
+    live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    reader = Reader().catch_up(live)
+    change = live.flush()
+    assert len(change)
+    assert set(reader.catch_up(live).told) == set(change.ids.tolist())
+    assert live.digest() == live.recompute().digest()
+    with pytest.raises(OptionError):
+        live.tolerate(-1)
+    live.update(add=[(0, 41)])
+    reader.catch_up(live)
+
+
+def test_a_stale_change_of_a_tolerance_says_so(live):
+    live.update(add=[(0, spoke) for spoke in range(1, 40)])
+    change = live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    with pytest.raises(dygcn.StaleChange):
+        _ = change.vectors
+
+
+WORD, OTHER = "00112233aabbccdd", "ffeeddccbbaa9988"
+NO_PLACES = ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1", WORD]
+NO_PLACES += [
+    f"{WORD}.{rest}" for rest in ("1", "1.", f"x.{WORD}", f"1.{WORD[1:]}", f"1.{WORD}.2", f"1.{WORD}\n")
+]
+NO_PLACES += [f"{WORD}.1.{rest}" for rest in (WORD.upper(), f"{WORD}.1.1.1.x", f"{WORD}.1.1.1.{WORD}.1")]
+
+
+@pytest.mark.parametrize("place", NO_PLACES)
+def test_what_is_no_place(live, place):
+    with pytest.raises(OptionError, match="not a place"):
+        live.feed.since(place, 10)
+
+
+@pytest.mark.parametrize(
+    "place", ["0", "1", "2", "999999999999999999", f"{WORD}.1.{WORD}", f"{WORD}.0.{WORD}.0.0.0.{WORD}"]
+)
+def test_what_names_no_position_of_this_history_is_a_new_beginning(live, place):
+    live.update(add=[(1, 2)])
+    page = live.feed.since(place, 10)
+    assert (page.reset, page.more, sorted(page.rows.ids.tolist())) == (True, False, [1, 2])
+
+
+def test_every_part_of_a_place_that_is_another_one_is_a_new_beginning(live):
+    live.update(add=[(1, 2)])
+    now = Place.read(live.feed.place)
+    assert not live.feed.since(str(now), 10).reset
+    for other in (
+        dataclasses.replace(now, epoch=OTHER),
+        dataclasses.replace(now, chain=OTHER),
+        dataclasses.replace(now, sequence=0),
+        dataclasses.replace(now, sequence=2),  # it has not come yet
+    ):
+        assert live.feed.since(str(other), 10).reset
+
+
+def test_places_that_somebody_made_up_are_answered(live):
+    live.update(add=[(n, n + 1) for n in range(9)])
+    live.update(remove=[(3, 4)])
+    page = live.feed.since("", 2)
+    place = Place.read(page.next)
+    greatest = 10**18 - 1
+    for upto, node, left in [
+        (0, 0, 0),
+        (greatest, 0, 0),
+        (0, greatest, 0),
+        (0, 0, greatest),
+        (greatest,) * 3,
+    ]:
+        for run in (WORD, place.cursor.run):
+            cursor = dataclasses.replace(place.cursor, upto=upto, node=node, left=left, run=run)
+            found = live.feed.since(str(dataclasses.replace(place, cursor=cursor)), 3)
+            assert len(found.rows) <= 3
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_is_at_least_one(live, limit):
+    live.update(add=[(1, 2)])
+    with pytest.raises(OptionError, match="limit"):
+        live.feed.since("", limit)

@@ -1,0 +1,725 @@
+"""Histories have an identity: whoever was shown another one finds out, without anyone saying so."""
+
+import dataclasses
+import itertools
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+import dygcn
+from dygcn.engine.propagation.spreading import Spreading
+from dygcn.engine.records import History
+from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, StorageError, WriteFailed
+from dygcn.live.durable import embedding as durable
+from dygcn.live.durable.histories import Histories, Place
+from dygcn.live.durable.recovered import RecoveredEmbedding
+from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains, list_snapshots
+from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
+from tests.live.durable.test_feed import Reader
+from tests.live.test_rolled import begun
+
+IDS = st.integers(0, 6)
+EVENTS = st.lists(
+    st.tuples(IDS, IDS, st.just(0), st.sampled_from([1, 1, -1]), st.sampled_from([1.0, 2.0])), max_size=5
+)
+LIMITS = st.sampled_from([1, 2, 7, 1000])
+TOLERANCES = st.sampled_from(
+    [0, 0.3, 10.0, 10.0]
+)  # with the last one all but arrivals and departures is withheld
+
+
+class MirrorMachine(RuleBasedStateMachine):
+    """Mirrors that the feed alone feeds, over restarts, tolerances, new epochs and restored copies."""
+
+    @initialize(orders=st.integers(2, 3))
+    def start(self, orders):
+        self.live = begin(self.new_folder(), orders=orders)
+        self.backups = []
+        self.mirrors = [Reader() for _ in range(3)]
+        self.update([(n, n + 1, 0, 1, 1.0) for n in range(6)])
+
+    @rule(events=EVENTS)
+    def update(self, events):
+        self.live.update(events)
+
+    @rule(one=IDS)
+    def remove_nodes(self, one):
+        self.live.remove_nodes([one])
+
+    @rule(events=EVENTS)
+    def bulk(self, events):
+        self.live.bulk([events])
+
+    @rule(tolerance=TOLERANCES)
+    def tolerate(self, tolerance):
+        self.live.tolerate(tolerance)
+
+    @rule()
+    def flush(self):
+        self.live.flush()
+
+    @rule()
+    def snapshot(self):
+        self.live.snapshot()
+
+    @rule()
+    def begin_epoch(self):
+        self.live.begin_epoch()
+
+    # -- the end of the process, and of the disk
+
+    @rule()
+    def crash(self):
+        before = self.live.tolerance
+        self.live = reopened(self.live)
+        assert self.live.tolerance == before
+
+    @rule()
+    def close(self):
+        before, history = self.live.tolerance, self.live.history
+        self.live.close()
+        self.live = dygcn.open(self.live.folder)
+        assert self.live.tolerance == before
+        assert self.live.confirms(history)
+
+    @rule()
+    def back_up(self):
+        self.backups.append(crashed_copy(self.live, self.new_folder()))
+
+    @rule(which=st.integers(0, 9), told=st.booleans())
+    def restore(self, which, told):
+        """Put a copy in the place of the folder: with the command for it, or without anyone saying so."""
+        if self.backups:
+            backup, folder = self.backups[which % len(self.backups)], self.new_folder()
+            crash(self.live)
+            if told:
+                dygcn.restore(backup, folder)
+            else:
+                shutil.copytree(backup, folder)
+            self.live = dygcn.open(folder)
+
+    # -- what one reader sees of an end
+
+    @rule(which=st.integers(0, 2), ours=EVENTS, theirs=st.lists(EVENTS, max_size=3), anew=st.booleans())
+    def another_way(self, which, ours, theirs, anew):
+        """A reader, perhaps inside of a run of pages, is shown what a copy of the folder never did."""
+        backup, mirror = crashed_copy(self.live, self.new_folder()), self.mirrors[which]
+        self.live.update(ours)
+        if anew:
+            mirror.place = ""
+            mirror.read(self.live, 2)
+        else:
+            mirror.catch_up(self.live)
+        crash(self.live)
+        self.live = dygcn.open(backup)
+        for events in theirs:
+            self.live.update(events)
+
+    @rule(
+        which=st.integers(0, 2),
+        events=EVENTS,
+        tolerance=TOLERANCES,
+        saved=st.booleans(),
+        flushed=st.booleans(),
+        orderly=st.booleans(),
+    )
+    def withheld(self, which, events, tolerance, saved, flushed, orderly):
+        """A reader is shown vectors of which something is withheld; then the process ends."""
+        self.live.tolerate(tolerance)
+        self.live.update(events)
+        if saved:
+            self.live.snapshot()
+        self.mirrors[which].catch_up(self.live)
+        if flushed:
+            self.live.flush()
+        if orderly:
+            self.close()
+        else:
+            self.crash()
+
+    # -- reading
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def read(self, which, limit):
+        self.mirrors[which].read(self.live, limit)
+
+    @rule(which=st.integers(0, 2), limit=LIMITS)
+    def catch_up(self, which, limit):
+        self.mirrors[which].catch_up(self.live, limit)
+
+    def teardown(self):
+        for mirror in self.mirrors:
+            mirror.catch_up(self.live, 7)
+        crash(self.live)
+
+
+RUN = settings(
+    max_examples=30,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+HUNT = settings(
+    RUN,
+    max_examples=200,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    with many_folders() as new_folder:
+        monkeypatch.setattr(MirrorMachine, "new_folder", staticmethod(new_folder), raising=False)
+        yield MirrorMachine
+
+
+def test_mirrors_are_what_is_served(machine):
+    run_state_machine_as_test(machine, settings=RUN)
+
+
+@pytest.mark.slow
+def test_many_more_mirrors(machine):
+    run_state_machine_as_test(machine, settings=settings(RUN, max_examples=1000, stateful_step_count=50))
+
+
+# ---- seeded bugs -------------------------------------------------------------------------------------
+
+
+def chain_values_are_not_compared(monkeypatch):
+    monkeypatch.setattr(Histories, "confirm_place", lambda self, place: place.epoch == self.epoch.id)
+
+
+def epochs_are_not_compared(monkeypatch):
+    def confirm_place(self, place):
+        ours = self.at(place.sequence)
+        return ours is not None and ours.chain.startswith(place.chain)
+
+    monkeypatch.setattr(Histories, "confirm_place", confirm_place)
+
+
+def a_restart_publishes_without_a_word(monkeypatch):
+    """Vectors that a tolerance withheld are other ones after a restart, and nobody is told."""
+
+    def go_on_from(self, standing):
+        self._histories.epoch = standing.epoch
+        self._state.tolerate(standing.tolerance)
+
+    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+
+
+def a_restart_forgets_the_tolerance(monkeypatch):
+    whole = RecoveredEmbedding._go_on_from
+
+    def go_on_from(self, standing):
+        whole(self, dataclasses.replace(standing, tolerance=0.0))
+
+    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+
+
+def only_the_last_sequence_is_published(monkeypatch):
+    """Only where the log ends without a flush: one from whom something was withheld before is not told."""
+    whole = RecoveredEmbedding._go_on_from
+
+    def go_on_from(self, standing):
+        ends = self._log.last_kind == durable.FLUSH
+        whole(self, dataclasses.replace(standing, tolerated=standing.tolerated and not ends))
+
+    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+
+
+def replay_forgets_the_epoch(monkeypatch):
+    whole = RecoveredEmbedding._go_on_from
+
+    def go_on_from(self, standing):
+        whole(self, dataclasses.replace(standing, epoch=Epoch.unpack(self._log.genesis)))
+
+    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+
+
+def barriers_are_all_alike(monkeypatch):
+    """What a snapshot holds is not in the chain: two copies that did different things look like one."""
+    monkeypatch.setattr(durable.secrets, "token_bytes", bytes)
+
+
+def a_place_says_only_how_far_its_reader_came(monkeypatch):
+    """Not which position it was shown: inside a run of pages that is a later one."""
+    whole = Histories.confirm_place
+
+    def confirm_place(self, place):
+        cursor = place.cursor
+        if cursor is None:
+            return whole(self, place)
+        return self.at(min(cursor.upto, place.sequence)) is not None and place.epoch == self.epoch.id
+
+    monkeypatch.setattr(Histories, "confirm_place", confirm_place)
+
+
+MUTANTS = [
+    chain_values_are_not_compared,
+    epochs_are_not_compared,
+    a_restart_publishes_without_a_word,
+    a_restart_forgets_the_tolerance,
+    only_the_last_sequence_is_published,
+    replay_forgets_the_epoch,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=HUNT)
+
+
+# ---- copies ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(tmp_path):
+    live = begin(tmp_path / "x")
+    live.update(add=[(n, n + 1) for n in range(20)])
+    yield live
+    live.let_go()
+
+
+def replaced(live, backup):
+    """Lose the folder, put a copy of the backup in its place, and open it."""
+    crash(live)
+    shutil.rmtree(live.folder)
+    shutil.copytree(backup, live.folder)
+    return dygcn.open(live.folder)
+
+
+@pytest.mark.parametrize("more", [0, 1, 4, 5, 6, 9])
+def test_a_folder_that_was_replaced_by_an_older_copy(live, tmp_path, more):
+    """Behind the reader, at the very sequence of the reader, and ahead of it."""
+    live.snapshot()
+    backup = crashed_copy(live, tmp_path / "backup")
+    for n in range(5):
+        live.update(add=[(100 + n, n)])
+    reader = Reader().catch_up(live)
+    shown = live.history
+    again = replaced(live, backup)
+    for n in range(more):
+        again.update(add=[(200 + n, n)])
+    assert not again.confirms(shown)
+    resets = reader.resets
+    reader.catch_up(again)
+    assert reader.resets == resets + 1
+    assert not set(reader.rows) & set(range(100, 105))
+    again.let_go()
+
+
+def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
+    """It came only so far as both histories share, and was told of departures that only one of them had."""
+    live = begin(tmp_path / "x")
+    live.update(add=[(1, 2)])
+    live.snapshot()
+    live.update(add=[(3, 4)])
+    live.update(add=[(5, 6), (7, 8)])
+    backup = crashed_copy(live, tmp_path / "backup")
+    reader = Reader()
+    for _ in range(2):
+        assert reader.read(live, 2)
+    live.update(remove=[(1, 2)])
+    for _ in range(2):
+        assert reader.read(live, 2)
+    assert (sorted(reader.told_left), Place.read(reader.place).cursor.upto) == ([1, 2], 3)
+    again = replaced(live, backup)
+    again.update(add=[(9, 10)])
+    assert again.sequence == 4
+    reader.catch_up(again)
+    assert reader.resets == 2
+    again.let_go()
+
+
+def test_a_place_without_the_position_that_was_shown_would_be_noticed(tmp_path, monkeypatch):
+    a_place_says_only_how_far_its_reader_came(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path)
+
+
+OPERATIONS = {
+    "remove_nodes": lambda live, n: live.remove_nodes([n]),
+    "bulk": lambda live, n: live.bulk([[(n, 99)]]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_only_snapshots_hold_tells_copies_apart(live, tmp_path, name):
+    """Two copies do different things that the log does not hold, at the same sequence."""
+    other = dygcn.open(crashed_copy(live, tmp_path / "other"))
+    for one, n in ((live, 3), (other, 7)):
+        OPERATIONS[name](one, n)
+    assert live.sequence == other.sequence
+    assert not other.confirms(live.history)
+    reader = Reader().catch_up(live)
+    reader.catch_up(other)
+    other.let_go()
+
+
+def test_operations_that_leave_no_trace_in_the_chain_would_be_noticed(live, tmp_path, monkeypatch):
+    barriers_are_all_alike(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_what_only_snapshots_hold_tells_copies_apart(live, tmp_path, "remove_nodes")
+
+
+def test_copies_that_did_the_same_are_one_history(live, tmp_path):
+    other = dygcn.open(crashed_copy(live, tmp_path / "other"))
+    for one in (live, other):
+        one.update(add=[(3, 30)])
+    assert other.history == live.history
+    assert other.confirms(live.history)
+    other.let_go()
+
+
+def test_a_new_log_is_a_new_epoch(live, tmp_path):
+    reader, shown = Reader().catch_up(live), live.history
+    live.save(tmp_path / "model")
+    with dygcn.open(tmp_path / "new", dygcn.load(tmp_path / "model")) as new:
+        assert new.history.epoch != shown.epoch
+        assert new.history.generation >= shown.generation
+        assert not new.confirms(shown)
+        reader.catch_up(new)
+        assert reader.resets == 2
+
+
+# ---- epochs ------------------------------------------------------------------------------------------
+
+
+def test_a_new_epoch_starts_everyone_anew(live):
+    reader, shown = Reader().catch_up(live), live.history
+    first = live.begin_epoch()
+    assert first == live.history
+    assert (first.sequence, len(first.epoch), len(first.chain)) == (shown.sequence + 1, 16, 32)
+    assert first.epoch != shown.epoch
+    assert first.generation > shown.generation
+    assert not live.confirms(shown)
+    assert live.confirms(first)
+    reader.catch_up(live)
+    assert reader.resets == 2
+    live.update(add=[(1, 9)])
+    reader.catch_up(live)
+    assert reader.resets == 2
+
+
+def test_a_generation_grows_also_where_the_clock_does_not(live, monkeypatch):
+    before = live.history.generation
+    monkeypatch.setattr("dygcn.live.durable.storage.epochs.time.time_ns", lambda: 0)
+    assert [live.begin_epoch().generation - before for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("saved", ["never", "before", "behind", "pruned"])
+def test_an_epoch_survives(live, saved):
+    if saved == "before":
+        live.snapshot()
+    first = live.begin_epoch()
+    if saved != "never":
+        live.snapshot()
+    live.update(add=[(1, 9)])
+    if saved == "pruned":
+        for n in range(3):
+            live.update(add=[(1, 10 + n)])
+            live.snapshot()
+        oldest = live.log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
+        assert oldest > first.sequence
+    shown = live.history
+    for _ in range(2):
+        live = reopened(live)
+        assert live.history == shown
+        assert live.confirms(shown)
+    assert live.begin_epoch().generation > first.generation
+    live.let_go()
+
+
+def test_an_epoch_of_a_rolled_embedding(tmp_path):
+    """It is no update: nothing is due for it, before or after a restart."""
+    live, twin = dygcn.open(tmp_path / "x", begun("rolling")), begun("rolling")
+    for n in range(9):
+        for one in (live, twin):
+            one.update(add=[(n, n + 2), (n, n + 5)])
+        if n % 3 == 1:
+            live.begin_epoch()
+        if n % 4 == 3:
+            live = reopened(live)
+        assert live.digest() == twin.digest()
+    with pytest.raises(dygcn.errors.FeatureError):
+        live.tolerate(0.1)
+    with pytest.raises(dygcn.errors.FeatureError):
+        live.flush()
+    assert live.log.failure is None
+    live.let_go()
+
+
+@pytest.mark.parametrize("body", [b"", bytes(15), bytes(17), b"\xff" * 16])
+def test_an_entry_that_is_no_epoch_is_damage(live, body):
+    crash(live)
+    log = EventLog(live.folder / "log.sqlite3")
+    log.append([NewEntry(EPOCH, "", -1, body)], log.last_cut + 1)
+    log.close()
+    with pytest.raises(DamagedLog, match="epoch"):
+        dygcn.open(live.folder)
+
+
+def test_positions_are_known_as_long_as_they_are_remembered(live, monkeypatch):
+    monkeypatch.setattr(chains, "MOST_CHAINS", 8)
+    shown = [live.history]
+    for n in range(20):
+        live.update(add=[(1, 30 + n)])
+        shown.append(live.history)
+        if n % 6 == 5:
+            live.snapshot()
+    known = [live.confirms(one) for one in shown]
+    in_file = live.log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
+    assert known == [one.sequence >= min(in_file, live.sequence - 7) for one in shown]
+    snapshots = [sequence for sequence, _ in list_snapshots(live.folder)]
+    assert all(live.confirms(one) for one in shown if one.sequence in snapshots)
+    again = reopened(live)
+    assert [again.confirms(one) for one in shown] == [one.sequence >= in_file for one in shown]
+    again.let_go()
+
+
+def test_positions_that_are_pruned_are_remembered(live):
+    shown = []
+    for n in range(50):
+        live.update(add=[(1, 30 + n)])
+        shown.append(live.history)
+        live.snapshot()
+    assert all(map(live.confirms, shown))
+    assert live.log._db.execute("SELECT count(*) FROM entries").fetchone()[0] <= 2
+
+
+def test_positions_that_somebody_made_up(live):
+    now = live.history
+    for wrong in (
+        dataclasses.replace(now, generation=now.generation + 1),
+        dataclasses.replace(now, epoch="0" * 16),
+        dataclasses.replace(now, chain="0" * 32),
+        dataclasses.replace(now, chain=now.chain[:16]),
+        *(dataclasses.replace(now, sequence=n) for n in (-1, 0, now.sequence + 1, 10**30)),
+        History(0, "", 0, ""),
+    ):
+        assert not live.confirms(wrong)
+
+
+# ---- restoring ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_restored(live, tmp_path):
+    live.update(add=[(1, 50)], stream="clicks", position=7)
+    live.tolerate(0.25)
+    live.flush()
+    shown = live.history
+    digest, streams = live.digest(), live.streams
+    live.close()
+    (live.folder / "places").mkdir(exist_ok=True)
+    (live.folder / "places" / "one.json").write_text("{}")
+    before = sorted(path.relative_to(live.folder) for path in live.folder.rglob("*"))
+    position = dygcn.restore(live.folder, tmp_path / "deep" / "er" / "again")
+    assert sorted(path.relative_to(live.folder) for path in live.folder.rglob("*")) == before
+    with dygcn.open(tmp_path / "deep" / "er" / "again") as again:
+        assert again.confirms(position)
+        assert again.history.epoch == position.epoch
+        assert position.generation > shown.generation
+        assert not again.confirms(shown)
+        assert (again.digest(), again.streams, again.tolerance) == (digest, streams, 0.25)
+        assert not (again.folder / "places").exists()
+    assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["again"]
+    with dygcn.open(live.folder) as same:
+        assert same.history == shown
+
+
+def test_of_two_restored_copies_the_last_one_wins(live, tmp_path):
+    live.close()
+    first, second = (dygcn.restore(live.folder, tmp_path / name) for name in ("one", "two"))
+    assert first.sequence == second.sequence
+    assert first.epoch != second.epoch
+    assert second.generation >= first.generation > 0
+
+
+def test_a_backup_that_is_open_is_not_restored(live, tmp_path):
+    with pytest.raises(FolderInUse):
+        dygcn.restore(live.folder, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_what_cannot_be_restored_says_so(live, tmp_path):
+    live.close()
+    dygcn.start(live.model).save(tmp_path / "plain")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for backup, folder, named in (
+        (tmp_path / "plain", tmp_path / "new", "not a durable folder"),
+        (tmp_path / "nothing", tmp_path / "new", "not a durable folder"),
+        (live.folder, tmp_path / "here", "exists"),
+        (live.folder, tmp_path / "link", "exists"),
+        (live.folder, live.folder, "exists"),
+        (live.folder, live.folder / "inside", "lies inside"),
+    ):
+        with pytest.raises(FolderError, match=named):
+            dygcn.restore(backup, folder)
+    with dygcn.open(live.folder) as again:
+        assert len(again) == 21
+
+
+def test_a_damaged_backup_is_not_restored(live, tmp_path):
+    live.update(add=[(1, 50)])
+    live.close()
+    for path in (live.folder, *(place for _, place in list_snapshots(live.folder))):
+        (path / "graph.safetensors").write_bytes(b"")
+    with pytest.raises((FolderError, StorageError)):
+        dygcn.restore(live.folder, tmp_path / "again")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x"]
+
+
+# ---- the tolerance -----------------------------------------------------------------------------------
+
+
+def hub(path, orders=2):
+    live = begin(path, orders=orders)
+    live.update(add=[(0, spoke) for spoke in range(1, 60)] + [(n, n + 1) for n in range(1, 30)])
+    return live
+
+
+def withholding(live, first=1000):
+    """Have a tolerance withhold something."""
+    for n in range(3):
+        live.update(add=[(0, first + n)])
+    assert live.error_bound([1])[0] > 0
+
+
+@pytest.mark.parametrize("end", ["let_go", "close"])
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_restart_publishes_what_was_withheld(tmp_path, saved, end):
+    live = hub(tmp_path / "x")
+    live.tolerate(0.5)
+    withholding(live)
+    if saved:
+        live.snapshot()
+    reader = Reader().catch_up(live)
+    sequence, before = live.sequence, {one: live[one] for one in live}
+    getattr(live, end)()
+    again = dygcn.open(live.folder)
+    assert (again.tolerance, again.sequence) == (0.5, sequence + 1)
+    assert again.error_bound(list(again)).max() == 0
+    assert any((again[one] != vector).any() for one, vector in before.items())
+    assert again.digest() == again.recompute().digest()
+    reader.catch_up(again)
+    withholding(again, 2000)  # as before
+    reader.catch_up(again)
+    again.let_go()
+
+
+def test_a_restart_without_anything_withheld_is_quiet(tmp_path):
+    live = hub(tmp_path / "x")
+    live.tolerate(0.5)
+    withholding(live)
+    live.flush()
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    for _ in range(2):
+        live = reopened(live)
+        assert (live.sequence, len(live.feed.since(reader.place, 9).rows)) == (live.saved_at, 0)
+    live.let_go()
+
+
+def test_a_flush_in_the_log_is_told_to_those_before_it(tmp_path):
+    """Withheld before the snapshot, published behind it, and nobody knows any more of whom."""
+    live = hub(tmp_path / "x")
+    live.tolerate(0.5)
+    withholding(live)
+    live.snapshot()
+    reader = Reader().catch_up(live)
+    live.flush()
+    live = reopened(live)
+    assert live.sequence == reader.shown.sequence + 1
+    reader.catch_up(live)
+    assert (reader.resets, len(reader.told)) == (1, len(live))
+    live.let_go()
+
+
+def test_closing_publishes_to_the_last_bit(tmp_path):
+    live = hub(tmp_path / "x")
+    live.tolerate(0.5)
+    withholding(live)
+    live.close()
+    sequence = live.sequence
+    assert live.digest() == live.recompute().digest()
+    for _ in range(2):
+        with dygcn.open(live.folder) as again:
+            assert (again.sequence, again.saved_at, again.tolerance) == (sequence, sequence, 0.5)
+            assert again.digest() == live.digest()
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.125, 7])
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
+    live = hub(tmp_path / "x")
+    live.tolerate(0.25)
+    live.tolerate(tolerance)
+    if saved:
+        live.snapshot()
+    live = reopened(live)
+    assert live.tolerance == tolerance
+    assert live.version == live._cut
+    live.let_go()
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None])
+def test_a_tolerance_that_is_none_leaves_no_trace(live, wrong):
+    before = live.history
+    with pytest.raises(OptionError, match="tolerance is"):
+        live.tolerate(wrong)
+    assert (live.history, live.log.failure) == (before, None)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("change", [lambda live: live.flush(), lambda live: live.tolerate(0.1)])
+def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error, change):
+    """It is no refusal: nobody knows how much of it was done."""
+    live = hub(tmp_path / "x", orders=3)
+    live.tolerate(0.5)
+    withholding(live)
+    whole, calls = Spreading.add, itertools.count()
+
+    def add(self, *arguments):
+        if next(calls) == 1:
+            raise error("no room for order 3")
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(Spreading, "add", add)
+    with pytest.raises(error):
+        change(live)
+    monkeypatch.undo()
+    assert isinstance(live.log.failure, WriteFailed)
+    for use in (live.flush, lambda: live.update(add=[(3, 77)]), lambda: live.tolerate(1), live.begin_epoch):
+        with pytest.raises(WriteFailed):
+            use()
+    again = reopened(live)
+    assert again.digest() == again.recompute().digest()
+    again.let_go()
+
+
+def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
+    def counted(self, entry, change):
+        cut = self._cut + 1
+        self.sequence, self._cut = self._log.append([entry], cut), cut
+        self._version = cut - 1
+        try:
+            return change()
+        except BaseException:
+            self._refuse(cut)
+            raise
+
+    monkeypatch.setattr(durable.DurableEmbedding, "_counted", counted)
+    with monkeypatch.context() as meanwhile, pytest.raises(AssertionError):
+        test_what_was_published_by_halves_fails_the_log(
+            tmp_path, meanwhile, MemoryError, lambda one: one.flush()
+        )

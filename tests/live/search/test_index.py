@@ -1,0 +1,664 @@
+"""The index answers as if it looked at every vector as it is now, whatever happened before."""
+
+import copy
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import dygcn
+from dygcn.engine.models import Model, cosines, norms
+from dygcn.engine.training import Recipe
+from dygcn.errors import OptionError
+from dygcn.live.search import index as index_module
+from dygcn.live.search import upkeep
+from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.index import IndexStatus, NearestIndex
+from dygcn.live.search.inverted import InvertedLists
+from dygcn.live.search.nearest import VectorCache, nearest_rows
+from dygcn.live.search.unit_rows import UnitRows
+from dygcn.live.search.upkeep import Upkeep
+from tests.seeded import with_line
+
+ALL = 1 << 20  # probes: more than there are lists
+ids_of_nodes = st.integers(0, 25)
+edges = st.lists(st.tuples(ids_of_nodes, ids_of_nodes), min_size=1, max_size=12)
+
+
+def fresh(dim=4, width=6, kind="int64", features="hashed", seed=0, directed=False):
+    random = np.random.default_rng(seed)
+    weights = tuple(random.standard_normal((width, dim)).astype(np.float32) for _ in range(3))
+    return dygcn.start(Model(weights, kind, features, np.ones(width), seed, directed))
+
+
+def brute(live, query, k, leave_out=-1):
+    """What `LiveEmbedding.nearest` does, by nodes, on vectors that nothing was kept of."""
+    nodes = live.state.graph.nodes()
+    nodes = nodes[nodes != leave_out]
+    vectors = live.vectors_of(nodes)
+    return [(int(nodes[row]), score) for row, score in nearest_rows(vectors, norms(vectors), query, k)]
+
+
+def communities(nodes, groups, degree=10, inside=0.9, seed=0):
+    """Edges of nodes, most of them inside their group: node i is of group i % groups."""
+    random = np.random.default_rng(seed)
+    a = np.repeat(np.arange(nodes), degree // 2)
+    near = a % groups + groups * random.integers(0, nodes // groups, len(a))
+    b = np.where(random.random(len(a)) < inside, near, random.integers(0, nodes, len(a)))
+    return {"src": a, "dst": b}
+
+
+def grouped(nodes, groups, dim=16, width=32, inside=0.9, seed=0):
+    """An embedding whose vectors lie in groups: the node's own features count little."""
+    random = np.random.default_rng(seed)
+    scale = (0.1, 0.5, 2.0)
+    weights = tuple(s * random.standard_normal((width, dim)).astype(np.float32) for s in scale)
+    live = dygcn.start(Model(weights, "int64", "hashed", np.ones(width), seed))
+    live.bulk([communities(nodes, groups, inside=inside, seed=seed)])
+    return live
+
+
+# ---- a state machine against looking at everything ---------------------------------------------------
+
+
+class Moving(RuleBasedStateMachine):
+    """Edges and nodes come and go, numbers are recycled; the index is asked in between, refreshed or not."""
+
+    exact_up_to, probes = 10**6, None
+    dim, width, features, kind = 3, 5, "hashed", "int64"
+
+    def __init__(self):
+        super().__init__()
+        self.live = fresh(self.dim, self.width, self.kind, self.features)
+        self.index = NearestIndex(self.live.state, exact_up_to=self.exact_up_to, probes=self.probes, seed=1)
+        self.random = np.random.default_rng(0)
+
+    def named(self, number):
+        return number if self.kind == "int64" else f"n{number}"
+
+    def pairs(self, numbers):
+        return [(self.named(a), self.named(b)) for a, b in numbers]
+
+    def changed(self, change):
+        self.index.mark(change.nodes)
+
+    @rule(numbers=edges)
+    def link(self, numbers):
+        self.changed(self.live.update(add=self.pairs(numbers)))
+
+    @rule(numbers=edges)
+    def unlink(self, numbers):
+        self.changed(self.live.update(remove=self.pairs(numbers)))
+
+    @rule(share=st.floats(0, 1))
+    def most_leave(self, share):
+        ids = self.live.ids()
+        self.changed(self.live.remove_nodes(ids[: int(share * len(ids))]))
+
+    @rule(old=ids_of_nodes, new=st.integers(100, 130), other=ids_of_nodes)
+    def one_takes_the_number_of_another(self, old, new, other):
+        self.changed(self.live.remove_nodes([self.named(old)]))
+        self.changed(self.live.update(add=self.pairs([(new, other)])))
+
+    @precondition(lambda self: self.features == "given")
+    @rule(number=ids_of_nodes, scale=st.sampled_from([0.0, 0.2, 0.7]))
+    def describe(self, number, scale):
+        row = scale * np.arange(1, self.width + 1, dtype=np.float32)[None]
+        self.changed(self.live.set_features([self.named(number)], row))
+
+    @rule(limit=st.sampled_from([0, 1, 5, None]))
+    def refresh(self, limit):
+        before = self.index.status().pending
+        rest = self.index.refresh(limit)
+        assert rest == self.index.status().pending
+        assert self.index.status().nodes == len(self.live)
+        assert rest in (0, before - min(before, before if limit is None else limit))
+
+    @precondition(lambda self: len(self.live))
+    @rule(at=st.integers(0, 10**6), k=st.integers(1, 40))
+    def ask_of_a_node(self, at, k):
+        nodes = self.live.state.graph.nodes()
+        node = nodes[at % len(nodes)]
+        self.compare(self.live.vectors_of(nodes)[at % len(nodes)], k, int(node))
+
+    @rule(k=st.integers(1, 6), zero=st.booleans())
+    def ask(self, k, zero):
+        query = self.random.standard_normal(self.dim).astype(np.float32)
+        self.compare(query * (not zero), k)
+
+    @rule(queries=st.integers(1, 5))
+    def measure(self, queries):
+        assert self.index.measure(queries) == 1.0
+
+    def compare(self, query, k, leave_out=-1):
+        assert self.index.nearest(query, k, leave_out) == brute(self.live, query, k, leave_out)
+
+
+class MovingStrings(Moving):
+    kind = "string"
+
+
+class MovingLine(Moving):
+    """One column: every cosine is 1, -1 or 0, and nothing but ids decides."""
+
+    dim, width = 1, 2
+
+
+class MovingGiven(Moving):
+    """Who has no features and no neighbour with some has the vector zero."""
+
+    features = "given"
+
+
+class MovingLists(Moving):
+    exact_up_to, probes = 4, ALL
+
+
+class MovingListsOfLines(Moving):
+    exact_up_to, probes = 4, ALL
+    dim, width = 1, 2
+
+
+class MovingListsOfGiven(Moving):
+    exact_up_to, probes = 2, ALL
+    features = "given"
+
+
+MACHINES = [
+    Moving,
+    MovingStrings,
+    MovingLine,
+    MovingGiven,
+    MovingLists,
+    MovingListsOfLines,
+    MovingListsOfGiven,
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_answers_are_those_of_looking_at_everything(machine):
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_few_that_wait_are_looked_at_beside_the_lists():
+    live = grouped(500, 10)
+    index = NearestIndex(live.state, exact_up_to=100, probes=ALL)
+    index.refresh()
+    change = live.update(add=[(0, 7)])
+    index.mark(change.nodes)
+    before = index.status()
+    assert 2 <= before.pending < 256
+    for node in live.state.graph.nodes()[:20].tolist():
+        query = live.vectors_of(np.array([node], np.int32))[0]
+        assert index.nearest(query, 12, node) == brute(live, query, 12, node)
+    assert index.status().pending == before.pending
+    index.mark(live.state.graph.nodes()[:400])
+    index.nearest(query, 3)
+    assert index.status().pending == 0  # too many to be looked at one by one
+
+
+# ---- seeded bugs -------------------------------------------------------------------------------------
+
+HUNT = settings(
+    max_examples=200,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+    derandomize=True,
+    report_multiple_bugs=False,
+    database=None,
+    print_blob=False,
+)
+
+
+def old_vectors_stay_in_the_index(monkeypatch):
+    for shelf in (UnitRows, InvertedLists):
+        monkeypatch.setattr(shelf, "drop", lambda self, nodes: None)
+
+
+def swap(monkeypatch, line, wrong):
+    """Put another line in the place of one of the upkeep."""
+    copied = ModuleType("upkeep_with_a_seeded_bug")
+    exec(
+        compile(with_line(Path(upkeep.__file__).read_text(), line, wrong), "<upkeep>", "exec"),
+        copied.__dict__,
+    )
+    monkeypatch.setattr(index_module, "Upkeep", copied.Upkeep)
+
+
+def the_dead_answer(monkeypatch):
+    """Nobody looks for those who left."""
+    swap(monkeypatch, "self._drop(np.flatnonzero(held > now).astype(np.int32))", "pass")
+
+
+def those_who_left_before_they_were_read_answer(monkeypatch):
+    swap(monkeypatch, "waiting.keep(here)", "pass")
+
+
+def a_recycled_number_answers_with_the_vector_of_the_dead(monkeypatch):
+    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+
+
+def moved_nodes_do_not_wait(monkeypatch):
+    monkeypatch.setattr(Waiting, "add", lambda self, nodes: None)
+
+
+def those_who_wait_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(Waiting, "nodes", property(lambda self: self._queue[:0]))
+
+
+def ties_go_by_number(monkeypatch):
+    whole = index_module.NearestIndex._best
+
+    def best(self, nodes, query, k):
+        found = whole(self, nodes, query, len(nodes) or 1)
+        return sorted(found, key=lambda answer: (-answer[1], answer[0]))[:k]
+
+    monkeypatch.setattr(NearestIndex, "_best", best)
+
+
+def equals_are_cut_off(monkeypatch):
+    """As if cosines in float32 were the last word."""
+    whole = UnitRows.candidates
+
+    def candidates(self, query, k):
+        found = whole(self, query, k)
+        return found[:k]
+
+    monkeypatch.setattr(UnitRows, "candidates", candidates)
+
+
+def the_wrong_rows_are_dropped(monkeypatch):
+    whole = UnitRows.drop
+    last = lambda self, nodes: whole(self, self._nodes[len(self) - len(nodes) : len(self)].copy())  # noqa: E731
+    monkeypatch.setattr(UnitRows, "drop", last)
+
+
+MUTANTS = [
+    (old_vectors_stay_in_the_index, Moving),
+    (old_vectors_stay_in_the_index, MovingLists),
+    (the_dead_answer, Moving),
+    (the_dead_answer, MovingLists),
+    (those_who_left_before_they_were_read_answer, MovingLists),
+    (a_recycled_number_answers_with_the_vector_of_the_dead, Moving),
+    (a_recycled_number_answers_with_the_vector_of_the_dead, MovingLists),
+    (moved_nodes_do_not_wait, Moving),
+    (those_who_wait_are_not_looked_at, MovingLists),
+    (ties_go_by_number, MovingLine),
+    (equals_are_cut_off, MovingLine),
+    (the_wrong_rows_are_dropped, Moving),
+]
+
+
+@pytest.mark.parametrize(("mutant", "machine"), MUTANTS, ids=lambda value: value.__name__)
+def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_state_machine_as_test(machine, settings=HUNT)
+
+
+# ---- as users would have it ----------------------------------------------------------------------------
+
+
+def test_the_index_follows_a_fitted_embedding():
+    """By ids, against `LiveEmbedding.nearest`, through real updates."""
+    random = np.random.default_rng(3)
+    events = [(f"p{a}", f"p{b}") for a, b in random.integers(0, 300, (900, 2)).tolist()]
+    live = dygcn.fit(events, dim=12, recipe=Recipe(rounds=10))
+    for options in ({}, {"exact_up_to": 50, "probes": ALL}):
+        index = NearestIndex(live.state, **options)
+        for step in range(6):
+            new = [(f"p{a}", f"q{step}{b}") for a, b in random.integers(0, 300, (20, 2)).tolist()]
+            change = live.update(add=new, remove=events[step * 30 : step * 30 + 30])
+            index.mark(change.nodes)
+            change = live.remove_nodes(live.ids()[step::40])
+            index.mark(change.nodes)
+            for name in live.ids()[::50].tolist():
+                node = live.state.graph.find_one(name)
+                found = index.nearest(live[name], 7, node)
+                names = live.names(np.array([answer for answer, _ in found], np.int32))
+                told = dygcn.engine.events.python_ids(names).tolist()
+                assert list(zip(told, [score for _, score in found], strict=True)) == live.nearest(name, 7)
+        assert index.status().kind == ("ivf" if options else "exact")
+
+
+def test_numbers_of_those_who_left_may_be_told_too():
+    live = fresh()
+    live.update(add=[(1, 2), (2, 3), (3, 4)])
+    index = NearestIndex(live.state)
+    index.refresh()
+    gone = np.array([live.state.graph.find_one(4)], np.int32)
+    change = live.remove_nodes([4])
+    index.mark(change.nodes, gone)
+    assert index.status().pending == len(change)
+    assert len(index.nearest(np.ones(4, np.float32), 9)) == 3
+
+
+def test_the_kind_follows_the_number_of_nodes():
+    live = fresh()
+    index = NearestIndex(live.state, exact_up_to=100)
+    query = np.ones(4, np.float32)
+    assert index.nearest(query, 5) == []
+    assert index.measure() == 1.0
+
+    def grow(low, high):
+        index.mark(live.update(add=[(0, node) for node in range(low, high)]).nodes)
+        index.refresh()
+        return index.status()
+
+    small = grow(1, 90)
+    assert (small.kind, small.nodes, small.lists, small.probes, small.rebuilds) == ("exact", 90, 0, 0, 0)
+    large = grow(90, 150)
+    assert (large.kind, large.trained_at_nodes, large.rebuilds, large.lists) == ("ivf", 150, 1, 24)
+    same = grow(150, 290)
+    assert (same.trained_at_nodes, same.rebuilds) == (150, 1)
+    doubled = grow(290, 300)
+    assert (doubled.trained_at_nodes, doubled.rebuilds) == (300, 2)
+    index.mark(live.remove_nodes(range(1, 160)).nodes)
+    index.refresh()
+    halved = index.status()
+    assert (halved.kind, halved.trained_at_nodes, halved.rebuilds) == ("ivf", 141, 3)
+    index.mark(live.remove_nodes(live.ids()).nodes)
+    assert index.nearest(query, 5) == []
+    index.refresh()
+    empty = index.status()
+    assert (empty.kind, empty.nodes, empty.pending, empty.trained_at_nodes) == ("exact", 0, 0, 0)
+    again = grow(1, 120)
+    assert (again.kind, len(index.nearest(query, 500))) == ("ivf", 120)
+
+
+def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    live = grouped(300, 10)
+    index = NearestIndex(live.state, exact_up_to=100)
+    query = live[5]
+    assert index.nearest(query, 9) == brute(live, query, 9)
+    status = index.status()
+    assert (status.kind, status.nodes) == ("exact", 300)
+    assert status.hint == (
+        'every search looks at all vectors: faiss is not installed. Run: pip install "dygcn[ann]"'
+    )
+    small = NearestIndex(live.state)
+    small.refresh()
+    assert small.status().hint == ""
+
+
+def test_equal_calls_give_equal_answers():
+    tables = []
+    for _ in range(2):
+        live = grouped(2000, 40)
+        index = NearestIndex(live.state, exact_up_to=500, seed=5)
+        index.mark(live.update(add=[(0, 1), (5, 2)]).nodes)
+        index.refresh()
+        index.mark(live.remove_nodes(range(0, 2000, 7)).nodes)
+        found = [index.nearest(row, 10) for row in live.vectors(live.ids()[:40])]
+        tables.append((found, index.measure(), index.status()))
+    assert tables[0] == tables[1]
+    assert tables[0][2].kind == "ivf"
+
+
+def test_a_copy_goes_its_own_way():
+    live = grouped(400, 10)
+    for options in ({}, {"exact_up_to": 100, "probes": ALL}):
+        index = NearestIndex(live.state, **options)
+        index.refresh()
+        there, other = copy.deepcopy((live, index))
+        assert other._state is there.state
+        other.mark(there.remove_nodes(range(50)).nodes)
+        query = live[200]
+        assert other.nearest(query, 9) == brute(there, query, 9)
+        assert index.nearest(query, 9) == brute(live, query, 9)
+
+
+def test_faiss_threads_are_given_back():
+    faiss = pytest.importorskip("faiss")
+    before = faiss.omp_get_max_threads()
+    try:
+        faiss.omp_set_num_threads(2)
+        live = grouped(400, 10)
+        index = NearestIndex(live.state, exact_up_to=100, threads=1)
+        index.nearest(live[3], 4)
+        assert index.status().kind == "ivf"
+        assert faiss.omp_get_max_threads() == 2
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def test_a_cache_may_be_shared():
+    live = grouped(300, 10)
+    cache = VectorCache(live.state)
+    index = NearestIndex(live.state, cache=cache)
+    index.refresh()
+    assert (cache._stale[:300] == 0).all()
+    index.mark(live.update(add=[(0, 1), (0, 3)]).nodes)
+    query = live[0]
+    assert (cache.one(live.state.graph.find_one(0)) == query).all()
+    assert index.nearest(query, 5) == brute(live, query, 5)
+
+
+def test_what_was_wrong_is_said():
+    live = fresh()
+    live.update(add=[(1, 2)])
+    for option, value in (("exact_up_to", -1), ("probes", 0), ("threads", 0), ("probes", 1.5)):
+        with pytest.raises(OptionError, match=rf"{option} is .*; allowed is a whole number"):
+            NearestIndex(live.state, **{option: value})
+    index = NearestIndex(live.state)
+    for k in (0, -1, 2.0, True):
+        with pytest.raises(OptionError, match="k is"):
+            index.nearest(np.ones(4, np.float32), k)
+    for query in (np.ones(3), np.ones((1, 4)), [1, 2, np.nan, 4], [1, 2, 3, 1e300], list("abcd"), None):
+        with pytest.raises(OptionError, match="allowed are 4 finite numbers"):
+            index.nearest(query, 1)
+    with pytest.raises(OptionError, match="limit is -1"):
+        index.refresh(-1)
+    with pytest.raises(OptionError, match="queries is 0"):
+        index.measure(0)
+    assert len(index.nearest([1, 2, 3, 4], np.int64(1))) == 1
+
+
+def test_the_status_can_be_sent():
+    live = fresh()
+    live.update(add=[(1, 2)])
+    status = NearestIndex(live.state).status()
+    assert status.pending == 2
+    assert msgspec.json.decode(msgspec.json.encode(status), type=IndexStatus) == status
+
+
+# ---- beside a thread that writes -------------------------------------------------------------------------
+
+
+def late_index(nodes=400, exact_up_to=50, seed=0):
+    random = np.random.default_rng(seed)
+    live = dygcn.fit([tuple(pair) for pair in random.integers(0, nodes, (4 * nodes, 2)).tolist()], dim=8)
+    guard = threading.RLock()
+    return live, NearestIndex(live.state, exact_up_to=exact_up_to, guard=guard), random, guard
+
+
+def check_scores(live, query, found, leave_out):
+    """Every answer is in the graph, once, with the cosine that it has now, best first."""
+    nodes = np.array([node for node, _ in found], np.int32)
+    assert live.state.graph.present(nodes).all()
+    assert len(np.unique(nodes)) == len(nodes)
+    assert leave_out not in nodes
+    vectors = live.vectors_of(nodes)
+    assert np.allclose(cosines(vectors, norms(vectors), query), [score for _, score in found])
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+
+
+@pytest.mark.parametrize("exact_up_to", [50, 10_000])
+def test_a_late_index_answers_with_what_is_true_now(exact_up_to):
+    """Who moved is looked for where it was; what is answered is never stale."""
+    live, index, random, _ = late_index(exact_up_to=exact_up_to)
+    index.refresh()
+    for _ in range(30):
+        pairs = [tuple(pair) for pair in random.integers(0, 450, (40, 2)).tolist()]
+        change = live.update(add=pairs[:25], remove=pairs[25:])
+        index.mark(change._nodes)
+        node = int(random.choice(live.state.graph.nodes()))
+        query = live.vectors_of(np.array([node], np.int32))[0]
+        check_scores(live, query, index.nearest(query, 10, node), node)
+    while index.refresh(100):
+        pass
+    assert index.measure(50) > 0.9
+
+
+def test_a_late_index_and_a_thread_that_writes():
+    live, index, random, guard = late_index()
+    moved, ended = deque(), threading.Event()
+
+    def write():
+        mine = np.random.default_rng(1)
+        while not ended.is_set():
+            pairs = [tuple(pair) for pair in mine.integers(0, 450, (20, 2)).tolist()]
+            with guard:
+                moved.append(live.update(add=pairs[:12], remove=pairs[12:])._nodes)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(150):
+            with guard:
+                while moved:
+                    index.mark(moved.popleft())
+                node = int(random.choice(live.state.graph.nodes()))
+                query = live.vectors_of(np.array([node], np.int32))[0]
+            index.refresh(50)
+            found = index.nearest(query, 5, node)
+            assert len({number for number, _ in found}) == len(found)
+    finally:
+        ended.set()
+        writer.join()
+    while moved:
+        index.mark(moved.popleft())
+    while index.refresh():
+        pass
+    query = live.vectors_of(live.state.graph.nodes()[:1])[0]
+    check_scores(live, query, index.nearest(query, 10), -1)
+    assert index.status().pending == 0
+    assert index.measure(50) > 0.9
+
+
+class BusyGuard:
+    """A guard that another thread takes as soon as it is free, and brings nodes to the graph."""
+
+    def __init__(self):
+        self.live, self.next_id, self.depth = None, 10_000, 0
+
+    def __enter__(self):
+        self.depth += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        if self.live is not None and self.depth == 0:
+            more = range(self.next_id, self.next_id + 700)  # more than arrays have to spare
+            self.live.update(add=[(new, 0) for new in more])
+            self.next_id += len(more)
+
+
+@pytest.mark.parametrize("exact_up_to", [50, 10_000])
+def test_nodes_that_come_while_the_index_is_built(exact_up_to):
+    guard = BusyGuard()
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    index = NearestIndex(live.state, exact_up_to=exact_up_to, guard=guard)
+    guard.live = live
+    index.refresh()
+    guard.live = None
+    assert guard.next_id > 10_000
+    while index.refresh(50):
+        pass
+    check_scores(live, live[0], index.nearest(live[0], 10), -1)
+    assert index.status().pending == 0
+
+
+class Watched:
+    """A guard that knows whether it is held."""
+
+    def __init__(self):
+        self.depth = self.taken = 0
+
+    def __enter__(self):
+        self.depth += 1
+        self.taken += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+
+
+def test_faiss_is_loaded_while_others_may_write(monkeypatch):
+    """To load it takes as long as many updates."""
+    held = []
+    guard = Watched()
+    whole = index_module.load_faiss
+    monkeypatch.setattr(index_module, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    index = NearestIndex(live.state, exact_up_to=50, guard=guard)
+    index.refresh()
+    assert held == [0]
+
+
+def test_faiss_is_loaded_early_only_where_it_is_needed(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(index_module, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    NearestIndex(live.state).load()
+    assert loaded == []
+    index = NearestIndex(live.state, exact_up_to=50)
+    index.load()
+    index.load()
+    index.refresh()
+    assert loaded == [1]
+
+
+def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
+    """Between two blocks the lock is free as long as it was held: a lock goes to whoever asks first."""
+    pauses = []
+    guard = Watched()
+    monkeypatch.setattr(upkeep.time, "sleep", lambda pause: pauses.append((guard.depth, pause)))
+    live = dygcn.fit([(i, i + 1) for i in range(2_000)], dim=8)
+    blocks = list(Upkeep(live.state, VectorCache(live.state), guard).everyone())
+    assert len(blocks) == 4
+    assert [depth for depth, _ in pauses] == [0] * 4
+    assert pauses[0] == (0, 0.0)
+    assert all(pause > 0 for _, pause in pauses[1:])
+    list(Upkeep(live.state, VectorCache(live.state)).everyone())
+    assert len(pauses) == 4  # nobody waits for a lock that is not there
+
+
+def test_room_made_before_others_come_would_be_noticed(monkeypatch):
+    def refill(self, shelf):
+        with self.guard:
+            self._make_room()
+        self.shelf = shelf
+        self._put(self.numbers())
+
+    monkeypatch.setattr(Upkeep, "refill", refill)
+    with pytest.raises(IndexError):
+        test_nodes_that_come_while_the_index_is_built(50)
+
+
+def test_a_late_index_that_ranks_by_old_vectors_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+    with pytest.raises(AssertionError):
+        test_a_late_index_answers_with_what_is_true_now(50)

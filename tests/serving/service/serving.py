@@ -1,0 +1,105 @@
+"""A service for tests, over a real socket, in a thread of this process."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+import numpy as np
+
+from dygcn.serving.service.app import make_app
+from dygcn.serving.service.server import Server
+from dygcn.serving.service.service import Service
+from dygcn.serving.service.settings import Http, ServiceSettings, check_settings
+
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
+
+
+@dataclass
+class Served:
+    """A service that answers."""
+
+    service: Service
+    address: str
+    client: httpx.Client
+    server: Server = field(repr=False)
+
+    def post(self, events, *, form="application/json", **params):
+        """Send events; a list is sent as JSON, bytes as they are."""
+        body = events if isinstance(events, bytes) else msgspec.json.encode(events)
+        return self.client.post("/events", content=body, headers={"content-type": form}, params=params)
+
+    def get(self, path, **params):
+        return self.client.get(path, params=params or None)
+
+    def ask(self, path, body, **headers):
+        """Send a JSON body to a route that reads."""
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        headers = {"content-type": "application/json", **headers}
+        return self.client.post(path, content=content, headers=headers)
+
+    def vector(self, node):
+        return np.array(self.get(f"/vectors/{node}").json()["vector"], np.float32)
+
+    def letters(self):
+        return self.get("/dead-letters", limit=1000).json()["letters"]
+
+
+@contextmanager
+def serving(settings: ServiceSettings, *, sources=(), sinks=()) -> Iterator[Served]:
+    """Serve until the end of the block, then drain."""
+    service = Service(check_settings(settings))
+    service.sources += [make(service) for make in sources]
+    service.sinks += [make(service) for make in sinks]
+    app = make_app(service)
+    listens, told = threading.Event(), []
+
+    def ready(address):
+        told.append(address)
+        listens.set()
+
+    server = Server(app, settings, app.state.waiters, ready)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        assert listens.wait(20)
+        with httpx.Client(base_url=told[0], timeout=20) as client:
+            yield Served(service, told[0], client, server)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def on_loopback(folder, *, tokens=(), **settings) -> ServiceSettings:
+    """Return settings for a folder, any free port of the loopback address."""
+    return ServiceSettings(folder=str(folder), http=Http(port=0, tokens=list(tokens)), **settings)
+
+
+def send_until_refused(connection, piece, *, most=24 << 20, seconds=10.0, pause=0.0):
+    """Send a piece again and again until the other end hangs up; return how many bytes that took."""
+    sent, begun = 0, time.monotonic()
+    while sent < most and time.monotonic() - begun < seconds:
+        connection.sendall(piece)
+        sent += len(piece)
+        time.sleep(pause)
+    raise AssertionError(f"{sent} bytes were taken in {time.monotonic() - begun:.1f} s")
+
+
+HUNG_UP = (BrokenPipeError, ConnectionResetError)
+
+
+def is_problem(answer, status, kind=None):
+    """Check that an answer is an error as all errors are; return what it says."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    found = answer.json()
+    assert set(found) == {"error"}
+    assert set(found["error"]) == {"kind", "message", "expected"}
+    assert found["error"]["message"]
+    assert kind is None or found["error"]["kind"] == kind
+    return found["error"]["message"]

@@ -1,0 +1,98 @@
+"""What a batch is expected to cost: never less than its events, and a hub's degree where it meets one."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dygcn
+from dygcn.engine.events import read_events
+from dygcn.serving.service import cost_estimate as budget
+from dygcn.serving.service.cost_estimate import expected_rows
+from dygcn.testing.seeding import small_model
+
+SPOKES = 300
+
+
+@pytest.fixture(scope="module")
+def star():
+    return dygcn.fit([(0, spoke) for spoke in range(1, SPOKES)], dim=8)
+
+
+def test_an_event_at_a_hub_costs_its_degree(star):
+    assert expected_rows(star.state, read_events([(0, 999)])) >= SPOKES - 1
+    assert expected_rows(star.state, read_events([(998, 999)])) == 2
+    assert expected_rows(star.state, read_events([(1, 999)])) == 3
+
+
+def test_each_event_counts(star):
+    one = expected_rows(star.state, read_events([(0, 999)]))
+    assert expected_rows(star.state, read_events([(0, 999)] * 10)) == 10 * one
+
+
+def test_nothing_costs_nothing(star):
+    assert expected_rows(star.state, read_events([], "int64")) == 0
+
+
+def test_ids_of_another_type_are_counted_and_refused_elsewhere(star):
+    assert expected_rows(star.state, read_events([("ann", "bob")])) == 1
+
+
+def test_one_order_has_no_neighbours_to_tell():
+    live = dygcn.fit([(0, spoke) for spoke in range(1, 50)], dim=8, orders=1)
+    assert expected_rows(live.state, read_events([(0, 999)])) == 2
+
+
+_MODEL = dygcn.fit([(1, 2), (2, 3)], dim=4).model
+_NODES = 12
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, _NODES), st.integers(0, _NODES)), min_size=1, max_size=20))
+def test_expected_is_each_end_and_whoever_stands_beside_it(edges):
+    begun = {(a, b) for a in range(8) for b in range(a) if (a * b) % 3 != 1}
+    live = dygcn.start(_MODEL)
+    live.update(add=sorted(begun))
+    degree = dict.fromkeys(range(_NODES + 1), 0)
+    for a, b in begun:
+        degree[a] += 1
+        degree[b] += 1
+    expected = expected_rows(live.state, read_events(edges))
+    assert expected == sum(2 + degree[a] + degree[b] for a, b in edges)
+    rows = live.update(add=edges).rows
+    assert rows <= 2 * expected + 2 * len(edges) ** 2  # new edges stand beside each other, too
+
+
+def hub_of_hubs():
+    """A centre, 60 hubs around it, 50 leaves at each: few are near a leaf, and many two steps on."""
+    near = [(0, hub) for hub in range(1, 61)]
+    return near + [(hub, 1000 * hub + leaf) for hub in range(1, 61) for leaf in range(50)]
+
+
+@pytest.mark.parametrize("orders", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("edge", [(1005, 77), (1, 78), (0, 79), (5, 6), (9_999_998, 9_999_999)])
+def test_expected_rows_look_as_deep_as_the_rule(orders, edge):
+    live = dygcn.start(small_model(orders=orders))
+    live.bulk([hub_of_hubs()])
+    expected = expected_rows(live.state, read_events([edge]))
+    rows = live.update(add=[edge]).rows
+    assert rows <= 2 * expected
+    assert expected <= 2 * rows + 2 * orders
+
+
+def test_a_ring_that_is_too_large_to_follow_counts_as_everybody(monkeypatch):
+    live = dygcn.start(small_model(orders=4))
+    live.bulk([hub_of_hubs()])
+    monkeypatch.setattr(budget, "_LOOK", 10)
+    assert expected_rows(live.state, read_events([(1, 78)])) > 2 * len(live)
+
+
+def test_one_ring_alone_would_be_noticed(monkeypatch):
+    """The mutant: the expected rows of a deep rule are those of one of two orders."""
+
+    def one_ring(state, batch):
+        nodes = state.graph.find(batch.src)
+        return 2 * len(batch) + int(state.graph.push.count[nodes[nodes >= 0]].sum())
+
+    monkeypatch.setitem(globals(), "expected_rows", one_ring)
+    with pytest.raises(AssertionError):
+        test_expected_rows_look_as_deep_as_the_rule(4, (1005, 77))

@@ -1,0 +1,189 @@
+"""The description of the service, and whether the service does what it says, asked by a stranger."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from dygcn.serving.service import answers
+from dygcn.serving.service.auth import new_token
+from dygcn.serving.service.openapi import describe
+from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.settings import Limits
+from tests.serving.service.serving import on_loopback, serving
+
+# Bad events are taken, and go to the dead letters. Two parameters that belong together, and places that
+# have not come yet, are more than a schema can say.
+CONFIG = """
+[warnings]
+enabled = false
+
+[[operations]]
+include-name = "POST /events"
+checks.negative_data_rejection.enabled = false
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "409"]
+
+[[operations]]
+include-name = "GET /changes"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+"""
+
+
+def stranger(address, folder, *options, examples=10):
+    """Have schemathesis read the description and ask everything in it."""
+    config = folder / "schemathesis.toml"
+    config.write_text(CONFIG)
+    asked = ["run", f"{address}/openapi.json", "--max-examples", str(examples), "--no-color", *options]
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), *asked]
+    command += ["--generation-deterministic", "--wait-for-schema", "5"]
+    environment = os.environ | {
+        "SCHEMATHESIS_HOOKS": "tests.service.fuzzing_hooks",
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+    }
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment, check=False
+    )
+
+
+def test_a_stranger_finds_nothing_wrong(folder, tmp_path):
+    with serving(on_loopback(folder())) as served:
+        found = stranger(served.address, tmp_path)
+        assert served.get("/healthz").json() == {"ok": True, "accepting": True}
+    assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
+    generated = re.search(r"(\d+) generated", found.stdout)
+    assert int(generated[1]) > 300
+
+
+def test_a_stranger_with_a_token_finds_nothing_wrong(folder, tmp_path):
+    secret, token = new_token("stranger", ["admin"])
+    with serving(on_loopback(folder("string"), tokens=[token])) as served:
+        found = stranger(served.address, tmp_path, "-H", f"Authorization: Bearer {secret}", examples=8)
+    assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
+
+
+def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
+    """A status without its nodes, a refusal that is a server error, and a route that forgets the token."""
+    secret, token = new_token("stranger", ["admin"])
+
+    class Lessened(msgspec.Struct):
+        sequence: int
+
+    monkeypatch.setattr("dygcn.serving.service.service.Service.status", lambda self: Lessened(-1))
+    monkeypatch.setattr("dygcn.serving.service.metrics._Reading.collect", lambda self: iter(()))
+    monkeypatch.setattr(
+        "dygcn.serving.service.handlers.Handlers._check_count", lambda self, count, most, what: [][count]
+    )
+    status = "dygcn.serving.service.auth.Doors.status"
+    with serving(on_loopback(folder(), tokens=[token], limits=Limits(ids=2))) as served:
+        monkeypatch.setattr(status, lambda self, scope, authorization, host: 200)
+        header = f"Authorization: Bearer {secret}"
+        asked = ["--include-path", "/status", "--include-path", "/vectors"]
+        found = stranger(served.address, tmp_path, "-H", header, *asked, examples=5)
+    assert found.returncode == 1
+    assert "Response violates schema" in found.stdout
+    assert "Server error" in found.stdout
+    assert "authentication" in found.stdout
+
+
+# ---- the description itself ----------------------------------------------------------------------------
+
+
+def test_every_route_is_described():
+    described = describe()
+    assert {(path, method) for path, ways in described["paths"].items() for method in ways} == {
+        (route.path, route.method.lower()) for route in ROUTES
+    }
+    names = [one["operationId"] for ways in described["paths"].values() for one in ways.values()]
+    assert len(set(names)) == len(names)
+    assert json.loads(json.dumps(described)) == described
+
+
+def test_every_reference_leads_somewhere():
+    described = describe(Limits(), "int64", 8)
+    schemas = described["components"]["schemas"]
+    used = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(described)))
+    assert used <= set(schemas)
+    assert {"Event", "Refused", "Changes", "Status"} <= used
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
+def test_what_can_happen_is_described(route):
+    told = set(map(int, describe()["paths"][route.path][route.method.lower()]["responses"]))
+    assert {200, 421, 503} <= told
+    assert ({401, 403} <= told) is (route.scope != "open")
+    assert ({408, 413, 415, 429} <= told) is bool(route.forms)
+    for status in (429, 503):
+        answer = describe()["paths"][route.path][route.method.lower()]["responses"].get(str(status))
+        assert answer is None or "Retry-After" in answer["headers"]
+
+
+def test_what_the_service_allows_is_in_it(serve):
+    limits = Limits(ids=7, neighbours=8, page_rows=9)
+    served = serve("string", limits=limits)
+    described = served.get("/openapi.json").json()
+    schemas = described["components"]["schemas"]
+    assert schemas["Event"]["properties"]["src"]["type"] == "string"
+    vector = schemas["WantedNeighbours"]["properties"]["vector"]
+    assert (vector["minItems"], vector["maxItems"]) == (8, 8)
+    assert schemas["WantedNeighbours"]["properties"]["k"]["maximum"] == 8
+    assert schemas["WantedVectors"]["properties"]["ids"]["maxItems"] == 7
+    parameters = {
+        (path, one["name"]): one["schema"].get("maximum")
+        for path, ways in described["paths"].items()
+        for way in ways.values()
+        for one in way["parameters"]
+    }
+    assert parameters["/nearest/{id}", "k"] == 8
+    assert parameters["/changes", "limit"] == 9
+
+
+def test_who_may_is_in_it(folder):
+    for guarded, expected in ((True, 2), (False, 0), (None, 3)):
+        described = describe(guarded=guarded)["paths"]
+        for route in ROUTES:
+            security = described[route.path][route.method.lower()].get("security")
+            assert (security is None) if route.scope == "open" else len(security) == expected
+
+
+def test_answers_are_what_is_described(serve):
+    """Every answer of a quiet service, read back into the struct that the description was made from."""
+    served = serve("string")
+    served.post([{"src": "x", "dst": "y"}, {"src": 1}])
+    asked = {
+        "get_vector": served.get("/vectors/ann"),
+        "post_vectors": served.ask("/vectors", {"ids": ["ann", "nobody"]}),
+        "get_nearest": served.get("/nearest/ann"),
+        "post_nearest": served.ask("/nearest", {"vector": [1.0] * 8}),
+        "post_score": served.ask("/score", {"pairs": [["ann", "bob"], ["ann", "nobody"]]}),
+        "get_changes": served.get("/changes"),
+        "get_status": served.get("/status"),
+        "get_map": served.get("/map"),
+        "get_dead_letters": served.get("/dead-letters"),
+        "get_health": served.get("/healthz"),
+        "get_openapi": served.get("/openapi.json"),
+        "post_events": served.post([{"src": "x", "dst": "y"}]),
+        "delete_client": served.client.delete("/clients/nobody"),
+    }
+    structs = {route.handler: route.answer for route in ROUTES if route.answer is not None}
+    assert set(asked) == set(structs)
+    for name, answer in asked.items():
+        assert answer.status_code == 200
+        found = msgspec.json.decode(answer.content, type=structs[name])
+        again = msgspec.json.decode(msgspec.json.encode(found))
+        assert again == answer.json()  # nothing more, nothing less
+    refused = msgspec.json.decode(served.get("/vectors/nobody").content, type=answers.Refused)
+    assert refused.error.kind == "UnknownNode"
+
+
+def test_the_description_needs_the_scope_read(folder):
+    secret, token = new_token("writer", ["write"])
+    with serving(on_loopback(folder(), tokens=[token])) as served:
+        headers = {"authorization": f"Bearer {secret}"}
+        assert httpx.get(f"{served.address}/openapi.json").status_code == 401
+        assert httpx.get(f"{served.address}/openapi.json", headers=headers).status_code == 403

@@ -1,0 +1,210 @@
+"""The listening end: how many, how long, how much before a request is one."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from dygcn.errors import OptionError
+from dygcn.serving.service import server as listening
+from dygcn.serving.service.server import bind
+from dygcn.serving.service.settings import Http, Limits
+from tests.serving.service.serving import HUNG_UP, is_problem, send_until_refused
+from tests.serving.service.test_app import connect, head, read_all, read_answer
+
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def is_closed_by_server(connection, seconds=3):
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_too_many_connections_are_told_to_come_again(serve):
+    served = serve(limits=Limits(connections=3))
+    with connect(served) as one, connect(served) as two, connect(served) as three:
+        for connection in (one, two, three):
+            connection.sendall(ASKED)
+            assert b" 200 " in read_answer(connection)[0]
+        answer = served.get("/healthz")
+        is_problem(answer, 503, "TooManyConnections")
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["connection"] == "close"
+    until = time.monotonic() + 10
+    while served.get("/healthz").status_code != 200:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_crowd_that_nobody_counts_would_be_noticed(serve, monkeypatch):
+    monkeypatch.setattr(listening._Crowd, "__call__", lambda self, *asked: self._app(*asked))
+    with pytest.raises(AssertionError):
+        test_too_many_connections_are_told_to_come_again(serve)
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: local"])
+def test_silent_connections_are_closed(serve, sent):
+    served = serve(limits=Limits(seconds_to_send=0.4))
+    with connect(served) as connection:
+        connection.sendall(sent)
+        begun = time.monotonic()
+        assert is_closed_by_server(connection)
+        assert time.monotonic() - begun > 0.2
+
+
+def test_dripping_headers_does_not_help(serve):
+    served = serve(limits=Limits(seconds_to_send=0.5))
+    with connect(served) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n")
+        with pytest.raises(HUNG_UP):
+            send_until_refused(connection, b"X: y\r\n", seconds=5, pause=0.05)
+
+
+def test_a_connection_in_use_stays_open(serve):
+    served = serve(limits=Limits(seconds_to_send=0.5))
+    with connect(served) as connection:
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1.5:
+            connection.sendall(ASKED)
+            assert b" 200 " in read_answer(connection)[0]
+            time.sleep(0.15)
+
+
+def test_an_answer_that_takes_long_is_waited_for(serve):
+    served = serve(limits=Limits(seconds_to_send=0.3))
+    since = served.get("/status").json()["sequence"]
+    assert served.get("/changes", since=since, wait=1.2).status_code == 200
+
+
+def test_silence_that_nobody_ends_would_be_noticed(serve, monkeypatch):
+    monkeypatch.setattr(listening.Server, "_close_silent", lambda self, now: None)
+    with pytest.raises(AssertionError):
+        test_silent_connections_are_closed(serve, b"G")
+
+
+def test_headers_without_end_are_cut_off(serve):
+    served = serve()
+    for line in (b"X: " + b"y" * 1_000 + b"\r\n", b"y" * 1_000):
+        with connect(served) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+            with pytest.raises(HUNG_UP):  # what the two ends hold in their buffers is less
+                send_until_refused(connection, line * 16)
+    assert served.get("/healthz").status_code == 200
+
+
+def test_a_long_path_is_cut_off(serve):
+    with connect(serve()) as connection:
+        connection.sendall(b"GET /")
+        with pytest.raises(HUNG_UP):
+            send_until_refused(connection, b"x" * 65_536)
+
+
+def test_headers_that_nobody_bounds_would_be_noticed(serve, monkeypatch):
+    monkeypatch.setattr(listening, "MOST_HEAD", 1 << 40)
+    with pytest.raises(AssertionError, match="bytes were taken"):
+        test_a_long_path_is_cut_off(serve)
+
+
+def test_large_bodies_and_many_requests_on_one_connection_are_no_headers(serve):
+    served = serve()
+    body = b"[" + b" " * 300_000 + b"]"
+    with connect(served) as connection:
+        for _ in range(3):
+            top = head("/events", "Content-Type: application/json", f"Content-Length: {len(body)}")
+            connection.sendall(top + body)
+            assert b" 200 " in read_answer(connection)[0]
+        for _ in range(2_000):
+            connection.sendall(ASKED)
+            assert b" 200 " in read_answer(connection)[0]
+
+
+def test_requests_one_behind_the_other_are_answered_in_order(serve):
+    with connect(serve()) as connection:
+        connection.sendall(ASKED * 3 + head("/healthz", "Connection: close", method="GET"))
+        assert read_all(connection).count(b"HTTP/1.1 200") == 4
+
+
+def test_nonsense_is_refused(serve):
+    served = serve()
+    for nonsense in (b"\x00\x01\x02\r\n\r\n", b"HELLO\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\xff" * 1_000):
+        with connect(served) as connection:
+            connection.sendall(nonsense + b"\r\n\r\n")
+            first = connection.recv(65536)
+            assert first == b"" or first.startswith(b"HTTP/1.1 4")
+    assert served.get("/healthz").status_code == 200
+
+
+def test_an_upgrade_is_no_way_in(serve):
+    served = serve()
+    headers = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "sec-websocket-version": "13",
+    }
+    for path in ("/", "/events", "/changes", "/nothing"):
+        assert served.client.get(path, headers=headers).status_code in (200, 404, 405)
+
+
+# ---- where to listen -------------------------------------------------------------------------------------
+
+
+def test_an_address_is_taken_at_once():
+    [one] = bind(Http(port=0))
+    with one:
+        port = one.getsockname()[1]
+        with pytest.raises(OptionError, match=f"port {port}: .*in use"):
+            bind(Http(port=port))
+    [again] = bind(Http(port=port))
+    again.close()
+
+
+def test_localhost_is_every_address_that_it_has():
+    found = bind(Http(host="localhost", port=0))
+    assert found[0].family == socket.AF_INET
+    for one in found:
+        assert one.getsockname()[0] in ("127.0.0.1", "::1")
+        one.close()
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", "no such host", "x" * 300, "a..b", "host.invalid"])
+def test_an_address_that_cannot_be_had_is_told(host):
+    with pytest.raises(OptionError, match="cannot listen on"):
+        bind(Http(host=host, port=0))
+
+
+def test_an_answer_does_not_wait_for_an_update(serve):
+    """While the writer has the embedding for itself, everything that needs nothing of it is answered."""
+    served = serve()
+    held, let_go, answers = threading.Event(), threading.Event(), []
+
+    def hold():
+        with served.service.live.lock:
+            held.set()
+            assert let_go.wait(20)
+
+    writer = threading.Thread(target=hold, daemon=True)
+    writer.start()
+    assert held.wait(20)
+    waiting = [
+        threading.Thread(target=lambda: answers.append(served.get("/vectors/1")), daemon=True),
+        threading.Thread(target=lambda: answers.append(served.post([{"src": 1, "dst": 9}])), daemon=True),
+    ]
+    for one in waiting:
+        one.start()
+    time.sleep(0.2)
+    begun = time.monotonic()
+    assert served.get("/healthz").status_code == 200
+    is_problem(served.get("/nothing"), 404)
+    assert time.monotonic() - begun < 5
+    assert answers == []
+    let_go.set()
+    for one in (*waiting, writer):
+        one.join(20)
+    assert [answer.status_code for answer in answers] == [200, 200]

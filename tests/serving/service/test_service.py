@@ -1,0 +1,274 @@
+"""The service without its web: whole states only, a drain in order, and nothing left behind."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.engine.events import read_events, rows_of
+from dygcn.errors import DamagedFolder, FolderInUse, MissingExtra, OptionError
+from dygcn.live.durable.source_batch import Part
+from dygcn.serving.service.service import Service
+from dygcn.serving.service.traffic import Rate
+from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.sinks import ParquetSettings
+from tests.serving.service.serving import on_loopback
+from tests.serving.service.streams import Kept, Listed, until
+
+
+@pytest.fixture
+def start(folder):
+    """Start services; stop them at the end of the test."""
+    begun = []
+
+    def make(kind="int64", edges=None, **settings):
+        service = Service(on_loopback(folder(kind, edges), **settings))
+        begun.append(service)
+        return service
+
+    yield make
+    for service in begun:
+        service.stop()
+
+
+def write(service, *edges, remove=()):
+    done, results = threading.Event(), []
+    rows = [(a, b, 0.0, 1) for a, b in edges] + [(a, b, 0.0, -1) for a, b in remove]
+    batch = read_events(rows)
+    service.intake.submit(Part(batch), lambda result: (results.append(result), done.set()))
+    assert done.wait(20)
+    return results[0]
+
+
+def test_a_read_never_sees_half_an_update(start):
+    """All spokes of a star come and go in one request: whoever reads sees all of them or none."""
+    service = start()
+    service.start()
+    star = [(10_000, 20_000 + i) for i in range(300)]
+    ids = [10_000, *(20_000 + i for i in range(300))]
+    seen, stop, wrong = set(), threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            _, here, vectors, missing = service.vectors(ids)
+            seen.add(len(here))
+            if len(here) not in (0, 301) or len(missing) != 301 - len(here) or len(vectors) != len(here):
+                wrong.append(len(here))
+
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    until_both = time.monotonic() + 10
+    while seen != {0, 301} and time.monotonic() < until_both:
+        write(service, *star)
+        write(service, remove=star)
+    stop.set()
+    for reader in readers:
+        reader.join(20)
+    assert wrong == []
+    assert seen == {0, 301}
+
+
+def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
+    class Open:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def _is_owned(self):
+            return False
+
+    service = start()
+    service.start()
+    hub = [(10_000, 20_000 + i) for i in range(300)]
+    write(service, *hub)
+    held, wrong = service.live.lock, []
+    service.live.lock = Open()
+    apply = service.live._apply_cut
+
+    def in_two_halves(batch, now, cut):
+        middle = len(batch) // 2
+        service.live._state.apply(rows_of(batch, np.arange(middle)), now)
+        wrong.append(len(service.vectors([20_000 + i for i in range(300)])[1]))
+        return apply(rows_of(batch, np.arange(middle, len(batch))), now, cut)
+
+    monkeypatch.setattr(service.live, "_apply_cut", in_two_halves)
+    write(service, remove=hub)
+    service.live.lock = held
+    assert wrong == [150]  # which the test above would have seen
+
+
+def test_vectors_are_those_of_the_embedding_whatever_moved(start):
+    service = start()
+    service.start()
+    generator = np.random.default_rng(3)
+    for _ in range(20):
+        edges = generator.integers(0, 30, (5, 2)).tolist()
+        write(service, *map(tuple, edges[:3]), remove=[tuple(edge) for edge in edges[3:]])
+        ids = list(service.live)
+        _, here, vectors, _ = service.vectors(ids)
+        assert here == ids
+        assert np.array_equal(vectors, service.live.vectors(ids))
+        node = ids[int(generator.integers(len(ids)))]
+        assert np.array_equal(service.vector(node)[1], service.live[node])
+        near = [one.id for one in service.nearest_to(node, 3).neighbours]
+        assert near == [one for one, _ in service.live.nearest(node, k=3)]
+    assert service.live.digest() == service.live.recompute().digest()
+
+
+def test_the_status_is_true(start):
+    service = start()
+    service.start()
+    write(service, (1, 100), (100, 101))
+    service.vector(1)
+    status = service.status()
+    assert (status.sequence, status.nodes, status.edges) == (1, 7, 7)
+    assert (status.dim, status.orders, status.rule, status.ids) == (8, 2, "exact", "int64")
+    assert (status.traffic.events, status.traffic.requests, status.traffic.reads) == (2, 1, 1)
+    assert {100, 101} <= set(status.moved_last)
+    assert (status.accepting, status.failure) == (True, None)
+    assert status.queue.most_events == service.settings.limits.queued_events
+    write(service, remove=[(100, 101), (1, 100)])
+    assert not {100, 101} & set(service.status().moved_last)
+
+
+def test_the_map_is_flat_and_steady(start):
+    service = start(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
+    one, other = service.map(), service.map()
+    assert one == other
+    assert {point.id for point in one.points} == set(service.live)
+    assert all(np.isfinite([point.x, point.y]).all() for point in one.points)
+    assert len(service.map(5).points) == 5
+    assert [point.id for point in service.map(5).points] == [point.id for point in service.map(5).points]
+
+
+def test_a_map_of_one_dimension(models, tmp_path):
+    live = dygcn.fit([(1, 2), (2, 3)], dim=1)
+    live.save(tmp_path / "line")
+    service = Service(on_loopback(tmp_path / "line"))
+    try:
+        assert {point.y for point in service.map().points} == {0.0}
+    finally:
+        service.stop()
+
+
+def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
+    service = Service(on_loopback(folder()))
+    order, sink = [], Kept()
+    service.sources.append(SourcePump(service, Listed()))
+    service.sinks.append(SinkPump(service, sink))
+    for name, owner in (
+        ("source", service.sources[0]),
+        ("sink", service.sinks[0]),
+    ):
+        stop = owner.stop
+        monkeypatch.setattr(owner, "stop", lambda stop=stop, name=name: (order.append(name), stop()))
+    for name, owner in (("queue", service.intake), ("disk", service.live)):
+        close = owner.close
+        monkeypatch.setattr(owner, "close", lambda close=close, name=name: (order.append(name), close()))
+    service.start()
+    write(service, (1, 100))
+    service.stop()
+    assert order == ["source", "queue", "sink", "disk"]
+    assert 100 in sink.rows
+    with dygcn.open(service.settings.folder) as again:
+        assert 100 in again
+        assert again.saved_at == again.sequence  # nothing to replay
+
+
+def test_a_service_that_was_never_started_stops(start):
+    start()
+
+
+def test_a_folder_is_served_once(start):
+    service = start()
+    with pytest.raises(FolderInUse):
+        Service(service.settings)
+
+
+def test_what_is_missing_is_told_and_the_folder_let_go(folder, monkeypatch, tmp_path):
+    with pytest.raises(DamagedFolder, match="does not exist"):
+        Service(on_loopback(tmp_path / "nothing"))
+    path = folder()
+
+    def missing(settings):
+        raise MissingExtra("pip install 'dygcn[nats]'")
+
+    monkeypatch.setattr("dygcn.serving.service.service.make_sink", missing)
+    settings = on_loopback(path, sinks=[ParquetSettings(folder=str(tmp_path / "out"))])
+    with pytest.raises(MissingExtra):
+        Service(settings)
+    with dygcn.open(path):
+        pass  # nobody holds it
+
+
+def test_vectors_that_are_not_finite_are_refused(start):
+    service = start()
+    for wrong in ([float("nan")] * 8, [float("inf")] * 8, [1e300] * 8, [0.0] * 7, []):
+        with pytest.raises(OptionError, match="allowed are 8 finite ones"):
+            service.nearest_by(wrong, 3)
+
+
+def test_letters_without_a_name_have_numbers_that_grow(start):
+    service = start()
+    numbers = [service.next_letter() for _ in range(100)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_everyone_is_told_after_each_transaction(start):
+    service = start()
+    told = []
+    service.tell(lambda: told.append(service.live.sequence))
+    write(service, (1, 100))
+    write(service, (1, 101))
+    assert told == [1, 2]
+
+
+def test_moving_nodes_do_not_pile_up(start):
+    """Nobody asks for neighbours: who moved is kept, not how often."""
+    service = start()
+    hub = [(50_000, 60_000 + i) for i in range(300)]
+    for number in range(20):
+        write(service, *hub, (50_000, 70_000 + number))
+    assert len(service.neighbours._moved) <= len(service.live) + 20
+    service.start()
+    until(lambda: len(service.neighbours._moved) == 0)
+    found = service.nearest_to(50_000, 400).neighbours
+    assert {one.id for one in found} == set(service.live) - {50_000}
+
+
+def test_a_rate_is_over_the_last_seconds():
+    now = [0.0]
+    rate = Rate(lambda: now[0])
+    assert rate.at(0) == 0.0
+    found = []
+    for second in range(1, 30):
+        now[0] = float(second)
+        found.append(rate.at(100 * min(second, 10)))
+    assert found[5] == pytest.approx(100.0)
+    assert found[-1] == 0.0
+    assert len(rate._seen) < 10
+
+
+def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
+    """Else the next start would send them everything."""
+    service = start()
+    service.start()
+    *known, last = service.live.ids().tolist()  # they have rows
+    write(service, *((10_000, 20_000 + i) for i in range(300)), *((10_000, node) for node in known))
+    service.live.tolerate(0.9)
+    write(service, (10_000, last))
+    assert service.live.error_bound([20_000])[0] > 0
+    seen = []
+
+    class Last:
+        def stop(self):
+            seen.append((service.live.sequence, service.live.error_bound([20_000])[0]))
+
+    service.sinks.append(Last())
+    service.stop()
+    assert seen == [(service.live.saved_at, 0)]

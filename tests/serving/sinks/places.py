@@ -1,0 +1,199 @@
+"""Places for sinks on real servers, and how to read them without a sink."""
+
+import asyncio
+import itertools
+import json
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import nats
+import numpy as np
+import psycopg
+import redis
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from psycopg import sql
+
+from dygcn.engine.records import History
+from dygcn.serving.sinks import (
+    KafkaSettings,
+    NatsSettings,
+    ParquetSettings,
+    PostgresSettings,
+    RedisSettings,
+    make_sink,
+    read_rows,
+)
+from dygcn.serving.sinks.histories import FIELDS, from_fields
+from dygcn.testing.sink_checks import SinkPlace
+from dygcn.testing.sink_model import made_up_history, make_rows, replayed
+
+_numbers = itertools.count()
+
+
+def versions(held):
+    """Return the version of each node."""
+    return {id_: history.sequence for id_, (history, _) in held.items()}
+
+
+def check_late_positions(fresh):
+    """A late write of the same epoch does not take back how far the place has come."""
+    place = fresh()
+    with closing(place.make()) as sink:
+        sink.open("int64", 4)
+        sink.write(make_rows({1: 9}, dim=4, generation=5))
+        sink.write(make_rows({2: 8}, dim=4, generation=5))
+        sink.settle(0, made_up_history(7, 5))
+        assert sink.open("int64", 4) == made_up_history(9, 5)
+        assert versions(place.read_all()) == {1: 9, 2: 8}
+
+
+def fresh_name():
+    return f"t{next(_numbers)}_{uuid.uuid4().hex[:8]}"
+
+
+def postgres_place(server, **options):
+    settings = PostgresSettings(url=server.url, table=fresh_name(), **{"timeout": 20.0, **options})
+    return SinkPlace(
+        lambda: make_sink(settings), lambda: read_table(server.url, settings.table), server.restart
+    )
+
+
+def read_table(url, table):
+    query = sql.SQL("SELECT id, vector, generation, epoch, version, chain FROM {}").format(
+        sql.Identifier(*table.split("."))
+    )
+    with psycopg.connect(url) as connection, connection.cursor(binary=True) as cursor:
+        rows = cursor.execute(query).fetchall()
+    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, vector, *_ in rows)
+    return {
+        id_: (History(*history), np.frombuffer(vector[4:], ">f4").astype("<f4"))
+        for id_, vector, *history in rows
+    }
+
+
+def redis_place(server, **options):
+    settings = RedisSettings(url=server.url, prefix=fresh_name(), **options)
+    return SinkPlace(lambda: make_sink(settings), lambda: read_hashes(settings), server.restart)
+
+
+def read_hashes(settings):
+    head = f"{settings.prefix}:node:".encode()
+    held = {}
+    with redis.Redis.from_url(settings.url) as client:
+        kind = client.hget(f"{settings.prefix}:about", "kind")
+        keys = list(client.scan_iter(match=head + b"*", count=1000))
+        with client.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.hgetall(key)
+                pipeline.ttl(key)
+            answers = pipeline.execute()
+    for key, fields, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
+        text = key.removeprefix(head).decode()
+        if b"vector" in fields:
+            id_ = int(text) if kind == b"int64" else text
+            history = from_fields({name: fields[name.encode()].decode() for name in FIELDS})
+            held[id_] = (history, np.frombuffer(fields[b"vector"], "<f4"))
+            assert ttl == -1
+        else:
+            assert 0 < ttl <= round(settings.keep_left)
+    return held
+
+
+def nats_place(server, **options):
+    settings = NatsSettings(
+        url=server.url, subject=f"rows.{fresh_name()}", create=True, timeout=20.0, **options
+    )
+    return SinkPlace(
+        lambda: make_sink(settings),
+        lambda: replayed(body for body, _ in read_stream(server.url, settings.subject)),
+        server.restart,
+    )
+
+
+def read_stream(url, subject):
+    """Return the bodies and headers of all messages."""
+
+    async def read():
+        client = await nats.connect(url)
+        try:
+            stream = client.jetstream()
+            name = await stream.find_stream_name_by_subject(subject)
+            waiting = (await stream.stream_info(name)).state.messages
+            messages, all_there = [], asyncio.Event()
+
+            async def take(message):
+                messages.append((message.data, dict(message.headers)))
+                if len(messages) == waiting:
+                    all_there.set()
+
+            if waiting:
+                await stream.subscribe(subject, cb=take, stream=name, ordered_consumer=True)
+                await asyncio.wait_for(all_there.wait(), 30)
+            return messages
+        finally:
+            await client.close()
+
+    return asyncio.run(read())
+
+
+def kafka_place(cluster, **options):
+    settings = KafkaSettings(servers=cluster.servers, topic=fresh_name(), timeout=20.0, **options)
+    return SinkPlace(lambda: make_sink(settings), lambda: read_held(cluster.servers, settings.topic))
+
+
+def read_held(servers, topic):
+    return replayed(record_body(record) for record in read_topic(servers, topic))
+
+
+def record_body(record):
+    """Return what a record says as JSON, also where a key without value says that a node left."""
+    if record.value() is not None:
+        return record.value()
+    headers = dict(record.headers())
+    kind, _, _ = headers["shape"].partition(b":")
+    key = record.key() if kind == b"int64" else json.dumps(record.key().decode()).encode()
+    of = b'"generation":%b,"epoch":"%b","version":%b,"chain":"%b"' % tuple(headers[name] for name in FIELDS)
+    return b'{"id":%b,%b,"left":true}' % (key, of)
+
+
+def read_topic(servers, topic):
+    """Return all records of all partitions."""
+    partitions = Producer({"bootstrap.servers": servers}).list_topics(topic, 10).topics[topic].partitions
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "a test",
+            "fetch.wait.max.ms": 5,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        records, ended = [], set()
+        while len(ended) < len(partitions):
+            for record in consumer.consume(1000, 0.02):
+                if record.error() is None:
+                    records.append(record)
+                elif record.error().code() == KafkaError._PARTITION_EOF:
+                    ended.add(record.partition())
+                else:
+                    raise AssertionError(record.error())
+        return records
+    finally:
+        consumer.close()
+
+
+def parquet_place(folder):
+    settings = ParquetSettings(folder=str(Path(folder) / fresh_name()))
+    return SinkPlace(lambda: make_sink(settings), lambda: read_files(settings.folder))
+
+
+def read_files(folder):
+    table = read_rows(folder)
+    assert table.column_names == ["id", *FIELDS, "vector"]
+    ids = table["id"].to_pylist()
+    histories = [History(*row.values()) for row in table.select(FIELDS).to_pylist()]
+    flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return dict(zip(ids, zip(histories, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}

@@ -1,0 +1,149 @@
+"""Settings are strict and keep secrets; `make_sink` takes each to its sink."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as draw
+
+from dygcn.errors import MissingExtra, OptionError
+from dygcn.serving.sinks import (
+    KafkaSettings,
+    KafkaSink,
+    NatsSettings,
+    NatsSink,
+    ParquetSettings,
+    ParquetSink,
+    PostgresSettings,
+    PostgresSink,
+    RedisSettings,
+    RedisSink,
+    SinkSettings,
+    make_sink,
+)
+from dygcn.serving.sinks.settings import check_seconds, public_address, secrets_of, without
+
+EACH = {
+    "postgres": ({"url": "postgresql://db/live"}, PostgresSettings, PostgresSink, "postgres://db/live/dygcn_vectors"),
+    "nats": ({"url": "nats://broker", "subject": "rows"}, NatsSettings, NatsSink, "nats://broker rows"),
+    "redis": ({"url": "redis://cache/1"}, RedisSettings, RedisSink, "redis://cache/1 dygcn"),
+    "kafka": ({"servers": "a:1,b:2", "topic": "rows"}, KafkaSettings, KafkaSink, "kafka://a:1,b:2/rows"),
+    "parquet": ({"folder": "/there"}, ParquetSettings, ParquetSink, "parquet:///there"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_each_kind_has_its_sink(kind):
+    fields, settings_class, sink_class, name = EACH[kind]
+    read = msgspec.convert({"kind": kind, **fields}, SinkSettings)
+    assert type(read) is settings_class
+    assert msgspec.json.decode(msgspec.json.encode(read), type=SinkSettings) == read
+    sink = make_sink(read)
+    assert type(sink) is sink_class
+    assert sink.name == name
+    sink.close()
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_unknown_names_are_refused(kind):
+    fields, *_ = EACH[kind]
+    with pytest.raises(msgspec.ValidationError, match="unknown field `tabel`"):
+        msgspec.convert({"kind": kind, **fields, "tabel": "x"}, SinkSettings)
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_what_is_needed_is_needed(kind):
+    with pytest.raises(msgspec.ValidationError, match="missing required field"):
+        msgspec.convert({"kind": kind}, SinkSettings)
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_what_is_done_with_another_history_is_a_setting(kind):
+    fields, *_ = EACH[kind]
+    assert msgspec.convert({"kind": kind, **fields}, SinkSettings).other_history == "rewrite"
+    read = msgspec.convert({"kind": kind, **fields, "other_history": "refuse"}, SinkSettings)
+    assert read.other_history == "refuse"
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'keep'"):
+        msgspec.convert({"kind": kind, **fields, "other_history": "keep"}, SinkSettings)
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(msgspec.ValidationError, match="Invalid value 'mongo'"):
+        msgspec.convert({"kind": "mongo"}, SinkSettings)
+
+
+def test_bad_values_are_refused_where_files_are_read():
+    with pytest.raises(msgspec.ValidationError, match="table is 'a b'"):
+        msgspec.convert({"kind": "postgres", "url": "", "table": "a b"}, SinkSettings)
+    with pytest.raises(msgspec.ValidationError, match="index"):
+        msgspec.convert({"kind": "postgres", "url": "", "index": "ivfflat"}, SinkSettings)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e6])
+def test_seconds(seconds):
+    with pytest.raises(OptionError, match=r"timeout is .*; allowed are seconds above 0, at most 86400"):
+        check_seconds("timeout", seconds, 86_400)
+
+
+PASSWORDS = draw.text(
+    draw.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=4, max_size=12
+).filter(lambda text: text not in "redis://me@db.example:6379/2")
+
+
+@settings(deadline=None)
+@given(PASSWORDS)
+def test_no_password_is_ever_shown(password):
+    url = f"redis://me:{password}@db.example:6379/2"
+    assert public_address(url) == "redis://db.example:6379/2"
+    assert password in secrets_of(url)
+    said = without(f"cannot read {url}: {password!s}", secrets_of(url))
+    assert password not in said
+
+
+def test_addresses():
+    assert public_address("nats://a nats://b:1") == "nats://a nats://b:1"
+    assert public_address("redis://:pass word@db") == "redis://db"
+    assert public_address("redis://db/0?password=s3cret") == "redis://db/0"
+    assert public_address("host=db password=s3cret") == "..."
+    assert public_address("unix:///run/redis.sock?db=1") == "unix:///run/redis.sock"
+    assert secrets_of("redis://db") == []
+
+
+def test_what_clients_say_becomes_one_line():
+    assert without("first\n  second\tthird", []) == "first second third"
+
+
+def test_clients_are_imported_only_when_a_sink_is_made():
+    code = (
+        "import sys, dygcn.serving.sinks\n"
+        "clients = {'psycopg', 'nats', 'redis', 'confluent_kafka', 'numba', 'torch'}\n"
+        "sys.exit(', '.join(clients & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("postgres", "psycopg"), ("nats", "nats"), ("redis", "redis"), ("kafka", "confluent_kafka")],
+)
+def test_a_missing_client_says_what_to_install(monkeypatch, kind, package):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(package), *sys.meta_path])
+    fields, *_ = EACH[kind]
+    with pytest.raises(
+        MissingExtra, match=rf'{package} is not installed. Run: pip install "dygcn\[{kind}\]"'
+    ):
+        make_sink(msgspec.convert({"kind": kind, **fields}, SinkSettings))
+
+
+class Missing:
+    def __init__(self, package):
+        self.package = package
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -1,0 +1,117 @@
+"""What all settings have in common, and how a source is made of them."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from dygcn.errors import MissingExtra, OptionError, SourceError
+from dygcn.serving.sources import (
+    FileSettings,
+    FileSource,
+    KafkaSettings,
+    KafkaSource,
+    NatsSettings,
+    NatsSource,
+    RedisSettings,
+    RedisSource,
+    SourceSettings,
+    make_source,
+)
+from dygcn.serving.sources.settings import failure, public_address, secrets_of
+
+WRITTEN = {
+    "nats": ({"url": "nats://x:4222", "stream": "s"}, NatsSettings, NatsSource),
+    "redis": ({"url": "redis://x", "streams": ["a", "b"]}, RedisSettings, RedisSource),
+    "kafka": ({"servers": "x:9092,y:9092", "topic": "t"}, KafkaSettings, KafkaSource),
+    "file": ({"path": "events.ndjson"}, FileSettings, FileSource),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(WRITTEN))
+def test_settings_are_read_by_their_kind(kind):
+    written, settings, source = WRITTEN[kind]
+    found = msgspec.convert({"kind": kind, **written}, SourceSettings)
+    assert type(found) is settings
+    assert found.form == ("ndjson" if kind == "file" else "json")
+    assert type(make_source(found)) is source
+    assert msgspec.json.decode(msgspec.json.encode(found), type=SourceSettings) == found
+
+
+@pytest.mark.parametrize("kind", sorted(WRITTEN))
+def test_unknown_names_and_forms_are_refused(kind):
+    written = {"kind": kind, **WRITTEN[kind][0]}
+    with pytest.raises(msgspec.ValidationError, match="fro"):
+        msgspec.convert({**written, "fro": "json"}, SourceSettings)
+    with pytest.raises(msgspec.ValidationError, match="csv"):
+        msgspec.convert({**written, "form": "csv"}, SourceSettings)
+    with pytest.raises(msgspec.ValidationError, match="kind"):
+        msgspec.convert(WRITTEN[kind][0], SourceSettings)
+
+
+@pytest.mark.parametrize("kind", sorted(WRITTEN))
+def test_a_source_that_was_never_open(kind):
+    source = make_source(msgspec.convert({"kind": kind, **WRITTEN[kind][0]}, SourceSettings))
+    assert source.lag() is None
+    assert source.name
+    source.close()
+    source.close()
+    with pytest.raises(SourceError, match="not open; call open"):
+        source.read(1, 0.0)
+
+
+def test_no_client_is_imported_before_it_is_needed():
+    code = (
+        "import sys; import dygcn.serving.sources, dygcn.testing; "
+        "from dygcn.serving.sources import *; FileSource(FileSettings(path='x')); "
+        "print([name for name in ('nats', 'redis', 'confluent_kafka') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "module"), [("nats", "nats"), ("redis", "redis"), ("kafka", "confluent_kafka")]
+)
+def test_a_missing_client_says_what_to_install(kind, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf'pip install "dygcn\[{kind}\]"'):
+        make_source(msgspec.convert({"kind": kind, **WRITTEN[kind][0]}, SourceSettings))
+
+
+URLS = {
+    "redis://app:s3cret@host:1/2?password=hush#x": "redis://host:1/2",
+    "redis://:p@ss:w@host": "redis://host",
+    "nats://t0ken@host:1 tls://me:s3cret@other": "nats://host:1 tls://other",
+    "nats://me:a b@host": "nats://host",
+    "unix:///run/redis.sock?db=1": "unix:///run/redis.sock",
+    "s3cret": "...",
+}
+
+
+@pytest.mark.parametrize("url", sorted(URLS))
+def test_addresses_are_shown_without_secrets(url):
+    assert public_address(url) == URLS[url]
+
+
+@pytest.mark.parametrize("url", sorted(set(URLS) - {"s3cret"}))
+def test_what_a_client_says_is_shown_without_secrets(url):
+    said = failure("here", ValueError(f"cannot use {url}\nat  all"), secrets_of(url))
+    for secret in ("s3cret", "hush", "p@ss", "t0ken", "a b"):
+        assert secret not in str(said)
+    assert str(said).startswith("here: ValueError: cannot use")
+    assert isinstance(said, SourceError)
+
+
+def test_addresses_are_checked_and_never_shown():
+    for url in ("", "host", "http://me:s3cret@host", "nats://", "nats://me:s3cret@", "nats://a b"):
+        with pytest.raises(OptionError) as caught:
+            NatsSettings(url=url, stream="s")
+        assert "s3cret" not in str(caught.value)
+
+
+def test_a_showing_of_passwords_would_be_noticed(monkeypatch):
+    monkeypatch.setattr("dygcn.serving.addresses.public_address", lambda url: url)
+    shown = repr(RedisSettings(url="redis://app:s3cret@host", streams=["a"]))
+    assert "s3cret" in shown
