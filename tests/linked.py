@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 
 
 def link_auc(vectors, edges, random):
     """Return the AUC of the cosine on all edges against as many pairs that are not linked."""
     known = PairSet(edges, len(vectors))
-    others = np.stack(draw_strangers(one_end(edges, random), np.unique(edges), (known,), random), axis=1)
+    others = np.stack(draw_negatives(one_end(edges, random), np.unique(edges), (known,), random), axis=1)
     units = unit_rows(vectors)
     return auc(pair_cosines(units, edges), pair_cosines(units, others))

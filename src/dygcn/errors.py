@@ -168,7 +168,7 @@ class ClockWarning(DygcnWarning):
 
 
 class TrainingWarning(DygcnWarning):
-    """Part of a training had no effect: gradients were not finite, or early steps had to be joined."""
+    """SourceBatch of a training had no effect: gradients were not finite, or early steps had to be joined."""
 
 
 class UncompiledWarning(DygcnWarning):

@@ -58,8 +58,8 @@ def last_order_is_not_reported(monkeypatch):
     def step(self, order, arcs, wave):
         after = whole(self, order, arcs, wave)
         if order == len(self._sums):
-            self.seen[self._room.reach.arrays[0][wave.noted : after.noted]] = 0
-            after.noted = wave.noted
+            self.seen[self._buffers.reach.arrays[0][wave.reached_count : after.reached_count]] = 0
+            after.reached_count = wave.reached_count
         return after
 
     monkeypatch.setattr(Spreading, "step", step)
@@ -70,9 +70,9 @@ def last_order_of_a_small_update_is_not_reported(monkeypatch):
     whole = ExactRule._go_on
 
     def go_on(self, graph, delta, order, *rest):
-        moved = whole(self, graph, delta, order, *rest)
-        told = (moved.orders < self.orders) | (order != exact.ALL_DONE)
-        return dataclasses.replace(moved, nodes=moved.nodes[told], orders=moved.orders[told])
+        changed = whole(self, graph, delta, order, *rest)
+        told = (changed.orders < self.orders) | (order != exact.ALL_DONE)
+        return dataclasses.replace(changed, nodes=changed.nodes[told], orders=changed.orders[told])
 
     monkeypatch.setattr(ExactRule, "_go_on", go_on)
 
@@ -143,12 +143,12 @@ def hunt(few):
 LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
-        "return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)",
-        "write_messages(sums, changes.structural, structural, out.table, out.has)\n"
-        "return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)",
+        "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
+        "write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)\n"
+        "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
         -1,
     ),
-    "those who left are told as moved": (
+    "those who left are told as changed": (
         "dygcn.engine.propagation.at_once",
         "course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere",
         "course.marks.seen[batch.nodes[2, i]] = 0",

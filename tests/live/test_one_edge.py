@@ -110,7 +110,7 @@ def run_out_of_memory(*_, **__):
 def edge_after_room_could_not_be_made():
     ring, chords = ([(i, (i * a + b) % 40) for i in range(40)] for a, b in ((1, 1), (7, 3)))
     live = dygcn.fit(ring + chords, dim=8)
-    with mock.patch.object(ExactRule, "make_room", run_out_of_memory), pytest.raises(MemoryError):
+    with mock.patch.object(ExactRule, "reserve", run_out_of_memory), pytest.raises(MemoryError):
         live.update({"src": [1], "dst": [2], "weight": [1.5]})
     for other in range(20, 26):  # an edge for which there is no place among the arcs is a batch
         live.update(add=[(5, other)])

@@ -263,7 +263,7 @@ def test_a_durable_embedding_is_only_read(tmp_path):
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_graph_without_strangers_is_not_compared(missing):
-    """Of a complete graph every pair is linked; with one edge less, one pair of strangers is all there is."""
+    """Of a complete graph every pair is linked; with one edge less, one pair of negatives is all there is."""
     first, second = np.triu_indices(20, 1)
     found = dygcn.fit({"src": first[missing:], "dst": second[missing:]}, dim=16).refit()
     assert np.isnan([found.auc_before, found.auc_after, found.auc_error]).all()
@@ -275,5 +275,5 @@ def test_strangers_count_once():
     """A pair that is drawn twenty times is one pair: else the error of the gain looks too small."""
     image = fitted().state.image()[0].graph
     held = np.stack((image.a, image.b), axis=1).astype(np.int64)
-    drawn = refitting._strangers(image, np.repeat(held, 20, axis=0), np.random.default_rng(0))
+    drawn = refitting._negatives(image, np.repeat(held, 20, axis=0), np.random.default_rng(0))
     assert len(np.unique(np.sort(drawn, axis=1), axis=0)) == len(drawn) < 20 * len(held)

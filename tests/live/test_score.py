@@ -120,7 +120,7 @@ class Twin:
                 both = units[i, 0] @ units[j, 1] + units[j, 0] @ units[i, 1]
                 columns.append(both / 2 if i == j else both)
         columns += [*(self.traits(a) + self.traits(b)), *np.minimum(self.traits(a), self.traits(b))]
-        past, row = self.past(a, b), head.strangers
+        past, row = self.past(a, b), head.negatives
         if past is not None:
             columns, row = [*columns, *past[:-1]], head.known
         seen = [min(max(x, low), high) for x, low, high in zip(columns, head.low, head.high, strict=False)]

@@ -11,7 +11,7 @@ import pytest
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.shape import Shape, opened
-from dygcn.testing.sink_checks import SINK_CHECKS, SinkPlace, check_random_sequences, check_sink
+from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_random_sequences, check_sink
 from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, replayed
 
 
@@ -50,11 +50,11 @@ class MemorySink:
     def put(self, rows):
         self.memory.model.write(rows)
 
-    def settle(self, floor, history):
+    def delete_below(self, floor, history):
         opened(self.shape, self.name)
         with self.memory.lock:
             self.reach()
-            self.memory.model.settle(floor, history)
+            self.memory.model.delete_below(floor, history)
 
     def close(self):
         self.shape = None
@@ -66,7 +66,7 @@ class MemorySink:
 
 def fresh(sink=MemorySink, server=Memory):
     memory = server()
-    return SinkPlace(lambda: sink(memory), lambda: memory.model.held(), memory.restart)
+    return SinkTarget(lambda: sink(memory), lambda: memory.model.held(), memory.restart)
 
 
 def test_a_sink_in_memory_passes():
@@ -140,13 +140,13 @@ class FirstThousand(MemorySink):
 
 
 class SettlingForgets(MemorySink):
-    def settle(self, floor, history):
+    def delete_below(self, floor, history):
         opened(self.shape, self.name)
 
 
 class SettlingTakesTooMuch(MemorySink):
-    def settle(self, floor, history):
-        super().settle(floor + 1, history)
+    def delete_below(self, floor, history):
+        super().delete_below(floor + 1, history)
 
 
 class AnyShape(MemorySink):
@@ -215,13 +215,13 @@ class GenerationsAreIgnored(MemorySink):
 
 
 class SettlesByVersionAlone(MemorySink):
-    def settle(self, floor, history):
+    def delete_below(self, floor, history):
         others = {
             id_: row
             for id_, row in self.memory.model.known.items()
             if row[0].epoch != history.epoch and row[0].sequence >= floor
         }
-        super().settle(floor, history)
+        super().delete_below(floor, history)
         self.memory.model.known = others | self.memory.model.known
 
 
@@ -246,10 +246,10 @@ class NoFence(MemorySink):
 
 
 class NoFenceBeforeSettling(MemorySink):
-    def settle(self, floor, history):
+    def delete_below(self, floor, history):
         newest = self.memory.model.newest
         self.memory.model.newest = None
-        super().settle(floor, history)
+        super().delete_below(floor, history)
         self.memory.model.newest = newest or history
 
 
@@ -322,8 +322,8 @@ BUGS = {
     IdsAreDoubles: "ids",
     NulEndsAText: "nul",
     FirstThousand: "sizes",
-    SettlingForgets: "settled",
-    SettlingTakesTooMuch: "settled",
+    SettlingForgets: "deleted_below",
+    SettlingTakesTooMuch: "deleted_below",
     AnyShape: "other_shapes",
     Unchecked: "other_shapes",
     ClosedTakesRows: "opening_and_closing",
@@ -402,7 +402,7 @@ def test_messages_amount_to_what_the_model_says():
         said(1, 2, id="b", vector=[2]),
         said(1, 3, id="a", left=True),
         said(1, 4, id="c", vector=[-0.0]),
-        said(1, 4, settled=3),
+        said(1, 4, deleted_below=3),
         said(1, 1, id="a", vector=[1]),
     ]
     for order in (bodies, bodies[::-1], bodies * 2):
@@ -420,6 +420,6 @@ def test_messages_of_a_later_generation_count_more_than_later_versions():
     ]
     for order in (bodies, bodies[::-1]):
         assert amounts_to(order) == {("a", 2, 3, one), ("b", 1, 900, b"\0\0\0\0"), ("c", 2, 3, one)}
-    bodies += [said(2, 4, settled=0), said(1, 900, settled=900)]
+    bodies += [said(2, 4, deleted_below=0), said(1, 900, deleted_below=900)]
     for order in (bodies, bodies[::-1]):
         assert amounts_to(order) == {("a", 2, 3, one), ("c", 2, 3, one)}

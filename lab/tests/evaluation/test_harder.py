@@ -82,7 +82,7 @@ def test_never_seen_is_what_it_says(seed):
         question = ask_never(now, coming, seen.upto(step), NODES, np.random.default_rng(step))
         asked = set(map(tuple, question.linked.tolist()))
         assert asked == {(a, b) for a, b in coming.tolist() if (a, b) not in known and {a, b} <= warm}
-        for pairs in question.strangers.values():
+        for pairs in question.negatives.values():
             for a, b in np.sort(pairs, axis=1).tolist():
                 assert a != b
                 assert {a, b} <= warm
@@ -309,7 +309,7 @@ def test_questions_that_were_there_before_are_drawn_as_before():
         now, coming = steps.moments[step].edges, steps.moments[step + 1].edges
         asked = ask_links(now, coming, steps.nodes, np.random.default_rng([5, step]))["all"]
         linked, others = (
-            pairs.sum(axis=1) * 7919 % 101 for pairs in (asked.linked, asked.strangers["uniform"])
+            pairs.sum(axis=1) * 7919 % 101 for pairs in (asked.linked, asked.negatives["uniform"])
         )
         slow = np.mean([(a > b) + 0.5 * (a == b) for a in linked for b in others])
         assert found == pytest.approx(slow)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.linked import link_auc
 
 from dygcn.datasets.snapshots import Snapshots
-from dygcn.engine.measures.negatives import PairSet, draw_strangers
+from dygcn.engine.measures.negatives import PairSet, draw_negatives
 from dygcn.engine.measures.scores import auc
 from dygcn_lab.evaluation.links import ask_links, best_bar, f1_above, median_bar
 
@@ -44,17 +44,17 @@ def test_questions_are_what_they_say(seed):
     expected = {(a, b) for a, b in new - old if a in warm and b in warm}
     assert set(map(tuple, fresh.linked.tolist())) == expected
     for kind in ("uniform", "degree"):
-        for a, b in np.sort(everything.strangers[kind], axis=1).tolist():
+        for a, b in np.sort(everything.negatives[kind], axis=1).tolist():
             assert a != b
             assert (a, b) not in new
             assert {a, b} <= active
-        for a, b in np.sort(fresh.strangers[kind], axis=1).tolist():
+        for a, b in np.sort(fresh.negatives[kind], axis=1).tolist():
             assert a != b
             assert (a, b) not in new | old
             assert {a, b} <= warm
-        assert len(fresh.strangers[kind]) >= 0.9 * len(fresh.linked)
+        assert len(fresh.negatives[kind]) >= 0.9 * len(fresh.linked)
     ends = set(fresh.linked.ravel().tolist())
-    assert set(fresh.strangers["degree"].ravel().tolist()) <= ends
+    assert set(fresh.negatives["degree"].ravel().tolist()) <= ends
 
 
 def test_degree_matched_strangers_are_as_popular_as_links():
@@ -65,14 +65,14 @@ def test_degree_matched_strangers_are_as_popular_as_links():
     degree = np.log(np.bincount(edges.ravel(), minlength=2000) + 1.0)
     question = ask_links(edges, edges, 2000, random)["all"]
     linked = degree[question.linked].mean()
-    assert abs(degree[question.strangers["degree"]].mean() - linked) < 0.15 * linked
-    assert degree[question.strangers["uniform"]].mean() < 0.85 * linked
+    assert abs(degree[question.negatives["degree"]].mean() - linked) < 0.15 * linked
+    assert degree[question.negatives["uniform"]].mean() < 0.85 * linked
 
 
 def test_an_end_linked_to_everybody_is_left_out():
     edges = np.array([(0, i) for i in range(1, 6)])
     linked = PairSet(edges, 6)
-    kept, _ = draw_strangers(np.array([0, 1, 0, 2]), np.arange(6), (linked,), np.random.default_rng(0))
+    kept, _ = draw_negatives(np.array([0, 1, 0, 2]), np.arange(6), (linked,), np.random.default_rng(0))
     assert kept.tolist() == [1, 2]
 
 

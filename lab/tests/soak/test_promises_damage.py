@@ -7,7 +7,7 @@ import pytest
 from dygcn.engine.models import folder as folders
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log as logs
-from dygcn.live.durable.storage.watermark import Mark
+from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.testing.seeding import seeded
 from dygcn_lab.soak.promises import damage as check
 
@@ -35,7 +35,7 @@ def test_it_holds_at_full_length():
     ("owner", "name", "wrong"),
     [
         (folders.FileEntry, "__eq__", lambda self, other: True),
-        (Mark, "read", lambda self: None),
+        (Watermark, "read", lambda self: None),
         (logs, "_letter_sum", lambda letter: b""),
     ],
     ids=["files are not compared", "the mark is not read", "letters are not compared"],

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable.source_batch import GAP, Part
+from dygcn.live.durable.source_batch import GAP, SourceBatch
 from dygcn.testing.seeding import seeded
 from dygcn_lab.soak.promises import exactly_once as check
 
@@ -55,7 +55,7 @@ SCREEN = durable.screen
         (durable, "screen", check.nothing_is_a_repeat),
         (durable, "screen", a_new_client_may_begin_anywhere),
         (durable, "screen", gaps_are_jumped),
-        (Part, "after", overlaps_are_applied_again),
+        (SourceBatch, "after", overlaps_are_applied_again),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -11,7 +11,7 @@ import pytest
 from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace
 from dygcn_lab.soak.promises.failed_writes import BEGINNINGS, CHECK, HARMLESS, MUTANTS, Case, Trial, spread
 from dygcn_lab.soak.promises.images import memory_folder
-from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import Script
 from dygcn_lab.soak.promises.writer import begin_folder, writer
 
@@ -103,7 +103,7 @@ CASE = Case("used", ONCE, 100)
     ("told", "counted"),
     [
         (
-            Said(
+            Event(
                 "failed",
                 error="WriteFailed",
                 text="a write to x failed",
@@ -114,7 +114,7 @@ CASE = Case("used", ONCE, 100)
             "named",
         ),
         (
-            Said(
+            Event(
                 "failed",
                 error="WriteFailed",
                 text="a write to x failed",
@@ -125,28 +125,28 @@ CASE = Case("used", ONCE, 100)
             "late",
         ),
         (
-            Said(
+            Event(
                 "failed", error="WriteFailed", text="a write to x", on="a", seconds=0.1, refused=1, accepted=1
             ),
             "accepted",
         ),
         (
-            Said("failed", error="WriteFailed", text="a write to x", on="a", refused=2, answered=False),
+            Event("failed", error="WriteFailed", text="a write to x", on="a", refused=2, answered=False),
             "wrong",
         ),
-        (Said("failed", error="OSError", text="[Errno 5]", on="fsync a", seconds=0.1, refused=2), "wrong"),
-        (Said("refused", error="StorageError", text="...", on="open lock", seconds=0.1), "not_opened"),
+        (Event("failed", error="OSError", text="[Errno 5]", on="fsync a", seconds=0.1, refused=2), "wrong"),
+        (Event("refused", error="StorageError", text="...", on="open lock", seconds=0.1), "not_opened"),
     ],
     ids=["named", "late", "accepted", "reads fail", "another error", "not opened"],
 )
 def test_the_judge_looks_at_everything_that_is_promised(another, told, counted):
-    assert another._judge(CASE, [told, Said("ended")])
+    assert another._judge(CASE, [told, Event("ended")])
     assert getattr(another.tally, counted) == 1
     assert (another.tally.bad > 0) == (counted not in ("named", "not_opened"))
 
 
 def test_a_process_that_ends_in_another_way_would_be_noticed(another):
-    assert another._judge(CASE, [Said("recovered"), Said("ended", status=256)])
+    assert another._judge(CASE, [Event("recovered"), Event("ended", status=256)])
     assert another.tally.wrong == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.kills import CHECK, Campaign
-from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import begin_folder, writer
 
@@ -110,7 +110,7 @@ class Recited:
         self.lives = list(lives)
 
     def live(self, order):
-        return [*self.lives.pop(0), Said("ended", status=9)]
+        return [*self.lives.pop(0), Event("ended", status=9)]
 
     def errors(self):
         return ""
@@ -124,12 +124,12 @@ def campaign(folder, *lives):
 
 
 def recovered(step, history, doubles=0, digest=None):
-    return Said("recovered", step, history.digest(step) if digest is None else digest, doubles)
+    return Event("recovered", step, history.digest(step) if digest is None else digest, doubles)
 
 
 def test_the_judge_notices_what_is_lost_doubled_or_wrong(folder):
     history = History(Script(1, others=0))
-    written = [recovered(-1, history), Said("begun", 5), Said("acknowledged", 5), Said("begun", 6)]
+    written = [recovered(-1, history), Event("begun", 5), Event("acknowledged", 5), Event("begun", 6)]
     assert campaign(folder, written, [recovered(5, history)]).bad == 0
     assert campaign(folder, written, [recovered(6, history)]).bad == 0  # on disk, and not told
     lost = campaign(folder, written, [recovered(4, history)])
@@ -139,10 +139,10 @@ def test_the_judge_notices_what_is_lost_doubled_or_wrong(folder):
     assert campaign(folder, written, [recovered(5, history, doubles=2)]).doubled == 2
     assert campaign(folder, written, [recovered(5, history, digest="other")]).wrong == 1
     assert campaign(folder, written, [recovered(8, history)]).wrong == 1  # nobody sent that
-    refused = campaign(folder, written, [Said("refused", error="DamagedLog", text=f"{folder} is")])
+    refused = campaign(folder, written, [Event("refused", error="DamagedLog", text=f"{folder} is")])
     assert (refused.lost, refused.wrong) == (1, 0)
     assert refused.notes[0].endswith("it does not open: DamagedLog: folder is")
-    assert campaign(folder, written, [Said("failed", error="WriteFailed", text="...")]).wrong == 1
+    assert campaign(folder, written, [Event("failed", error="WriteFailed", text="...")]).wrong == 1
 
 
 def test_kills_during_recovery_are_counted(folder):

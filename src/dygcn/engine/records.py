@@ -11,14 +11,14 @@ record                    made by                                  taken by
 `Influence`               `propagation.orders` (V_1..V_K)          every rule
 `Additions`               `propagation.exact` (one order's work)   who watches (`costs`)
 `Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
-`Moved`                   `propagation` (what moved, which order)  `live`
+`Changed`                   `propagation` (what moved, which order)  `live`
 `Moment`                  `datasets` (a step of a graph's past)     `evaluation`
 `Message`                 `sources` (as it came, with its place)   `events.wire`, `live`
 `History`                 `live` (which log, and how far in it)    `sinks`, the feed
 `Rows`                    `live` (what moved, once for each node)  `sinks`, the feed
 ========================  =======================================  =======================
 
-`live` turns a `Moved` into the `Change` that users see. Users speak in their own ids; everything
+`live` turns a `Changed` into the `Change` that users see. Users speak in their own ids; everything
 between `graph` and `live` speaks in *nodes*: dense internal ids, int32, recycled.
 """
 
@@ -165,7 +165,7 @@ class Plan:
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
-class Moved:
+class Changed:
     """What a rule moved: nodes whose state changed, and the lowest order at which it did."""
 
     nodes: Nodes  # (n,) no node twice

@@ -67,7 +67,7 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     """What of a durable log a snapshot holds."""
 
     sequence: int
-    cut: int
+    batch_id: int
     chain: str
     streams: dict[str, int]
     epoch: str  # as the log packs it, in hexadecimal digits: its entry may be pruned
@@ -320,7 +320,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
 def _links_fit(settings: Settings) -> bool:
     """Say whether heads are of known kinds and right lengths, tame, and in a model that can have some."""
     links = settings.links
-    rows = [(head.strangers, head.known, head.dot, head.low, head.high) for head in links.values()]
+    rows = [(head.negatives, head.known, head.dot, head.low, head.high) for head in links.values()]
     numbers = [number for five in rows for row in five for number in row]
     learned = settings.rule == "exact" and settings.features != "embedding"
     plain = 1 + count_products(settings.orders) + 2 * TRAITS

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Nodes
 
 _AT_LEAST = 30  # links; an AUC of fewer says nothing
-_STRANGERS = 5  # for each link
+_NEGATIVES = 5  # for each link
 
 
 def take_anchor(state: State) -> None:
@@ -93,13 +93,13 @@ def _length(state: State, rule: RollingRule, watch: Watch, salt: int) -> float:
 
 
 def _score(state: State, rule: RollingRule, watch: Watch, salt: int) -> tuple[float, int]:
-    """Return the AUC of sampled links against strangers (-1 if there are too few), and how many links."""
+    """Return the AUC of sampled links against negatives (-1 if there are too few), and how many links."""
     nodes = state.graph.some_nodes(salt, watch.sample)
-    left, right, strangers = _links(state, nodes, salt)
+    left, right, negatives = _links(state, nodes, salt)
     if len(left) < _AT_LEAST:
         return -1.0, len(left)
     linked = _cosine(rule, left, right)
-    others = np.concatenate([_cosine(rule, left, column) for column in strangers])
+    others = np.concatenate([_cosine(rule, left, column) for column in negatives])
     return auc(linked, others), len(left)
 
 
@@ -113,12 +113,12 @@ def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, list[No
     order = np.lexsort((salted(graph.ids.keys[other], salt), place[owner]))
     owner, first = np.unique(place[owner[order]], return_index=True)
     left, right = nodes[owner], other[order][first]
-    strangers = [np.roll(left, shift) for shift in range(1, _STRANGERS + 1)]
-    for column in strangers:  # one that is no stranger is replaced by the first that is
+    negatives = [np.roll(left, shift) for shift in range(1, _NEGATIVES + 1)]
+    for column in negatives:  # one that is no negative is replaced by the first that is
         near = (column == left) | (graph.pull.look_up(left, column) != 0)
-        column[near] = strangers[0][near]
-    apart = (strangers[0] != left) & (graph.pull.look_up(left, strangers[0]) == 0)
-    return left[apart], right[apart], [column[apart] for column in strangers]
+        column[near] = negatives[0][near]
+    apart = (negatives[0] != left) & (graph.pull.look_up(left, negatives[0]) == 0)
+    return left[apart], right[apart], [column[apart] for column in negatives]
 
 
 def _cosine(rule: RollingRule, a: Nodes, b: Nodes) -> Float64:

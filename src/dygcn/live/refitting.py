@@ -16,7 +16,7 @@ from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
-from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 from dygcn.engine.models import State, read_vectors
 from dygcn.engine.training.subspace import turn_rows
@@ -57,10 +57,10 @@ class Refit:
     cosine_p10
         A tenth of the nodes has a cosine below this.
     auc_before, auc_after
-        How well the cosine tells held-out links from strangers, with old rows and with rows that were made
+        How well the cosine tells held-out links from negatives, with old rows and with rows that were made
         without those links; NaN where there are too few.
     auc_error
-        Standard error of the difference of the two, over links and strangers.
+        Standard error of the difference of the two, over links and negatives.
     held_out
         How many links were held out: a twentieth, the newest as far as times tell, 64 to 5,000.
 
@@ -71,7 +71,7 @@ class Refit:
     >>> _ = live.update(add=[("dan", "eve"), ("eve", "fay"), ("fay", "dan")])
     >>> found = live.refit()
     >>> found
-    Refit(gains=False, 2 held-out links, or their strangers, are too few to compare, mean cosine 0...)
+    Refit(gains=False, 2 held-out links, or their negatives, are too few to compare, mean cosine 0...)
     >>> live.unreached, found.embedding.unreached
     (3, 0)
     """
@@ -86,7 +86,7 @@ class Refit:
 
     @property
     def gains(self) -> bool:
-        """Whether new rows surely tell held-out links better from strangers; False of too few of either."""
+        """Whether new rows surely tell held-out links better from negatives; False of too few of either."""
         return self.auc_after > 0.5 and self.auc_after - self.auc_before > SURE * self.auc_error
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Refit:
             f"auc {self.auc_before:.3f} -> {self.auc_after:.3f} (±{self.auc_error:.3f}) "
             f"on {self.held_out:,} held-out links"
             if not np.isnan(self.auc_after)
-            else f"{self.held_out} held-out links, or their strangers, are too few to compare"
+            else f"{self.held_out} held-out links, or their negatives, are too few to compare"
         )
         return f"Refit(gains={self.gains}, {compared}, mean cosine {self.cosine:.2f})"
 
@@ -191,7 +191,7 @@ def _compare(
     model: Model, image: GraphImage, held: Int64, progress: Progress | None
 ) -> tuple[float, float, float, int]:
     """Return the AUC with old and with new rows, without links that are held out, its error, and how many."""
-    others = _strangers(image, held, np.random.default_rng([model.seed, 10]))
+    others = _negatives(image, held, np.random.default_rng([model.seed, 10]))
     if min(len(held), len(others)) < FEWEST:
         return float("nan"), float("nan"), float("nan"), len(held)
     graph = model.new_graph()
@@ -203,10 +203,10 @@ def _compare(
 
 
 def error_of_gain(before: tuple[Float64, Float64], after: tuple[Float64, Float64]) -> float:
-    """Return the standard error of the difference of two AUCs of the same links and the same strangers.
+    """Return the standard error of the difference of two AUCs of the same links and the same negatives.
 
     After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): an AUC is a mean over links of the share of
-    strangers below, and a mean over strangers of the share of links above; the two parts vary on their own.
+    negatives below, and a mean over negatives of the share of links above; the two parts vary on their own.
 
     Examples
     --------
@@ -276,14 +276,14 @@ def _spare(pairs: Nodes, count: int, high: int) -> Nodes:
     return pairs[chosen]
 
 
-def _strangers(image: GraphImage, held: Int64, random: np.random.Generator) -> Int64:
+def _negatives(image: GraphImage, held: Int64, random: np.random.Generator) -> Int64:
     """Return pairs without edge or ghost, each once: an end of each link, and any node that has an edge."""
     if len(held) == 0:
         return held
     ends = np.stack((image.a, image.b), axis=1).astype(np.int64)
     pool = np.unique(ends[image.weight > 0])
     known = PairSet(ends, len(image.ids))
-    drawn = np.stack(draw_strangers(one_end(held, random), pool, (known,), random), axis=1)
+    drawn = np.stack(draw_negatives(one_end(held, random), pool, (known,), random), axis=1)
     return np.unique(np.sort(drawn, axis=1), axis=0)
 
 

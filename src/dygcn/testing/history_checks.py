@@ -25,11 +25,11 @@ def check_rows_say_their_history(fresh: Fresh) -> None:
             _expect_open(checked, history)
         checked.write({}, left={1: 1}, generation=2**53 + 1)
         _expect_open(checked, made_up_history(1, 2**53 + 1))
-        checked.settle(0, made_up_history(2, 2**53 + 1))
-        checked.compare("after it was settled")
+        checked.delete_below(0, made_up_history(2, 2**53 + 1))
+        checked.compare("after delete_below")
         _expect_open(checked, made_up_history(2, 2**53 + 1))
-        checked.settle(0, made_up_history(0, 2**62))
-        checked.compare("after it was settled for an epoch without rows")
+        checked.delete_below(0, made_up_history(0, 2**62))
+        checked.compare("after delete_below for an epoch without rows")
     with Trial(fresh, "string") as checked:
         checked.write({"a": 4, "b": 4})
         checked.write({"a": 5, "c": 5}, left={"b": 5}, generation=2)
@@ -44,15 +44,15 @@ def check_refit(fresh: Fresh) -> None:
         checked.write(dict.fromkeys(range(1000), 3), generation=2)
         checked.write({2000: 3, 2001: 3}, left={1400: 3, 5000: 3}, generation=2)
         checked.compare("while rows of another history come")
-        checked.settle(0, made_up_history(3, 2))
+        checked.delete_below(0, made_up_history(3, 2))
         checked.compare("after rows of the old history were taken out")
         expect(not checked.place.read_all().keys() & {1001, 1400, 1499}, "a row of the old history is there")
         checked.write({5: 4, 1400: 4, 1450: 4, 2002: 4}, generation=2)
         checked.compare("after nodes came that the old history had, too")
-        checked.settle(4, made_up_history(4, 2))
-        checked.compare("after all but the last were settled")
+        checked.delete_below(4, made_up_history(4, 2))
+        checked.compare("after delete_below of all but the last")
         checked.reopen()
-        checked.settle(0, made_up_history(1, 3))
+        checked.delete_below(0, made_up_history(1, 3))
         checked.compare("after a third history without any node")
 
 
@@ -68,9 +68,9 @@ def check_stale_writer(fresh: Fresh) -> None:
         stale.close()
         stale.open("int64", DIM)
         _expect_refused(checked, stale, 8)
-        checked.settle(0, made_up_history(2, 2))
+        checked.delete_below(0, made_up_history(2, 2))
         _expect_refused(checked, stale, 9)
-        checked.settle(0, made_up_history(0, 3))  # an epoch that has no node
+        checked.delete_below(0, made_up_history(0, 3))  # an epoch that has no node
         _expect_refused(checked, stale, 10)
         checked.write({4: 3}, generation=3)
         _expect_refused(checked, stale, 11)
@@ -98,14 +98,14 @@ def check_restored_copy(fresh: Fresh) -> None:
         expect(held == lost, f"the newest that was written is {lost}; open() says {held}")
         _expect_refused(checked, copy, 6, branch="copy")
         checked.write({1: 5, 2: 5, 3: 5}, generation=2)
-        checked.settle(5, made_up_history(5, 2))
+        checked.delete_below(5, made_up_history(5, 2))
         checked.compare("after the copy was written in an epoch of its own")
         expect(9 not in checked.place.read_all(), "a row of the lost future is there")
         _expect_refused(checked, checked.sink, 7, branch="lost")
 
 
 def check_repeated_histories(fresh: Fresh) -> None:
-    """Writes and settlings that come again, in one epoch after another, change nothing."""
+    """Writes and deletions that come again, in one epoch after another, change nothing."""
     with Trial(fresh, "string") as checked:
         for generation in (1, 2):
             for version in (8 - generation, 9 - generation):
@@ -119,10 +119,10 @@ def check_repeated_histories(fresh: Fresh) -> None:
                     checked.write_rows(rows)
                     checked.compare(f"after version {version} of generation {generation}, twice")
             for _ in range(2):
-                checked.settle(9 - generation, made_up_history(9 - generation, generation))
-                checked.compare("after it was settled twice")
+                checked.delete_below(9 - generation, made_up_history(9 - generation, generation))
+                checked.compare("after delete_below twice")
             checked.write_rows(rows)
-            checked.compare("after a write from before it was settled")
+            checked.compare("after a write from before delete_below")
             checked.reopen()
 
 
@@ -136,15 +136,15 @@ def _expect_open(checked: Trial, expected: History) -> None:
 def _expect_refused(
     checked: Trial, sink: Sink, version: int, generation: int = 1, epoch: str = "", branch: str = ""
 ) -> None:
-    """Expect that neither rows nor a settling of a history are taken, and that nothing changed."""
+    """Expect that neither rows nor a delete_below of a history are taken, and that nothing changed."""
     history = made_up_history(version, generation, epoch, branch)
     moved, left = {2: version, 77: version}, {1: version}
     rows = make_rows(moved, left, dim=DIM, generation=generation, epoch=epoch, branch=branch)
     for attempt in ("", " again"):
         expect_other_history(f"a write for {history}{attempt}", sink.write, rows)
         checked.compare(f"after a write for {history} was refused")
-        expect_other_history(f"settling for {history}{attempt}", sink.settle, version, history)
-        checked.compare(f"after settling for {history} was refused")
+        expect_other_history(f"delete_below for {history}{attempt}", sink.delete_below, version, history)
+        checked.compare(f"after delete_below for {history} was refused")
 
 
 HISTORY_CHECKS: dict[str, Callable[[Fresh], None]] = {

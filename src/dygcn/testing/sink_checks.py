@@ -14,15 +14,16 @@ from dygcn.engine.records import Rows
 from dygcn.errors import SinkError
 from dygcn.testing.history_checks import HISTORY_CHECKS
 from dygcn.testing.sink_model import NodeId, SinkModel, made_up_history, make_rows
-from dygcn.testing.sink_trial import DIM, Fresh, SinkPlace, Trial, expect, expect_error
+from dygcn.testing.sink_trial import DIM, Fresh, SinkTarget, Trial, expect, expect_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SINK_CHECKS", "SinkPlace", "check_random_sequences", "check_sink"]
+__all__ = ["SINK_CHECKS", "SinkTarget", "check_random_sequences", "check_sink"]
 PATIENCE = 60.0  # seconds until an interrupted sink must take rows again
 ODD_IDS = (
-    "", " ", "7", "007", "-0", "1e3", "null", "about", "node:about", "settled", "a:b:c", "*", "?", "[a-z]",
+    "", " ", "7", "007", "-0", "1e3", "null", "about", "node:about", "deleted_below",
+    "a:b:c", "*", "?", "[a-z]",
     "{}", "%s", "{id}", "$1", "\\", "\\N", "\\.", "'", '"', "';--", "a\nb", "a\r\nb", "\t", "\x01", "\x7f",
     "é", "e\u0301", "ÿ", "ß", "İ", "日本語", "🦜", "\u202e", "\ufeff", "\U0010ffff", "x" * 256, "é" * 128,
 )  # fmt: skip
@@ -117,26 +118,26 @@ def check_left(fresh: Fresh) -> None:
         checked.compare("after older rows to a sink that was opened again")
 
 
-def check_settled(fresh: Fresh) -> None:
+def check_below(fresh: Fresh) -> None:
     """Settling ends every row below a version, and nothing else."""
     with Trial(fresh, "int64") as checked:
-        checked.settle(0)
-        checked.compare("after an empty place was settled")
+        checked.delete_below(0)
+        checked.compare("after delete_below at an empty place")
         checked.write({1: 1, 2: 5, 3: 9})
         checked.write({4: 10}, left={5: 4})
-        checked.settle(5)
-        checked.compare("after it was settled")
-        checked.settle(5)
-        checked.compare("after it was settled twice")
+        checked.delete_below(5)
+        checked.compare("after delete_below")
+        checked.delete_below(5)
+        checked.compare("after delete_below twice")
         checked.write({1: 1, 5: 3})
-        checked.compare("after older rows of what was settled")
+        checked.compare("after older rows of deleted nodes")
         checked.write({1: 11}, left={3: 11})
         checked.compare("after later rows")
         checked.write(dict.fromkeys(range(1500), 100))
-        checked.settle(100)
-        checked.compare("after many were settled")
-        checked.settle(101)
-        checked.compare("after all were settled")
+        checked.delete_below(100)
+        checked.compare("after delete_below of many")
+        checked.delete_below(101)
+        checked.compare("after delete_below of all")
         checked.write({1: 102})
         checked.compare("after a row came back")
 
@@ -168,7 +169,7 @@ def check_other_shapes(fresh: Fresh) -> None:
             expect_error("a write to a refused place", other.write, make_rows({}, dim=DIM))
             other.close()
         checked.write({}, left={1: 2})
-        checked.settle(3)
+        checked.delete_below(3)
         other = checked.place.make()
         expect_error("another size where the last node left", other.open, "int64", DIM + 1)
         other.close()
@@ -185,8 +186,8 @@ def check_ids(fresh: Fresh) -> None:
             checked.write(dict.fromkeys(ids[::2], 2), left=dict.fromkeys(ids[1::2], 2))
             checked.compare(f"after {kind} ids, some of which left")
             checked.write(dict.fromkeys(ids, 1))
-            checked.settle(2)
-            checked.compare(f"after {kind} ids were settled")
+            checked.delete_below(2)
+            checked.compare(f"after delete_below of {kind} ids")
 
 
 def check_nul(fresh: Fresh) -> None:
@@ -230,7 +231,7 @@ def check_opening_and_closing(fresh: Fresh) -> None:
     never.close()
     never.close()
     expect_error("a write before open", never.write, make_rows({1: 1}, dim=DIM))
-    expect_error("settling before open", never.settle, 1, made_up_history(1))
+    expect_error("delete_below before open", never.delete_below, 1, made_up_history(1))
     name = never.name
     with Trial(lambda: place, "int64") as checked:
         checked.write({1: 1})
@@ -309,9 +310,9 @@ def check_interrupted(fresh: Fresh, rounds: int = 3) -> None:
             checked.compare(f"after it was killed in the middle, time {round_ + 1}")
         interrupt()
         history = made_up_history(written + 1)
-        _until_taken(checked.sink.settle, written, history)
-        checked.model.settle(written, history)
-        checked.compare("after it was killed and settled")
+        _until_taken(checked.sink.delete_below, written, history)
+        checked.model.delete_below(written, history)
+        checked.compare("after a kill and delete_below")
 
 
 SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
@@ -320,7 +321,7 @@ SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
         check_rows_arrive,
         check_repeats,
         check_left,
-        check_settled,
+        check_below,
         check_other_shapes,
         check_ids,
         check_nul,
@@ -334,7 +335,7 @@ SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
 
 
 def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
-    """Check random writes, repeats and settlings against a dict, for each kind of ids."""
+    """Check random writes, repeats and deletions against a dict, for each kind of ids."""
     with extra("dev"):
         from hypothesis import HealthCheck, given, settings  # noqa: PLC0415
         from hypothesis import strategies as draw  # noqa: PLC0415
@@ -364,13 +365,13 @@ def _follow(fresh: Fresh, kind: str, steps: Sequence[Any]) -> None:
                     floor, written = 0, []
             elif step == "refit":
                 floor, generation, written = 0, generation + 1, []
-                checked.settle(0, made_up_history(0, generation))
+                checked.delete_below(0, made_up_history(0, generation))
             elif step == "repeat all":
                 for rows in written:
                     checked.write_rows(rows)
             elif isinstance(step, int):
                 floor = max(floor, step)
-                checked.settle(step, made_up_history(12, generation))
+                checked.delete_below(step, made_up_history(12, generation))
             else:
                 news = _content(checked.model, step, floor, generation)
                 written += news
@@ -382,7 +383,7 @@ def _follow(fresh: Fresh, kind: str, steps: Sequence[Any]) -> None:
 def _content(model: SinkModel, pairs: dict[NodeId, int], floor: int, generation: int) -> list[Rows]:
     """Return writes; whether a node moved or left at a version is the same each time.
 
-    What was never written and is older than what was settled does not happen, so nothing is promised.
+    What was never written and is older than a floor does not happen, so nothing is promised.
     """
     known = {
         id_: at.sequence for id_, (at, _) in model.known.items() if at.generation == generation

@@ -33,7 +33,7 @@ class SinkModel:
     {7: 3}
     >>> refit = make_rows({9: 1}, dim=2, generation=2)
     >>> model.write(refit)
-    >>> model.settle(0, refit.history)
+    >>> model.delete_below(0, refit.history)
     >>> {id_: history.sequence for id_, (history, _) in model.held().items()}
     {9: 1}
     """
@@ -51,7 +51,7 @@ class SinkModel:
         for id_ in rows.left.tolist():
             self._take(id_, rows.history, None)
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Forget all other epochs; end every row below a version, as if its node had left just before."""
         self._reach(history)
         ours = {id_: row for id_, row in self.known.items() if row[0].epoch == history.epoch}
@@ -176,7 +176,7 @@ def replayed(bodies: Iterable[bytes]) -> Held:
     >>> first, again = message(b'"id":7,"vector":[0.5]', 1, 1), message(b'"id":7,"vector":[1]', 1, 2)
     >>> {id_: (at.sequence, vector) for id_, (at, vector) in replayed([again, first, again]).items()}
     {7: (2, array([1.], dtype=float32))}
-    >>> replayed([again, message(b'"settled":0', 2, 1)])  # generation 2 holds nothing
+    >>> replayed([again, message(b'"deleted_below":0', 2, 1)])  # generation 2 holds nothing
     {}
     """
     known: dict[NodeId, tuple[History, Float32 | None]] = {}
@@ -184,8 +184,8 @@ def replayed(bodies: Iterable[bytes]) -> Held:
     for body in bodies:
         message = msgspec.json.decode(body)
         at = History(message["generation"], message["epoch"], message["version"], message["chain"])
-        if "settled" in message:
-            floor = max(floor, (at.generation, message["settled"]))
+        if "deleted_below" in message:
+            floor = max(floor, (at.generation, message["deleted_below"]))
         elif message["id"] not in known or _rank(at) > _rank(known[message["id"]][0]):
             left = message.get("left", False)
             vector = None if left else np.array(message["vector"], np.float64).astype(np.float32)

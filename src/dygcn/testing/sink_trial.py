@@ -20,7 +20,7 @@ DIM = 5
 
 
 @dataclass(frozen=True)
-class SinkPlace:
+class SinkTarget:
     """A place that is empty and nobody else's, with a sink that writes there.
 
     Parameters
@@ -38,7 +38,7 @@ class SinkPlace:
     interrupt: Callable[[], None] | None = None
 
 
-Fresh: TypeAlias = "Callable[[], SinkPlace]"
+Fresh: TypeAlias = "Callable[[], SinkTarget]"
 
 
 class Trial:
@@ -79,11 +79,11 @@ class Trial:
         self.sink.write(rows)
         self.model.write(before)
 
-    def settle(self, floor: int, history: History | None = None) -> None:
+    def delete_below(self, floor: int, history: History | None = None) -> None:
         """Settle both; without a history at the newest position."""
         history = history or self.model.newest or made_up_history(0)
-        self.sink.settle(floor, history)
-        self.model.settle(floor, history)
+        self.sink.delete_below(floor, history)
+        self.model.delete_below(floor, history)
 
     def reopen(self) -> None:
         """Open a new sink at the same place, and compare what it says with the model.

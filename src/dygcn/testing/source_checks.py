@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Make: TypeAlias = Callable[[], Source]
     Publish: TypeAlias = Callable[[list[bytes]], None]
-    Places: TypeAlias = dict[str, int]
+    Cursors: TypeAlias = dict[str, int]
 
 PATIENCE = 30.0  # seconds until a message that was published must have come
 QUIET = 0.3  # seconds after which no further message is expected
@@ -65,10 +65,10 @@ def check_source(make: Make, publish: Publish) -> None:
 
 def check_order(make: Make, publish: Publish) -> None:
     """Every message comes once, in the order of its stream, at positions that grow."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = _bodies("order", 300)
     publish(bodies)
-    found = _read(make, places, len(bodies))
+    found = _read(make, cursors, len(bodies))
     _expect_same(found, bodies)
     _expect_order(found, bodies)
     positions = defaultdict(list)
@@ -77,17 +77,17 @@ def check_order(make: Make, publish: Publish) -> None:
     for stream, each in positions.items():
         _expect(all(0 <= at < 1 << 63 for at in each), f"positions of {stream} are within 0..2^63 - 1")
         _expect(sorted(set(each)) == each, f"positions of {stream} grow from message to message")
-        _expect(each[0] > places.get(stream, -1), f"positions of {stream} go on behind the last place")
+        _expect(each[0] > cursors.get(stream, -1), f"positions of {stream} go on behind the last cursor")
 
 
 def check_resume(make: Make, publish: Publish) -> None:
-    """From every place, exactly what is behind it comes."""
-    places = _end(make)
+    """From every cursor, exactly what is behind it comes."""
+    cursors = _end(make)
     bodies = _bodies("resume", 8)
     publish(bodies)
-    found = _read(make, places, len(bodies))
+    found = _read(make, cursors, len(bodies))
     for count in range(len(found) + 1):
-        reached = _moved(places, found[:count])
+        reached = _advanced(cursors, found[:count])
         expected, again = found[count:], _read(make, reached, len(found) - count)
         _expect(
             _by_stream(again) == _by_stream(expected),
@@ -96,16 +96,16 @@ def check_resume(make: Make, publish: Publish) -> None:
 
 
 def check_twice(make: Make, publish: Publish) -> None:
-    """Two readings from one place are the same, by one source or by two."""
-    places = _end(make)
+    """Two readings from one cursor are the same, by one source or by two."""
+    cursors = _end(make)
     bodies = _bodies("twice", 20)
     publish(bodies)
-    first = _read(make, places, len(bodies))
-    _expect(_by_stream(first) == _by_stream(_read(make, places, len(bodies))), "two sources read the same")
+    first = _read(make, cursors, len(bodies))
+    _expect(_by_stream(first) == _by_stream(_read(make, cursors, len(bodies))), "two sources read the same")
     source = make()
     try:
         for _ in range(2):  # without a close between
-            source.open(places)
+            source.open(cursors)
             found = _take(source, len(bodies))
             _expect(_by_stream(found) == _by_stream(first), "a source that is opened again reads the same")
     finally:
@@ -113,21 +113,21 @@ def check_twice(make: Make, publish: Publish) -> None:
 
 
 def check_beginning(make: Make, publish: Publish) -> None:
-    """Without a place, a stream is read from its beginning; places of others' streams mean nothing."""
+    """Without a cursor, a stream is read from its beginning; cursors of others' streams mean nothing."""
     bodies = _bodies("beginning", 3)
     publish(bodies)
     whole = _read(make, {}, None)
-    _expect({message.body for message in whole} >= set(bodies), "without a place, all is read")
+    _expect({message.body for message in whole} >= set(bodies), "without a cursor, all is read")
     again = _read(make, {"elsewhere:x": 10**9}, len(whole))
-    _expect(_by_stream(again) == _by_stream(whole), "places of streams that are not its own change nothing")
+    _expect(_by_stream(again) == _by_stream(whole), "cursors of streams that are not its own change nothing")
 
 
 def check_timeout(make: Make, publish: Publish) -> None:
     """A read with nothing to read ends in time; one with something does not wait."""
-    places = _end(make)
+    cursors = _end(make)
     source = make()
     try:
-        source.open(places)
+        source.open(cursors)
         for timeout in (0.0, 0.4):
             begun = time.monotonic()
             found = source.read(10, timeout)
@@ -152,13 +152,13 @@ def check_timeout(make: Make, publish: Publish) -> None:
 
 def check_limit(make: Make, publish: Publish) -> None:
     """No read returns more than was asked for, and nothing is lost by asking for little."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = _bodies("limit", 40)
     publish(bodies)
     source = make()
     found: list[Message] = []
     try:
-        source.open(places)
+        source.open(cursors)
         until = time.monotonic() + PATIENCE
         for limit in [7, 1, 3, 2, 1, 5, 1000] * len(bodies):
             part = source.read(limit, QUIET)
@@ -175,7 +175,7 @@ def check_limit(make: Make, publish: Publish) -> None:
 
 def check_closing(make: Make, publish: Publish) -> None:
     """It may be closed at any time, and opened again; closed, it cannot be read."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = _bodies("closing", 2)
     publish(bodies)
     source = make()
@@ -188,7 +188,7 @@ def check_closing(make: Make, publish: Publish) -> None:
             pass
         else:
             raise AssertionError("a source that is not open cannot be read: SourceError")
-        source.open(places)
+        source.open(cursors)
         _expect(len(_take(source, 2)) == 2, "a source that was closed can be opened again")
         source.close()
         source.close()
@@ -196,7 +196,7 @@ def check_closing(make: Make, publish: Publish) -> None:
 
 def check_bodies(make: Make, publish: Publish) -> None:
     """Bodies come as they were sent, odd ones and large ones."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = [
         json.dumps({"src": text, "dst": "b"}, ensure_ascii=escaped).encode()
         for text in ODD
@@ -206,12 +206,12 @@ def check_bodies(make: Make, publish: Publish) -> None:
         json.dumps({"src": "a", "dst": "b", "note": "x" * size}).encode() for size in (LARGE, 1, LARGE)
     ]
     publish(bodies)
-    _expect_same(_read(make, places, len(bodies)), bodies)
+    _expect_same(_read(make, cursors, len(bodies)), bodies)
 
 
 def check_while_published(make: Make, publish: Publish) -> None:
     """What is published while it is read comes, too, in order and once."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = _bodies("while", 400)
     parts = [bodies[at : at + 10] for at in range(0, len(bodies), 10)]
 
@@ -223,7 +223,7 @@ def check_while_published(make: Make, publish: Publish) -> None:
     sender = threading.Thread(target=send)
     source = make()
     try:
-        source.open(places)
+        source.open(cursors)
         sender.start()
         found = _take(source, len(bodies))
     finally:
@@ -236,25 +236,25 @@ def check_while_published(make: Make, publish: Publish) -> None:
 
 def check_names(make: Make, publish: Publish) -> None:
     """The names of source and streams are the same every time."""
-    places = _end(make)
+    cursors = _end(make)
     bodies = _bodies("names", 20)
     publish(bodies)
     _expect(bool(make().name), "a source has a name")
     _expect(make().name == make().name, "the name of a source is the same every time")
-    streams = {message.stream for message in _read(make, places, len(bodies))}
+    streams = {message.stream for message in _read(make, cursors, len(bodies))}
     _expect(all(":" in stream for stream in streams), "a stream's name begins with its kind and a colon")
-    again = {message.stream for message in _read(make, places, len(bodies))}
+    again = {message.stream for message in _read(make, cursors, len(bodies))}
     _expect(streams == again, "the names of streams are the same every time")
 
 
 def check_lag(make: Make, publish: Publish) -> None:
     """Where it is known how much waits, it is nothing once all was read; any thread may ask."""
-    places = _end(make)
+    cursors = _end(make)
     publish(_bodies("lag", 50))
     source = make()
     answers: list[int | None] = []
     try:
-        source.open(places)
+        source.open(cursors)
         source.read(1, PATIENCE)
         asker = threading.Thread(target=lambda: answers.append(source.lag()))
         asker.start()
@@ -292,15 +292,15 @@ def _bodies(what: str, count: int) -> list[bytes]:
     return [json.dumps({"src": mark, "dst": str(number)}).encode() for number in range(count)]
 
 
-def _end(make: Make) -> Places:
-    """Read all there is and return the places reached."""
-    return _moved({}, _read(make, {}, None))
+def _end(make: Make) -> Cursors:
+    """Read all there is and return the cursors reached."""
+    return _advanced({}, _read(make, {}, None))
 
 
-def _read(make: Make, places: Mapping[str, int], count: int | None) -> list[Message]:
+def _read(make: Make, cursors: Mapping[str, int], count: int | None) -> list[Message]:
     source = make()
     try:
-        source.open(places)
+        source.open(cursors)
         return _take(source, count)
     finally:
         source.close()
@@ -319,8 +319,8 @@ def _take(source: Source, count: int | None) -> list[Message]:
     return found
 
 
-def _moved(places: Mapping[str, int], found: Iterable[Message]) -> Places:
-    return {**places, **{message.stream: message.position for message in found}}
+def _advanced(cursors: Mapping[str, int], found: Iterable[Message]) -> Cursors:
+    return {**cursors, **{message.stream: message.position for message in found}}
 
 
 def _by_stream(found: Iterable[Message]) -> dict[str, list[tuple[int, bytes, str]]]:

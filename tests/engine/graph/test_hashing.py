@@ -15,7 +15,7 @@ from dygcn.engine.events import id_column, read_events
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_pair, hash_of_word, new_secret
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.graph.pairs import PairTable, table_with_room
+from dygcn.engine.graph.pairs import PairTable, table_with_capacity
 from dygcn.testing.crafted import fnv_1a, ids_of_one_place, names_of_one_key, pairs_of_one_place
 from tests.seeded import assert_noticed
 
@@ -204,7 +204,7 @@ def pair_families():
 
 def longest_pair_probe(a, b):
     loose = PairTable(a << 32 | b, np.arange(len(a), dtype=np.int32), np.array([len(a), 0, 0]))
-    table = table_with_room(loose, 0)
+    table = table_with_capacity(loose, 0)
     keys, _, used = table.arrays
     assert len(table) == len(a)
     secret = used[1:].view(np.uint64).tolist()

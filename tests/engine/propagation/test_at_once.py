@@ -1,4 +1,4 @@
-"""A small update in one call equals the same update order by order, however little room there is."""
+"""A small update in one call equals the same update order by order, however little buffers there is."""
 
 import dataclasses
 from collections import Counter
@@ -14,7 +14,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph.outcomes import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import exact, kernels, outcomes
-from dygcn.engine.propagation import scratch_buffers as room
+from dygcn.engine.propagation import scratch_buffers as buffers
 from dygcn.engine.records import Written
 from dygcn.errors import CapacityError
 from dygcn.live.digest import digest_of
@@ -33,7 +33,7 @@ ROWS = st.sampled_from([1, 4, 8, 12, 16, 24, 32, 48, 64, 96])
 
 @st.composite
 def plays(draw, orders):
-    """Settings, a broom to begin with, and small batches, each with the rows that there is room for."""
+    """Settings, a broom to begin with, and small batches, each with the rows that there is buffers for."""
     weights = draw(st.sampled_from([LIGHT, ANY]))
     event = st.tuples(NODES, NODES, st.sampled_from([1, 1, 1, -1]), weights)
     batch = st.tuples(ROWS, st.lists(event, max_size=10))
@@ -47,7 +47,7 @@ def plays(draw, orders):
 
 
 def explicit_plays(orders):
-    """There is room for the orders before each order, not for that one; and a node carries too much."""
+    """There is buffers for the orders before each order, not for that one; and a node carries too much."""
     made = {"orders": orders, "directed": False, "timed": False}
     for order in range(2, orders + 1):
         yield {**made, "broom": (order - 2, 60), "batches": [(24, [(200, 0, 1, 1.0)])]}
@@ -78,14 +78,14 @@ def in_one_call(state, batch):
 def outcome(state, how, batch):
     """What an update says, in a form that can be compared; None if it was refused."""
     try:
-        delta, moved = how(state, batch)
+        delta, changed = how(state, batch)
     except CapacityError:
         return None
     told = [np.asarray(getattr(delta, field.name)).tolist() for field in dataclasses.fields(Written)]
-    reached = dict(zip(moved.nodes.tolist(), moved.orders.tolist(), strict=True))
-    assert len(reached) == len(moved.nodes)
-    state._finish(delta, moved)
-    return told, reached, moved.rows
+    reached = dict(zip(changed.nodes.tolist(), changed.orders.tolist(), strict=True))
+    assert len(reached) == len(changed.nodes)
+    state._finish(delta, changed)
+    return told, reached, changed.rows
 
 
 def agree(play):
@@ -95,8 +95,8 @@ def agree(play):
         order_by_order(state, read_events([(a, b, 0.0, 1) for a, b in broom(*play["broom"])]))
     for time, (rows, events) in enumerate(play["batches"]):
         batch = read_events([(a, b, float(time), op, weight) for a, b, op, weight in events])
-        with mock.patch.object(room, "_FIRST", rows):
-            together.rule._room.clear()
+        with mock.patch.object(buffers, "_FIRST", rows):
+            together.rule._buffers.clear()
             found = outcome(together, in_one_call, batch)
         assert found == outcome(apart, order_by_order, batch)
         marks = together.rule._spreading
@@ -180,8 +180,8 @@ def test_going_on_from_the_wrong_order_would_be_noticed(monkeypatch):
 def test_forgetting_who_was_reached_before_would_be_noticed(monkeypatch):
     whole = exact.ExactRule._go_on
 
-    def go_on(self, graph, delta, order, moved, noted, *rest):
-        return whole(self, graph, delta, order, moved, 0 if order > 1 else noted, *rest)
+    def go_on(self, graph, delta, order, changed, reached_count, *rest):
+        return whole(self, graph, delta, order, changed, 0 if order > 1 else reached_count, *rest)
 
     monkeypatch.setattr(exact.ExactRule, "_go_on", go_on)
     with pytest.raises(AssertionError):

@@ -64,10 +64,10 @@ class Pair:
             self.oracle.weights(), dict(zip(ids, self.rule.vectors(nodes).astype(np.float64), strict=True))
         )
         delta = self.graph.apply(read_events(events))
-        moved = self.rule.apply(self.graph, delta)
+        changed = self.rule.apply(self.graph, delta)
         self.oracle.apply(events)
         sizes = self.twin.move_to(self.oracle.weights())
-        assert moved.rows == sum(sizes)
+        assert changed.rows == sum(sizes)
         nodes, ids = self._here()
         assert set(ids) == set(np.flatnonzero(self.twin.here).tolist()) >= self.oracle.nodes()
         found, wanted = self.rule.vectors(nodes), self.twin.Z[ids]
@@ -144,11 +144,11 @@ def output_not_fed_forward(monkeypatch):
 
     def apply(self, graph, delta, features=None):
         before = self._table.copy()
-        moved = whole(self, graph, delta, features)
+        changed = whole(self, graph, delta, features)
         kept = self.__dict__.setdefault("kept", before)
         n = min(len(kept), len(self._table))
         self._table[:n] = kept[:n]
-        return moved
+        return changed
 
     monkeypatch.setattr(RollingRule, "apply", apply)
 

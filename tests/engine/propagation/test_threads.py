@@ -41,15 +41,15 @@ def batches(seed, weighted):
 
 
 def played(count, directed, weighted):
-    """Return what every update moved, and the state at the end, on so many threads."""
+    """Return what every update changed, and the state at the end, on so many threads."""
     set_threads(count)
     graph, rule = Graph("int64", directed=directed), ExactRule(Hashed(7, seed=5), orders=3)
     moves = []
     for batch in batches(11, weighted):
         delta = graph.apply(batch)
-        moved = rule.apply(graph, delta)
-        names = graph.ids.names(moved.nodes).values
-        moves.append((set(zip(names.tolist(), moved.orders.tolist(), strict=True)), moved.rows))
+        changed = rule.apply(graph, delta)
+        names = graph.ids.names(changed.nodes).values
+        moves.append((set(zip(names.tolist(), changed.orders.tolist(), strict=True)), changed.rows))
         graph.release(delta.left)
     state = b"".join(block.tobytes() for block in rule.state_bytes(graph, graph.nodes()))
     rule.rebuild(graph)

@@ -79,8 +79,8 @@ def test_a_hub_costs_less(orders, half_life):
     assert fewer < rows / 4
     assert near.digest() != exact.digest()
     check(near)
-    moved = near.flush()
-    assert len(moved) > 100
+    changed = near.flush()
+    assert len(changed) > 100
     assert near.digest() == exact.digest()
 
 

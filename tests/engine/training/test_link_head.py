@@ -156,7 +156,7 @@ def live():
 
 def test_a_fit_learns_every_kind(live):
     assert set(live.model.links) == {"new", "all", "next"}
-    assert all(len(head.strangers) == 1 + 7 + 2 * TRAITS for head in live.model.links.values())
+    assert all(len(head.negatives) == 1 + 7 + 2 * TRAITS for head in live.model.links.values())
 
 
 def test_edges_come_first_among_all_links(live):
@@ -226,14 +226,14 @@ def test_what_may_not_be_looked_at_gets_nothing(live):
     for part in PARTS:
         for head in fit_heads(samples, None, [other for other in PARTS if other != part]).values():
             cosine, orders, traits, past = (
-                *(head.strangers[1:2], head.strangers[2:8], head.strangers[8:]),
+                *(head.negatives[1:2], head.negatives[2:8], head.negatives[8:]),
                 head.known[-3:-1],
             )
             gone = {"cosine": cosine, "orders": orders, "traits": traits, "past": past}
             assert not np.any(gone[part])
             assert np.any(gone["traits" if part == "orders" else "orders"])
             if part == "past":
-                assert head.known == (*head.strangers, 0.0, 0.0, 0.0)
+                assert head.known == (*head.negatives, 0.0, 0.0, 0.0)
 
 
 def held_out_samples(rows):
@@ -249,7 +249,7 @@ def test_without_times_no_column_speaks_of_them():
     assert live.model.unit is None
     for head in live.model.links.values():
         assert head.known[-3:-1] == (0.0, 0.0)
-        assert head.strangers[1 + 7 + 2 : 1 + 7 + 4] == (0.0, 0.0)
+        assert head.negatives[1 + 7 + 2 : 1 + 7 + 4] == (0.0, 0.0)
     assert np.isfinite(live.scores(live.ids()[:-1], live.ids()[1:], links="next")).all()
 
 

@@ -103,9 +103,9 @@ def test_the_derivative_of_a_weighted_sum():
 def test_the_loss_is_eq_neg():
     random = np.random.default_rng(0)
     z = torch.tensor(random.standard_normal((5, 3)), dtype=torch.float32)
-    left, right, strangers = np.array([0, 1]), np.array([2, 3]), np.array([4, 0])
-    found = float(LinkLoss("dot")(z, left, right, strangers))
-    v, u, n = (z.numpy()[rows].astype(np.float64) for rows in (left, right, strangers))
+    left, right, negatives = np.array([0, 1]), np.array([2, 3]), np.array([4, 0])
+    found = float(LinkLoss("dot")(z, left, right, negatives))
+    v, u, n = (z.numpy()[rows].astype(np.float64) for rows in (left, right, negatives))
 
     def sigma(x):
         return 1 / (1 + np.exp(-x))
@@ -115,7 +115,7 @@ def test_the_loss_is_eq_neg():
     cosine = LinkLoss("cosine", temperature=3.0)
     near, far = (3 * (v * x).sum(1) / np.linalg.norm(v, axis=1) / np.linalg.norm(x, axis=1) for x in (u, n))
     wanted = -(np.log(sigma(near)) + np.log(1 - sigma(far))).mean()
-    assert float(cosine(z, left, right, strangers).detach()) == pytest.approx(wanted, rel=1e-5)
+    assert float(cosine(z, left, right, negatives).detach()) == pytest.approx(wanted, rel=1e-5)
     assert cosine.parameters
     assert not LinkLoss("dot").parameters
 

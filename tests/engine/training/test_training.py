@@ -12,21 +12,21 @@ from dygcn.errors import EventError, OptionError
 
 def test_gradient_of_the_loss_by_finite_differences():
     random = np.random.default_rng(0)
-    left, right, strangers = (random.normal(size=(n, 5)) for n in (4, 4, 6))
+    left, right, negatives = (random.normal(size=(n, 5)) for n in (4, 4, 6))
     apart = random.random((4, 6)) < 0.8
-    found = link_loss(left, right, strangers, apart, 7.0, -1.5)
-    for array, gradient in ((left, found.left), (right, found.right), (strangers, found.strangers)):
+    found = link_loss(left, right, negatives, apart, 7.0, -1.5)
+    for array, gradient in ((left, found.left), (right, found.right), (negatives, found.negatives)):
         for index in np.ndindex(*array.shape):
             kept = array[index]
             values = []
             for step in (1e-6, -1e-6):
                 array[index] = kept + step
-                values.append(link_loss(left, right, strangers, apart, 7.0, -1.5).loss)
+                values.append(link_loss(left, right, negatives, apart, 7.0, -1.5).loss)
             array[index] = kept
             assert (values[0] - values[1]) / 2e-6 == pytest.approx(gradient[index], abs=1e-7)
-    up, down = (link_loss(left, right, strangers, apart, 7.0, -1.5 + s).loss for s in (1e-6, -1e-6))
+    up, down = (link_loss(left, right, negatives, apart, 7.0, -1.5 + s).loss for s in (1e-6, -1e-6))
     assert (up - down) / 2e-6 == pytest.approx(found.bias, abs=1e-7)
-    up, down = (link_loss(left, right, strangers, apart, 7.0 * np.exp(s), -1.5).loss for s in (1e-6, -1e-6))
+    up, down = (link_loss(left, right, negatives, apart, 7.0 * np.exp(s), -1.5).loss for s in (1e-6, -1e-6))
     assert (up - down) / 2e-6 == pytest.approx(found.sharpness, abs=1e-7)
 
 
@@ -58,8 +58,8 @@ def test_training_lowers_the_loss_of_links_that_come():
         for sample in samples:
             z = sample.inputs.astype(np.float32) @ matrices
             a, b = z[sample.pairs[:, 0]], z[sample.pairs[:, 1]]
-            strangers = z[sample.pool]
-            total += link_loss(a, b, strangers, np.ones((len(a), len(strangers)), bool), 6.0, 0.0).loss
+            negatives = z[sample.pool]
+            total += link_loss(a, b, negatives, np.ones((len(a), len(negatives)), bool), 6.0, 0.0).loss
         return total
 
     assert loss(trained) < 0.95 * loss(start)

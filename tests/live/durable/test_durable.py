@@ -26,7 +26,7 @@ from dygcn.live.durable import followed, recovered
 from dygcn.live.durable import source_batch as parts_module
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.followed import Followed
-from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, Part
+from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage import DeadLetter, EventLog, list_snapshots
 from dygcn.live.files import Snapshot
 from dygcn.testing import GraphOracle
@@ -114,7 +114,7 @@ class DurableMachine(RuleBasedStateMachine):
         events = data.draw(st.lists(EVENT, min_size=1, max_size=5))
         events = known[first : first + len(events)] + events[len(known[first : first + len(events)]) :]
         position = first + len(events) - 1
-        part = Part(self.batch(events), client, position, first)
+        part = SourceBatch(self.batch(events), client, position, first)
         if position <= last:
             return part, REPEATED, 0
         if first > last + 1:
@@ -127,7 +127,7 @@ class DurableMachine(RuleBasedStateMachine):
 
     def from_broker(self, data):
         events, position = data.draw(st.lists(EVENT, max_size=4)), data.draw(st.integers(0, 40))
-        part = Part(self.batch(events), "nats:y", position)
+        part = SourceBatch(self.batch(events), "nats:y", position)
         if position <= self.reached.get("nats:y", -1):
             return part, REPEATED, 0
         self.apply(events, "nats:y", position, range(len(events)))
@@ -137,7 +137,7 @@ class DurableMachine(RuleBasedStateMachine):
     def from_nobody(self, data):
         events = data.draw(st.lists(EVENT.filter(lambda event: event[4] < 9), max_size=3))
         self.oracle.apply(map(self.shown, events))
-        return Part(self.batch(events)), APPLIED, len(events)
+        return SourceBatch(self.batch(events)), APPLIED, len(events)
 
     # -- what is not in the log
 
@@ -184,7 +184,7 @@ class DurableMachine(RuleBasedStateMachine):
         assert self.live.digest() == twin.digest()
         assert self.live.streams == self.reached
         assert self.live.feed.sequence == self.live.sequence == self.live.log.last
-        found = {(d.stream, d.position, d.place) for _, d in self.live.log.dead_letters(10**6)}
+        found = {(d.stream, d.position, d.row) for _, d in self.live.log.dead_letters(10**6)}
         assert found == self.letters
 
     def teardown(self):
@@ -225,23 +225,23 @@ def repeats_are_not_noticed(monkeypatch):
 
 
 def overlaps_are_applied_again(monkeypatch):
-    monkeypatch.setattr(Part, "after", lambda self, last: self)
+    monkeypatch.setattr(SourceBatch, "after", lambda self, last: self)
 
 
 def events_are_applied_and_not_written(monkeypatch):
     """The journal of the last moment is lost: everything acknowledged since the file was opened."""
     whole = EventLog.append
 
-    def append(self, entries, cut, dead=()):
+    def append(self, entries, batch_id, dead=()):
         if entries and entries[0].stream == "nats:y":
             return self.last
-        return whole(self, entries, cut, dead)
+        return whole(self, entries, batch_id, dead)
 
     monkeypatch.setattr(EventLog, "append", append)
 
 
 def refusals_are_not_written(monkeypatch):
-    monkeypatch.setattr(DurableEmbedding, "_refuse", lambda self, cut: None)
+    monkeypatch.setattr(DurableEmbedding, "_refuse", lambda self, batch_id: None)
 
 
 def a_refusal_at_the_end_is_not_counted(monkeypatch):
@@ -295,7 +295,7 @@ def live(tmp_path):
 
 
 def letters(live):
-    found = [(one.stream, one.position, one.place) for _, one in live.log.dead_letters(1000)]
+    found = [(one.stream, one.position, one.row) for _, one in live.log.dead_letters(1000)]
     return sorted(found)
 
 
@@ -366,7 +366,7 @@ def test_ids_of_another_type_are_refused_before_or_after(live):
     live.update(add=[(1, 2)])
     with pytest.raises(EventError):
         live.update(add=[("a", "b")])
-    [receipt] = live.ingest([Part(read_events([("a", "b")]))])
+    [receipt] = live.ingest([SourceBatch(read_events([("a", "b")]))])
     assert (receipt.applied, receipt.dead) == (0, 1)
     again = reopened(live)
     assert again.digest() == live.digest()
@@ -377,9 +377,9 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
     live = begin(tmp_path / "x", half_life=3.0)
     with pytest.raises(EventError, match="remembers"):
         live.update(add=[(1, 2)])
-    receipts = live.ingest([Part(read_events([(1, 2)])), Part(read_events([(1, 2, 3.0, 1)]))])
+    receipts = live.ingest([SourceBatch(read_events([(1, 2)])), SourceBatch(read_events([(1, 2, 3.0, 1)]))])
     assert [(one.applied, one.dead) for one in receipts] == [(0, 1), (1, 0)]
-    assert live.ingest([Part(read_events([(2, 3)]), now=5.0)])[0].applied == 1
+    assert live.ingest([SourceBatch(read_events([(2, 3)]), now=5.0)])[0].applied == 1
     assert live.clock == 5.0
     again = reopened(live)
     assert same(again, live)
@@ -404,7 +404,7 @@ def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
     live = begin(tmp_path / "x")
     twin = dygcn.start(live.model)
     twin.update(add=[(n, n + 1) for n in range(35)])
-    monkeypatch.setattr(DurableEmbedding, "_apply_cut", lambda *_: 1 / 0)
+    monkeypatch.setattr(DurableEmbedding, "_apply_batch", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         live.update(add=[(n, n + 1) for n in range(35)], stream="a", position=3)
     monkeypatch.undo()
@@ -420,8 +420,8 @@ def part(*weights, client="", first=0, rows=None, dead=()):
     """Events 0-1, 1-2, ... with the given weights."""
     events = read_events([(n, n + 1, 0, 1, weight) for n, weight in enumerate(weights)] or [])
     if not client:
-        return Part(events, rows=rows, dead=dead)
-    return Part(events, client, first + len(weights) - 1, first, rows, dead)
+        return SourceBatch(events, rows=rows, dead=dead)
+    return SourceBatch(events, client, first + len(weights) - 1, first, rows, dead)
 
 
 @pytest.mark.parametrize("heavy", [[0], [6], [3], [0, 6], [1, 2, 3], [0, 1, 2, 3, 4, 5, 6]])
@@ -441,7 +441,7 @@ def test_rows_are_those_of_the_message(live):
     """Where the message had bad rows, too, which are not in the batch."""
     bad = DeadLetter("http:a", 4, 1, "not an event", "x")
     rows = np.array([0, 2, 3, 4])
-    one = Part(part(1.0, TOO_HEAVY, 1.0, TOO_HEAVY).batch, "http:a", 4, 0, rows, (bad,))
+    one = SourceBatch(part(1.0, TOO_HEAVY, 1.0, TOO_HEAVY).batch, "http:a", 4, 0, rows, (bad,))
     [receipt] = live.ingest([one])
     assert (receipt.applied, receipt.dead) == (2, 3)
     assert letters(live) == [("http:a", 4, 1), ("http:a", 4, 2), ("http:a", 4, 4)]
@@ -451,7 +451,9 @@ def test_a_sum_that_is_too_heavy_costs_only_the_last_ones(tmp_path):
     """No single weight is too heavy, but together they are: what still fits, in order, is applied."""
     live = begin(tmp_path / "x")
     heavy = live.state.graph.limit * live.state.graph.grid * 0.4
-    [receipt] = live.ingest([Part(read_events([(0, n, 0, 1, heavy) for n in range(1, 5)]), "http:a", 3, 0)])
+    [receipt] = live.ingest(
+        [SourceBatch(read_events([(0, n, 0, 1, heavy) for n in range(1, 5)]), "http:a", 3, 0)]
+    )
     assert (receipt.applied, receipt.dead) == (2, 2)
     assert letters(live) == [("http:a", 3, 2), ("http:a", 3, 3)]
     again = reopened(live)
@@ -518,7 +520,9 @@ def test_several_requests_of_one_client_at_once(live):
 
 def test_a_broker_may_leave_gaps_and_begin_anywhere(live):
     def send(position):
-        return live.ingest([Part(read_events([(position, position + 1)]), "nats:x", position)])[0].status
+        return live.ingest([SourceBatch(read_events([(position, position + 1)]), "nats:x", position)])[
+            0
+        ].status
 
     assert [send(p) for p in (1000, 1001, 5000, 1000, 5000, 5001)] == [
         APPLIED,
@@ -540,7 +544,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
         ([(4, 5)], 9.0),
         ([(5, 6)], None),
     ]
-    receipts = live.ingest([Part(read_events(rows), now=now) for rows, now in sent])
+    receipts = live.ingest([SourceBatch(read_events(rows), now=now) for rows, now in sent])
     for rows, now in sent:
         twin.update(rows, now=now)
     assert [one.applied for one in receipts] == [1] * 5
@@ -560,7 +564,7 @@ def test_too_many_streams(live, monkeypatch):
 
 
 def test_a_stream_that_cannot_be_kept_is_refused_before_anything(live):
-    for wrong in (Part(read_events([(1, 2)]), "", 3), Part(read_events([(1, 2)]), "a\n", 3)):
+    for wrong in (SourceBatch(read_events([(1, 2)]), "", 3), SourceBatch(read_events([(1, 2)]), "a\n", 3)):
         with pytest.raises(OptionError):
             live.ingest([part(1.0), wrong])
     assert live.sequence == 0
@@ -656,7 +660,7 @@ def test_after_a_failed_write_vectors_are_still_read(live):
             use()
     assert live.vector(1).shape == (8,)
     assert 3 not in live
-    assert live.ingest([Part(read_events([]), "http:a", 0, 5)])[0].status == GAP
+    assert live.ingest([SourceBatch(read_events([]), "http:a", 0, 5)])[0].status == GAP
 
 
 def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch):
@@ -808,9 +812,9 @@ def appends(monkeypatch):
     """The entries of each transaction of the log, as they are written."""
     written, whole = [], EventLog.append
 
-    def append(self, entries, cut, dead=()):
+    def append(self, entries, batch_id, dead=()):
         written.append([entry.kind for entry in entries])
-        return whole(self, entries, cut, dead)
+        return whole(self, entries, batch_id, dead)
 
     monkeypatch.setattr(EventLog, "append", append)
     return written
@@ -826,14 +830,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("events", REFUSED.values(), ids=REFUSED.keys())
 def test_any_number_of_refused_events_is_one_entry_and_one_sync(live, appends, events):
-    live.ingest([Part(read_events(events), "http:a", len(events) - 1, 0)])
+    live.ingest([SourceBatch(read_events(events), "http:a", len(events) - 1, 0)])
     assert appends == [["events"]]
     assert len(live.log.dead_letters(1000)) >= 250
     assert live.streams == {"http:a": len(events) - 1}
 
 
 def test_many_requests_with_refused_events_are_one_transaction(live, appends):
-    parts = [Part(read_events(REFUSED["every other one"]), f"http:{n}", 499, 0) for n in range(20)]
+    parts = [SourceBatch(read_events(REFUSED["every other one"]), f"http:{n}", 499, 0) for n in range(20)]
     receipts = live.ingest(parts)
     assert appends == [["events"] * 20]
     assert {(one.applied, one.dead) for one in receipts} == {(250, 250)}
@@ -847,12 +851,16 @@ def test_an_update_that_is_refused_writes_nothing(live, appends, events):
 
 
 def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends, monkeypatch):
-    """The last resort: nothing was found before, and a cut is refused when it is applied."""
+    """The last resort: nothing was found before, and a batch is refused when it is applied."""
     monkeypatch.setattr(durable, "find_refused", lambda *_: {})
     good, bad = read_events([(n, n + 1, 0, 1) for n in range(500)]), read_events(REFUSED["every other one"])
     letter = DeadLetter("http:1", 499, 700, "no event", "x")
     receipts = live.ingest(
-        [Part(good, "http:0", 499, 0), Part(bad, "http:1", 499, 0, dead=(letter,)), Part(good, "http:2", 499)]
+        [
+            SourceBatch(good, "http:0", 499, 0),
+            SourceBatch(bad, "http:1", 499, 0, dead=(letter,)),
+            SourceBatch(good, "http:2", 499),
+        ]
     )
     assert [(one.status, one.applied, one.dead) for one in receipts] == [
         (APPLIED, 500, 0),

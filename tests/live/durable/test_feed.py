@@ -15,7 +15,7 @@ from dygcn.live.durable import feed as module
 from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
-from dygcn.live.durable.histories import ALL_NODES, Place
+from dygcn.live.durable.histories import ALL_NODES, Cursor
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 
 TIMED = ("src", "dst", "t")
@@ -25,13 +25,13 @@ class Reader:
     """Keeps what the feed tells, as a sink does."""
 
     def __init__(self):
-        self.place, self.rows = "", {}
+        self.cursor, self.rows = "", {}
         self.told, self.told_left, self.resets = [], [], 0
         self.shown = None  # the position of the last page
 
     def read(self, live, limit=1000):
         """Take one page; return whether there is more."""
-        page = live.feed.since(self.place, limit)
+        page = live.feed.since(self.cursor, limit)
         rows = page.rows
         self.check(live, page)
         if page.reset:
@@ -44,7 +44,7 @@ class Reader:
             self.rows.pop(one, None)
         self.told += rows.ids.tolist()
         self.told_left += rows.left.tolist()
-        self.place, self.shown = page.next, rows.history
+        self.cursor, self.shown = page.next, rows.history
         return page.more
 
     def check(self, live, page):
@@ -58,9 +58,9 @@ class Reader:
         assert rows.history == live.history
         assert live.confirms(rows.history)
         assert page.floor == (page.sequence if page.reset else 0)
-        place = Place.read(page.next)
-        assert (place.cursor is not None) == page.more
-        assert (place.epoch, place.sequence) == (rows.history.epoch, page.sequence)
+        cursor = Cursor.read(page.next)
+        assert (cursor.page_position is not None) == page.more
+        assert (cursor.epoch, cursor.sequence) == (rows.history.epoch, page.sequence)
         if self.shown is None or self.shown.epoch != rows.history.epoch:
             assert page.reset
         if not page.reset:
@@ -84,7 +84,7 @@ LIMITS = st.sampled_from([1, 2, 7, 1000])
 
 
 class FeedMachine(RuleBasedStateMachine):
-    """Three readers, each at a place of its own, while the graph changes and the program dies."""
+    """Three readers, each at a cursor of its own, while the graph changes and the program dies."""
 
     most_left, half_life = 2, None
 
@@ -148,21 +148,21 @@ class FeedMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2), limit=LIMITS)
     def catch_up(self, which, limit):
         reader = self.readers[which]
-        before, resets = reader.place, reader.resets
+        before, resets = reader.cursor, reader.resets
         reader.catch_up(self.live, limit)
-        assert reader.place == self.live.feed.place
-        place = Place.read(before)
-        inside = place is None or place.cursor is not None
-        if not inside and reader.resets == resets and place.sequence >= self.exact_from:
-            self.check_exact(reader, place.sequence)
-        again = self.live.feed.since(reader.place, 9)
+        assert reader.cursor == self.live.feed.cursor
+        cursor = Cursor.read(before)
+        inside = cursor is None or cursor.page_position is not None
+        if not inside and reader.resets == resets and cursor.sequence >= self.exact_from:
+            self.check_exact(reader, cursor.sequence)
+        again = self.live.feed.since(reader.cursor, 9)
         assert (len(again.rows), again.more, again.reset) == (0, False, False)
 
-    def check_exact(self, reader, place):
+    def check_exact(self, reader, cursor):
         """Each node once, and only what moved or left since."""
         moved, left = set(), set()
         for sequence, ids, gone in self.history:
-            if sequence > place:
+            if sequence > cursor:
                 moved, left = moved | ids, left | gone
         here = set(self.live)
         assert sorted(reader.told) == sorted(moved & here)
@@ -233,9 +233,9 @@ def a_new_beginning_misses_who_moved_before(monkeypatch):
     """Not everything is told, only what moved since nobody knows who left."""
     whole = Feed._next_nodes
 
-    def next_nodes(self, cursor, limit):
+    def next_nodes(self, page_position, limit):
         floor = self._departures.floor
-        return whole(self, dataclasses.replace(cursor, upto=max(cursor.upto, floor)), limit)
+        return whole(self, dataclasses.replace(page_position, upto=max(page_position.upto, floor)), limit)
 
     monkeypatch.setattr(Feed, "_next_nodes", next_nodes)
 
@@ -243,9 +243,9 @@ def a_new_beginning_misses_who_moved_before(monkeypatch):
 def a_page_forgets_who_left_behind_its_end(monkeypatch):
     whole = Feed._next_departures
 
-    def next_departures(self, cursor, limit):
-        left, cursor, _ = whole(self, cursor, limit)
-        return left, dataclasses.replace(cursor, left=self._departures.last), False
+    def next_departures(self, page_position, limit):
+        left, page_position, _ = whole(self, page_position, limit)
+        return left, dataclasses.replace(page_position, left=self._departures.last), False
 
     monkeypatch.setattr(Feed, "_next_departures", next_departures)
 
@@ -283,8 +283,8 @@ def pages_end_with_the_sequence(monkeypatch):
     """A page that ends inside a sequence: the rest of that sequence is skipped."""
     whole = Feed._find
 
-    def find(self, place):
-        found = whole(self, place)
+    def find(self, cursor):
+        found = whole(self, cursor)
         return None if found is None else dataclasses.replace(found, node=ALL_NODES)
 
     monkeypatch.setattr(Feed, "_find", find)
@@ -352,7 +352,7 @@ def live(tmp_path):
 
 
 def test_the_empty_place_is_before_everything(live):
-    begun = live.feed.place
+    begun = live.feed.cursor
     live.update(add=[(1, 2)])
     page = live.feed.since("", 10)
     assert page.reset
@@ -362,40 +362,40 @@ def test_the_empty_place_is_before_everything(live):
 
 
 def test_pages_inside_one_sequence(live):
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(add=[(n, n + 1) for n in range(10)])
     found, pages = [], []
     while True:
-        page = live.feed.since(place, 4)
+        page = live.feed.since(cursor, 4)
         found += page.rows.ids.tolist()
         pages.append(len(page.rows.ids))
-        place = page.next
+        cursor = page.next
         if not page.more:
             break
     assert sorted(found) == list(range(11))
     assert pages == [4, 4, 3]
-    assert place == live.feed.place
+    assert cursor == live.feed.cursor
 
 
 def test_an_id_that_left_and_came_back_is_told_once(live):
     live.update(add=[(1, 2), (2, 3)])
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(remove=[(1, 2)])
-    assert live.feed.since(place, 9).rows.left.tolist() == [1]
+    assert live.feed.since(cursor, 9).rows.left.tolist() == [1]
     live.update(add=[(1, 3)])
-    page = live.feed.since(place, 9)
+    page = live.feed.since(cursor, 9)
     assert (page.rows.left.tolist(), sorted(page.rows.ids.tolist())) == ([], [1, 2, 3])
     live.update(remove=[(1, 3)])
-    page = live.feed.since(place, 9)
+    page = live.feed.since(cursor, 9)
     assert (page.rows.left.tolist(), page.rows.left_versions.tolist()) == ([1], [4])
 
 
 def test_a_recycled_node_is_another_id(live):
     live.update(add=[(1, 2), (3, 4)])
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(remove=[(1, 2)])
     live.update(add=[(5, 6)])
-    page = live.feed.since(place, 9)
+    page = live.feed.since(cursor, 9)
     assert sorted(page.rows.left.tolist()) == [1, 2]
     assert sorted(page.rows.ids.tolist()) == [5, 6]
 
@@ -404,23 +404,23 @@ def test_who_left_is_not_told_for_ever(live):
     """Whoever waits for news must not be woken by old ones."""
     live.update(add=[(1, 2), (2, 3)])
     live.update(remove=[(1, 2)])
-    place = live.feed.place
-    assert len(live.feed.since(place, 9).rows) == 0
+    cursor = live.feed.cursor
+    assert len(live.feed.since(cursor, 9).rows) == 0
     live.update([])
-    assert len(live.feed.since(place, 9).rows) == 0
+    assert len(live.feed.since(cursor, 9).rows) == 0
 
 
 def test_a_page_is_bounded_in_all_its_rows(live):
     """Also in ids that left, however many left at once, and none is told twice or left out."""
     live.update(add=[(0, n) for n in range(1, 6001)])
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(remove=[(0, n) for n in range(1, 5001)])
     told, pages = [], 0
     while True:
-        page = live.feed.since(place, 1500)
+        page = live.feed.since(cursor, 1500)
         assert len(page.rows) <= 1500
         told += page.rows.left.tolist()
-        place, pages = page.next, pages + 1
+        cursor, pages = page.next, pages + 1
         if not page.more:
             break
     assert sorted(told) == list(range(1, 5001))
@@ -430,17 +430,17 @@ def test_a_page_is_bounded_in_all_its_rows(live):
 def test_a_page_looks_at_few_of_those_who_left(live, monkeypatch):
     """Ids that came back are not told, but looking for them costs, too."""
     live.update(add=[(0, n) for n in range(1, 20_001)])
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(remove=[(0, n) for n in range(1, 20_001)])
     live.update(add=[(0, n) for n in range(1, 20_001)])
     looked, whole = [], Feed._gone
     monkeypatch.setattr(Feed, "_gone", lambda self, ids: looked.append(len(ids)) or whole(self, ids))
     reader = Reader()
-    reader.place, reader.shown = place, live.history
+    reader.cursor, reader.shown = cursor, live.history
     for _ in range(19):
-        page = live.feed.since(reader.place, 1)
+        page = live.feed.since(reader.cursor, 1)
         assert (len(page.rows), page.more) == (0, True)
-        reader.place = page.next
+        reader.cursor = page.next
     assert looked == [module._LOOK] * 19
     monkeypatch.undo()
     page = live.feed.since("", 20_001)
@@ -494,11 +494,11 @@ def test_one_that_comes_and_goes_is_one(tmp_path, monkeypatch):
 
 def test_versions_are_the_sequence_of_the_page(live):
     """The vectors are right as of it, whenever they moved."""
-    place = live.feed.place
+    cursor = live.feed.cursor
     live.update(add=[(1, 2)])
     live.update(add=[(8, 9)])
     live.update(remove=[(1, 2)])
-    rows = live.feed.since(place, 9).rows
+    rows = live.feed.since(cursor, 9).rows
     assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {8: 3, 9: 3}
     assert dict(zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)) == {1: 3, 2: 3}
     assert rows.history == live.history
@@ -507,9 +507,9 @@ def test_versions_are_the_sequence_of_the_page(live):
 def test_strings(tmp_path):
     with begin(tmp_path / "x", kind="string") as live:
         live.update(add=[("ann", "böb")])
-        place = live.feed.place
+        cursor = live.feed.cursor
         live.update(remove=[("ann", "böb")], add=[("cat", "dan")])
-        page = live.feed.since(place, 9)
+        page = live.feed.since(cursor, 9)
         assert (sorted(page.rows.ids), sorted(page.rows.left)) == (["cat", "dan"], ["ann", "böb"])
 
 
@@ -531,7 +531,7 @@ def test_a_restart_goes_on_where_readers_are(live):
 
 
 def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
-    """After a restart only the sum of many cuts is known; a reader may have seen one that was taken back."""
+    """After a restart only the sum of many batches is known; a reader may have seen one taken back."""
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2), (2, 3), (3, 4)])
     live.snapshot()
@@ -619,31 +619,31 @@ def test_a_stale_change_of_a_tolerance_says_so(live):
 
 
 WORD, OTHER = "00112233aabbccdd", "ffeeddccbbaa9988"
-NO_PLACES = ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1", WORD]
-NO_PLACES += [
+NO_CURSORS = ["x", "1.2", "1.2.3.4", "-1", "1.", ".", "1.x.y", "²", "1" * 19, " 1", "1\n", "+1", WORD]
+NO_CURSORS += [
     f"{WORD}.{rest}" for rest in ("1", "1.", f"x.{WORD}", f"1.{WORD[1:]}", f"1.{WORD}.2", f"1.{WORD}\n")
 ]
-NO_PLACES += [f"{WORD}.1.{rest}" for rest in (WORD.upper(), f"{WORD}.1.1.1.x", f"{WORD}.1.1.1.{WORD}.1")]
+NO_CURSORS += [f"{WORD}.1.{rest}" for rest in (WORD.upper(), f"{WORD}.1.1.1.x", f"{WORD}.1.1.1.{WORD}.1")]
 
 
-@pytest.mark.parametrize("place", NO_PLACES)
-def test_what_is_no_place(live, place):
-    with pytest.raises(OptionError, match="not a place"):
-        live.feed.since(place, 10)
+@pytest.mark.parametrize("cursor", NO_CURSORS)
+def test_what_is_no_place(live, cursor):
+    with pytest.raises(OptionError, match="not a cursor"):
+        live.feed.since(cursor, 10)
 
 
 @pytest.mark.parametrize(
-    "place", ["0", "1", "2", "999999999999999999", f"{WORD}.1.{WORD}", f"{WORD}.0.{WORD}.0.0.0.{WORD}"]
+    "cursor", ["0", "1", "2", "999999999999999999", f"{WORD}.1.{WORD}", f"{WORD}.0.{WORD}.0.0.0.{WORD}"]
 )
-def test_what_names_no_position_of_this_history_is_a_new_beginning(live, place):
+def test_what_names_no_position_of_this_history_is_a_new_beginning(live, cursor):
     live.update(add=[(1, 2)])
-    page = live.feed.since(place, 10)
+    page = live.feed.since(cursor, 10)
     assert (page.reset, page.more, sorted(page.rows.ids.tolist())) == (True, False, [1, 2])
 
 
 def test_every_part_of_a_place_that_is_another_one_is_a_new_beginning(live):
     live.update(add=[(1, 2)])
-    now = Place.read(live.feed.place)
+    now = Cursor.read(live.feed.cursor)
     assert not live.feed.since(str(now), 10).reset
     for other in (
         dataclasses.replace(now, epoch=OTHER),
@@ -658,7 +658,7 @@ def test_places_that_somebody_made_up_are_answered(live):
     live.update(add=[(n, n + 1) for n in range(9)])
     live.update(remove=[(3, 4)])
     page = live.feed.since("", 2)
-    place = Place.read(page.next)
+    cursor = Cursor.read(page.next)
     greatest = 10**18 - 1
     for upto, node, left in [
         (0, 0, 0),
@@ -667,9 +667,11 @@ def test_places_that_somebody_made_up_are_answered(live):
         (0, 0, greatest),
         (greatest,) * 3,
     ]:
-        for run in (WORD, place.cursor.run):
-            cursor = dataclasses.replace(place.cursor, upto=upto, node=node, left=left, run=run)
-            found = live.feed.since(str(dataclasses.replace(place, cursor=cursor)), 3)
+        for run in (WORD, cursor.page_position.run):
+            page_position = dataclasses.replace(
+                cursor.page_position, upto=upto, node=node, left=left, run=run
+            )
+            found = live.feed.since(str(dataclasses.replace(cursor, page_position=page_position)), 3)
             assert len(found.rows) <= 3
 
 

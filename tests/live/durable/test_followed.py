@@ -10,7 +10,7 @@ from dygcn.engine.events import read_events
 from dygcn.errors import DygcnError
 from dygcn.live.durable import admission, followed
 from dygcn.live.durable.followed import Followed, is_packed
-from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, Part
+from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage import FORGET, EventLog
 from dygcn.live.files import LogPosition
 from dygcn.testing import GraphOracle
@@ -44,11 +44,11 @@ def live(tmp_path):
 def sent(stream, first, count=1, *, resumes=False):
     """Events that a client numbers, each of them an edge of its own."""
     events = [(1000 + hash(stream) % 1000, 2000 + first + n) for n in range(count)]
-    return Part(read_events(events), stream, first + count - 1, first, resumes=resumes)
+    return SourceBatch(read_events(events), stream, first + count - 1, first, resumes=resumes)
 
 
 def from_broker(stream, position):
-    return Part(read_events([(1, 2 + position)]), stream, position)
+    return SourceBatch(read_events([(1, 2 + position)]), stream, position)
 
 
 def statuses(live, *parts):
@@ -229,7 +229,7 @@ class Forgetting(RuleBasedStateMachine):
         last = self.sent.get(client, -1)
         first = max(last + 1 - back, 0)
         numbers = range(first, first + count)
-        part = Part(
+        part = SourceBatch(
             read_events([self.edge(client, n) for n in numbers]),
             client,
             numbers[-1],
@@ -309,8 +309,8 @@ def forgotten_names_are_not_remembered(monkeypatch):
 def forgetting_is_not_written(monkeypatch):
     whole = EventLog.append
 
-    def append(self, entries, cut, dead=()):
-        return self.last if entries and entries[0].kind == FORGET else whole(self, entries, cut, dead)
+    def append(self, entries, batch_id, dead=()):
+        return self.last if entries and entries[0].kind == FORGET else whole(self, entries, batch_id, dead)
 
     monkeypatch.setattr(EventLog, "append", append)
 

@@ -14,7 +14,7 @@ from dygcn.engine.propagation.spreading import Spreading
 from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, StorageError, WriteFailed
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable.histories import Histories, Place
+from dygcn.live.durable.histories import Cursor, Histories
 from dygcn.live.durable.recovered import RecoveredEmbedding
 from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains, list_snapshots
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
@@ -91,7 +91,7 @@ class MirrorMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), told=st.booleans())
     def restore(self, which, told):
-        """Put a copy in the place of the folder: with the command for it, or without anyone saying so."""
+        """Put a copy in the cursor of the folder: with the command for it, or without anyone saying so."""
         if self.backups:
             backup, folder = self.backups[which % len(self.backups)], self.new_folder()
             crash(self.live)
@@ -109,7 +109,7 @@ class MirrorMachine(RuleBasedStateMachine):
         backup, mirror = crashed_copy(self.live, self.new_folder()), self.mirrors[which]
         self.live.update(ours)
         if anew:
-            mirror.place = ""
+            mirror.cursor = ""
             mirror.read(self.live, 2)
         else:
             mirror.catch_up(self.live)
@@ -193,15 +193,15 @@ def test_many_more_mirrors(machine):
 
 
 def chain_values_are_not_compared(monkeypatch):
-    monkeypatch.setattr(Histories, "confirm_place", lambda self, place: place.epoch == self.epoch.id)
+    monkeypatch.setattr(Histories, "confirm_cursor", lambda self, cursor: cursor.epoch == self.epoch.id)
 
 
 def epochs_are_not_compared(monkeypatch):
-    def confirm_place(self, place):
-        ours = self.at(place.sequence)
-        return ours is not None and ours.chain.startswith(place.chain)
+    def confirm_cursor(self, cursor):
+        ours = self.at(cursor.sequence)
+        return ours is not None and ours.chain.startswith(cursor.chain)
 
-    monkeypatch.setattr(Histories, "confirm_place", confirm_place)
+    monkeypatch.setattr(Histories, "confirm_cursor", confirm_cursor)
 
 
 def a_restart_publishes_without_a_word(monkeypatch):
@@ -250,15 +250,15 @@ def barriers_are_all_alike(monkeypatch):
 
 def a_place_says_only_how_far_its_reader_came(monkeypatch):
     """Not which position it was shown: inside a run of pages that is a later one."""
-    whole = Histories.confirm_place
+    whole = Histories.confirm_cursor
 
-    def confirm_place(self, place):
-        cursor = place.cursor
-        if cursor is None:
-            return whole(self, place)
-        return self.at(min(cursor.upto, place.sequence)) is not None and place.epoch == self.epoch.id
+    def confirm_cursor(self, cursor):
+        page_position = cursor.page_position
+        if page_position is None:
+            return whole(self, cursor)
+        return self.at(min(page_position.upto, cursor.sequence)) is not None and cursor.epoch == self.epoch.id
 
-    monkeypatch.setattr(Histories, "confirm_place", confirm_place)
+    monkeypatch.setattr(Histories, "confirm_cursor", confirm_cursor)
 
 
 MUTANTS = [
@@ -290,7 +290,7 @@ def live(tmp_path):
 
 
 def replaced(live, backup):
-    """Lose the folder, put a copy of the backup in its place, and open it."""
+    """Lose the folder, put a copy of the backup in its cursor, and open it."""
     crash(live)
     shutil.rmtree(live.folder)
     shutil.copytree(backup, live.folder)
@@ -331,7 +331,7 @@ def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
     live.update(remove=[(1, 2)])
     for _ in range(2):
         assert reader.read(live, 2)
-    assert (sorted(reader.told_left), Place.read(reader.place).cursor.upto) == ([1, 2], 3)
+    assert (sorted(reader.told_left), Cursor.read(reader.cursor).page_position.upto) == ([1, 2], 3)
     again = replaced(live, backup)
     again.update(add=[(9, 10)])
     assert again.sequence == 4
@@ -462,7 +462,7 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
 def test_an_entry_that_is_no_epoch_is_damage(live, body):
     crash(live)
     log = EventLog(live.folder / "log.sqlite3")
-    log.append([NewEntry(EPOCH, "", -1, body)], log.last_cut + 1)
+    log.append([NewEntry(EPOCH, "", -1, body)], log.last_batch_id + 1)
     log.close()
     with pytest.raises(DamagedLog, match="epoch"):
         dygcn.open(live.folder)
@@ -519,8 +519,8 @@ def test_a_folder_is_restored(live, tmp_path):
     shown = live.history
     digest, streams = live.digest(), live.streams
     live.close()
-    (live.folder / "places").mkdir(exist_ok=True)
-    (live.folder / "places" / "one.json").write_text("{}")
+    (live.folder / "cursors").mkdir(exist_ok=True)
+    (live.folder / "cursors" / "one.json").write_text("{}")
     before = sorted(path.relative_to(live.folder) for path in live.folder.rglob("*"))
     position = dygcn.restore(live.folder, tmp_path / "deep" / "er" / "again")
     assert sorted(path.relative_to(live.folder) for path in live.folder.rglob("*")) == before
@@ -530,7 +530,7 @@ def test_a_folder_is_restored(live, tmp_path):
         assert position.generation > shown.generation
         assert not again.confirms(shown)
         assert (again.digest(), again.streams, again.tolerance) == (digest, streams, 0.25)
-        assert not (again.folder / "places").exists()
+        assert not (again.folder / "cursors").exists()
     assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["again"]
     with dygcn.open(live.folder) as same:
         assert same.history == shown
@@ -572,7 +572,7 @@ def test_what_cannot_be_restored_says_so(live, tmp_path):
 def test_a_damaged_backup_is_not_restored(live, tmp_path):
     live.update(add=[(1, 50)])
     live.close()
-    for path in (live.folder, *(place for _, place in list_snapshots(live.folder))):
+    for path in (live.folder, *(cursor for _, cursor in list_snapshots(live.folder))):
         (path / "graph.safetensors").write_bytes(b"")
     with pytest.raises((FolderError, StorageError)):
         dygcn.restore(live.folder, tmp_path / "again")
@@ -626,7 +626,7 @@ def test_a_restart_without_anything_withheld_is_quiet(tmp_path):
     reader = Reader().catch_up(live)
     for _ in range(2):
         live = reopened(live)
-        assert (live.sequence, len(live.feed.since(reader.place, 9).rows)) == (live.saved_at, 0)
+        assert (live.sequence, len(live.feed.since(reader.cursor, 9).rows)) == (live.saved_at, 0)
     live.let_go()
 
 
@@ -668,7 +668,7 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
         live.snapshot()
     live = reopened(live)
     assert live.tolerance == tolerance
-    assert live.version == live._cut
+    assert live.version == live._batch_id
     live.let_go()
 
 
@@ -709,13 +709,13 @@ def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
     def counted(self, entry, change):
-        cut = self._cut + 1
-        self.sequence, self._cut = self._log.append([entry], cut), cut
-        self._version = cut - 1
+        batch_id = self._batch_id + 1
+        self.sequence, self._batch_id = self._log.append([entry], batch_id), batch_id
+        self._version = batch_id - 1
         try:
             return change()
         except BaseException:
-            self._refuse(cut)
+            self._refuse(batch_id)
             raise
 
     monkeypatch.setattr(durable.DurableEmbedding, "_counted", counted)

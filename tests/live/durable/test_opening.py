@@ -198,7 +198,7 @@ def test_what_a_crash_left_half_written_is_removed(live):
     assert not half.exists()
 
 
-@pytest.mark.parametrize("name", ["snapshots", "places"])
+@pytest.mark.parametrize("name", ["snapshots", "cursors"])
 def test_a_room_that_leads_elsewhere_is_refused(live, tmp_path, name):
     live.close()
     home = tmp_path / "home"

@@ -17,8 +17,8 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import recovery
-from dygcn.live.durable.recovery import Beginning, batches, cuts, newest_good
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import (
     BARRIER,
     EPOCH,
@@ -49,17 +49,17 @@ EMPTY = pack(read_events([]))
 
 
 def made(*kinds):
-    """Entries of a log: a kind for each, `e2` for events of cut 2, `r3:2` for a refusal of cut 2 in cut 3."""
+    """Entries of a log by kind: `e2` for events of batch 2, `r3:2` for a refusal of batch 2 in batch 3."""
     entries = []
     for seq, text in enumerate(kinds, 1):
-        cut, _, refused = text[1:].partition(":")
+        batch_id, _, refused = text[1:].partition(":")
         kind = {"e": EVENTS, "r": REFUSAL, "b": BARRIER, "n": EPOCH, "f": FLUSH}[text[0]]
         body = refused.encode() if kind == REFUSAL else pack(read_events([(seq, seq + 1)]))
-        entries.append(Entry(seq, int(cut), kind, "", -1, body, b""))
+        entries.append(Entry(seq, int(batch_id), kind, "", -1, body, b""))
     return entries
 
 
-# ---- cuts and batches --------------------------------------------------------------------------------
+# ---- logged batches and batches ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,21 @@ def made(*kinds):
     ],
 )
 def test_cuts_that_were_not_refused(kinds, found):
-    assert [(cut.number, cut.sequence, last) for cut, last in cuts(made(*kinds))] == found
+    assert [(logged.number, logged.sequence, last) for logged, last in logged_batches(made(*kinds))] == found
 
 
 @pytest.mark.parametrize("behind", ["e2", "b2", "r2:7", "n2", "f2"])
 def test_what_only_a_snapshot_holds_is_missed(behind):
     with pytest.raises(DamagedLog, match="only in a snapshot"):
-        list(cuts(made("b1", behind, "e3")))
+        list(logged_batches(made("b1", behind, "e3")))
 
 
 def replayed(*bodies, merge=True):
     entries = [Entry(seq, seq, EVENTS, "", -1, body, b"") for seq, body in enumerate(bodies, 1)]
-    return [(len(one.batch), one.now, len(one.cuts), one.certain) for one in batches(cuts(entries), merge)]
+    return [
+        (len(one.batch), one.now, len(one.logged_batches), one.certain)
+        for one in batches(logged_batches(entries), merge)
+    ]
 
 
 PLAIN, DATED = pack(read_events([(1, 2)])), pack(read_events([(1, 2, 3, 1)]))
@@ -159,7 +162,11 @@ def begins(folder):
 def test_the_newest_is_taken(folder):
     found = begins(folder)
     assert isinstance(found, Beginning)
-    assert (found.position.sequence, found.position.cut, found.position.streams) == (4, 4, {"clicks": 40})
+    assert (found.position.sequence, found.position.batch_id, found.position.streams) == (
+        4,
+        4,
+        {"clicks": 40},
+    )
     assert (found.damage, found.unusable, len(found.state.graph)) == ([], [], 5)
 
 
@@ -231,8 +238,8 @@ LIES = {
     "another sequence": lambda log: log.update(sequence=3),
     "a sequence below zero": lambda log: log.update(sequence=-4),
     "a sequence beyond all": lambda log: log.update(sequence=2**70),
-    "a cut beyond all": lambda log: log.update(cut=2**63),
-    "a cut below zero": lambda log: log.update(cut=-1),
+    "a batch_id beyond all": lambda log: log.update(batch_id=2**63),
+    "a batch_id below zero": lambda log: log.update(batch_id=-1),
     "a stream below zero": lambda log: log.update(streams={"a": -1}),
     "a stream beyond all": lambda log: log.update(streams={"a": 2**63}),
     "no epoch": lambda log: log.update(epoch=""),
@@ -466,7 +473,7 @@ def script():
 
     def part(stream, first, *weights):
         events = [(first % 5, first % 3 + 5 + i, 0, 1, weight) for i, weight in enumerate(weights)]
-        return Part(read_events(events), f"http:{stream}", first + len(weights) - 1, first)
+        return SourceBatch(read_events(events), f"http:{stream}", first + len(weights) - 1, first)
 
     bad = TOO_HEAVY
     return [
@@ -483,7 +490,7 @@ def script():
 
 
 def outcome(live):
-    letters = {(one.stream, one.position, one.place, one.event) for _, one in live.log.dead_letters(1000)}
+    letters = {(one.stream, one.position, one.row, one.event) for _, one in live.log.dead_letters(1000)}
     return live.digest(), live.streams, letters
 
 
@@ -502,7 +509,7 @@ def watch(monkeypatch, told):
         monkeypatch.setattr(owner, name, call)
 
     around(EventLog, "append")
-    around(durable.DurableEmbedding, "_apply_cut")
+    around(durable.DurableEmbedding, "_apply_batch")
     around(durable.DurableEmbedding, "_write")
     around(durable.DurableEmbedding, "_tidy")
 
@@ -578,23 +585,23 @@ def test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised):
 
 def test_letters_that_name_another_place_would_be_noticed(monkeypatch):
     """The mutant: letters are told apart by the sequence, which is another one after a crash."""
-    whole = Part.without
+    whole = SourceBatch.without
 
     def without(self, refused, sequence):
         sifted = whole(self, refused, sequence)
         named = tuple(dataclasses.replace(letter, position=sequence) for letter in sifted.dead)
         return dataclasses.replace(sifted, dead=named)
 
-    monkeypatch.setattr(Part, "without", without)
+    monkeypatch.setattr(SourceBatch, "without", without)
     with pytest.raises(AssertionError, match="http:b"):
         test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=False)
 
 
 def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
-    """The mutant: a cut that cannot be applied is only forgotten in memory."""
+    """The mutant: a batch that cannot be applied is only forgotten in memory."""
 
-    def refuse(self, cut):
-        self._cut, self._pending = max(self._cut, cut) + 1, False
+    def refuse(self, batch_id):
+        self._batch_id, self._pending = max(self._batch_id, batch_id) + 1, False
 
     monkeypatch.setattr(durable.DurableEmbedding, "_refuse", refuse)
     with pytest.raises((AssertionError, EventError), match=r"crash at point|weight is"):
@@ -627,7 +634,7 @@ def test_a_cut_of_which_nobody_knows_is_tried(tmp_path, monkeypatch, applied):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     nothing_is_found_before(monkeypatch)
-    monkeypatch.setattr(durable.DurableEmbedding, "_apply_cut", die)
+    monkeypatch.setattr(durable.DurableEmbedding, "_apply_batch", die)
     with pytest.raises(Died):
         live.update([(3, 4, 0, 1, 1.0 if applied else TOO_HEAVY)], stream="a", position=1)
     monkeypatch.undo()
@@ -695,7 +702,7 @@ def test_every_kind_of_model_comes_back(tmp_path, options, merged, monkeypatch):
 
 @pytest.mark.parametrize("rule", ["rolling", "spectral"])
 def test_rolled_vectors_come_back_with_their_cuts(tmp_path, rule):
-    """The result depends on the cuts, so the same ones are made again."""
+    """The result depends on the batches, so the same ones are made again."""
     live, twin = dygcn.open(tmp_path / "x", begun(rule)), begun(rule)
     joined = begun(rule)
     random, everything = np.random.default_rng(3), []
@@ -747,9 +754,9 @@ def test_a_group_of_requests_is_one_cut_again(tmp_path):
         first = 2 * step
         live.ingest(
             [
-                Part(read_events([(step, step + 1), (step, step + 2)]), "http:a", first + 1, first),
-                Part(read_events([(step + 3, step)])),
-                Part(read_events([(step + 3, step, 5.0, 1)])),
+                SourceBatch(read_events([(step, step + 1), (step, step + 2)]), "http:a", first + 1, first),
+                SourceBatch(read_events([(step + 3, step)])),
+                SourceBatch(read_events([(step + 3, step, 5.0, 1)])),
             ]
         )
     again = reopened(live)
@@ -813,7 +820,7 @@ def test_a_snapshot_says_what_it_holds(tmp_path):
         live.update(add=[(1, 2)], stream="kafka:x/1", position=99)
     manifest = json.loads((snapshot_path(live.folder, 1) / "manifest.json").read_text())
     log = manifest["settings"]["log"]
-    assert (log["sequence"], log["cut"], log["streams"]) == (1, 1, {"kafka:x/1": 99})
+    assert (log["sequence"], log["batch_id"], log["streams"]) == (1, 1, {"kafka:x/1": 99})
     assert (log["epoch"][16:], log["chain"], log["tolerance"]) == (
         live.history.epoch,
         live.history.chain,
@@ -824,7 +831,7 @@ def test_a_snapshot_says_what_it_holds(tmp_path):
 
 def test_the_entries_of_an_empty_batch(tmp_path):
     live = begin(tmp_path / "x")
-    live.ingest([Part(read_events([]), "kafka:x/0", 4)])
+    live.ingest([SourceBatch(read_events([]), "kafka:x/0", 4)])
     live.update([])
     again = reopened(live)
     assert (again.streams, again.sequence, len(again)) == ({"kafka:x/0": 4}, 2, 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
 from dygcn.errors import EventError, OptionError
 from dygcn.live.durable import source_batch as module
-from dygcn.live.durable.source_batch import APPLIED, Part, Receipt, as_texts, groups, time_of, whole
+from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, time_of, whole
 from dygcn.live.durable.storage import DeadLetter
 
 MANY = read_events([(n, n + 1) for n in range(10)])
@@ -49,14 +49,14 @@ def letter(row):
 )
 def test_a_stream_or_position_that_cannot_be_kept(stream, position):
     with pytest.raises(OptionError):
-        Part(MANY, stream, position).check()
+        SourceBatch(MANY, stream, position).check()
 
 
 @pytest.mark.parametrize(
     ("stream", "position"), [("", -1), ("a", 0), ("a", 2**63 - 1), ("x" * 200, 1), ("ü/ 3", 1)]
 )
 def test_a_stream_and_position_that_can(stream, position):
-    Part(MANY, stream, position).check()
+    SourceBatch(MANY, stream, position).check()
 
 
 def test_whole_numbers():
@@ -86,16 +86,16 @@ def test_numbers_that_were_applied_are_left_out(first, bad, last):
     """Ten events, some of them bad: rows and numbers still belong together."""
     rows = np.array([row for row in range(10) if row not in bad], np.int64)
     dead = tuple(letter(row) for row in sorted(bad))
-    part = Part(rows_of(MANY, rows), "http:a", first + 9, first, rows, dead)
+    part = SourceBatch(rows_of(MANY, rows), "http:a", first + 9, first, rows, dead)
     rest = part.after(last)
     assert sources(rest) == [row for row in rows.tolist() if first + row > last]
     assert rest.rows.tolist() == sources(rest)
-    assert [one.place for one in rest.dead] == [row for row in sorted(bad) if first + row > last]
+    assert [one.row for one in rest.dead] == [row for row in sorted(bad) if first + row > last]
     assert rest.position == part.position
 
 
 def test_a_part_without_numbers_is_left_whole():
-    part = Part(MANY, "kafka:a/0", 9)
+    part = SourceBatch(MANY, "kafka:a/0", 9)
     assert part.after(5) is part
 
 
@@ -106,12 +106,14 @@ def test_a_part_without_numbers_is_left_whole():
 @given(st.sets(st.integers(0, 9)), st.sampled_from([77, -1]), st.booleans())
 def test_refused_events_become_letters_and_the_others_stay(gone, position, joined):
     rows, origins = np.arange(10) * 3, np.arange(10) + 100
-    part = Part(MANY, "a", position, None, rows, (letter(1),), message=5, origins=origins if joined else None)
+    part = SourceBatch(
+        MANY, "a", position, None, rows, (letter(1),), message=5, origins=origins if joined else None
+    )
     kept = part.without({row: f"reason {row}" for row in sorted(gone)}, 99)
     assert sources(kept) == [row for row in range(10) if row not in gone]
     assert kept.rows is rows or kept.rows.tolist() == [3 * row for row in sources(kept)]
     places = [100 + row if joined else max(position, 5) for row in sorted(gone)]
-    found = [(one.stream, one.position, one.place, one.reason) for one in kept.dead[1:]]
+    found = [(one.stream, one.position, one.row, one.reason) for one in kept.dead[1:]]
     wanted = [("a", place, 3 * row, f"reason {row}") for place, row in zip(places, sorted(gone), strict=True)]
     assert found == wanted
     assert kept.dead[0] == letter(1)
@@ -122,23 +124,23 @@ def test_refused_events_become_letters_and_the_others_stay(gone, position, joine
 
 
 def test_a_dead_letter_without_a_message_has_the_sequence():
-    refused = Part(rows_of(MANY, np.array([3]))).without({0: "too heavy"}, 5)
-    assert (refused.dead[0].stream, refused.dead[0].position, refused.dead[0].place) == ("", 5, 0)
+    refused = SourceBatch(rows_of(MANY, np.array([3]))).without({0: "too heavy"}, 5)
+    assert (refused.dead[0].stream, refused.dead[0].position, refused.dead[0].row) == ("", 5, 0)
     assert (len(refused.batch), len(refused.rows), refused.dead[0].reason) == (0, 0, "too heavy")
 
 
 def test_pieces_are_the_whole_and_only_the_last_counts(monkeypatch):
     monkeypatch.setattr(module, "MOST_EVENTS", 4)
-    part = Part(MANY, "a", 9, 0, now=3.0)
-    pieces = list(part.pieces())
-    assert [len(piece.batch) for piece in pieces] == [4, 4, 2]
-    assert [piece.position for piece in pieces] == [-1, -1, 9]
-    assert {piece.now for piece in pieces} == {3.0}
-    assert python_ids(join_events([p.batch for p in pieces]).src).tolist() == sources(part)
+    part = SourceBatch(MANY, "a", 9, 0, now=3.0)
+    chunks = list(part.chunks())
+    assert [len(chunk.batch) for chunk in chunks] == [4, 4, 2]
+    assert [chunk.position for chunk in chunks] == [-1, -1, 9]
+    assert {chunk.now for chunk in chunks} == {3.0}
+    assert python_ids(join_events([p.batch for p in chunks]).src).tolist() == sources(part)
     for n in (0, 4):
-        short = Part(rows_of(MANY, np.arange(n)), "a", 9)
-        assert list(short.pieces()) == [short]
-    assert [p.position for p in Part(rows_of(MANY, np.arange(8)), "a", 9).pieces()] == [-1, 9]
+        short = SourceBatch(rows_of(MANY, np.arange(n)), "a", 9)
+        assert list(short.chunks()) == [short]
+    assert [p.position for p in SourceBatch(rows_of(MANY, np.arange(8)), "a", 9).chunks()] == [-1, 9]
 
 
 @pytest.mark.parametrize(
@@ -157,12 +159,12 @@ def test_an_event_as_text(event, text):
 
 
 KINDS = {
-    "plain": Part(read_events([(1, 2)])),
-    "dated": Part(read_events([(1, 2, 3, 1)])),
-    "strings": Part(read_events([("a", "b")])),
-    "empty": Part(read_events([])),
-    "now": Part(read_events([(1, 2)]), now=3.0),
-    "empty now": Part(read_events([]), now=3.0),
+    "plain": SourceBatch(read_events([(1, 2)])),
+    "dated": SourceBatch(read_events([(1, 2, 3, 1)])),
+    "strings": SourceBatch(read_events([("a", "b")])),
+    "empty": SourceBatch(read_events([])),
+    "now": SourceBatch(read_events([(1, 2)]), now=3.0),
+    "empty now": SourceBatch(read_events([]), now=3.0),
 }
 
 

@@ -14,7 +14,7 @@ from dygcn.engine.models import folder as saved
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.engine.propagation.sums import Sums
 from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.testing.seeding import small_model
 
@@ -59,7 +59,7 @@ def test_arrays_of_one_length_grow_all_or_none(monkeypatch, nth):
 def test_no_room_for_sums_is_found_before_anything_is_written(monkeypatch):
     live = fresh()
     before = live.digest()
-    monkeypatch.setattr(Sums, "make_room", fail)
+    monkeypatch.setattr(Sums, "reserve", fail)
     with pytest.raises(MemoryError):
         live.update(add=[(i, i + 1000) for i in range(50)])
     monkeypatch.undo()
@@ -150,7 +150,7 @@ def test_an_interrupt_between_log_and_state_ends_acceptance(tmp_path, monkeypatc
 
 def test_a_sequence_is_shown_once_its_events_can_be_read(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
-    monkeypatch.setattr(Sums, "make_room", fail)
+    monkeypatch.setattr(Sums, "reserve", fail)
     before = live.sequence
     with pytest.raises(MemoryError):
         live.update(add=[(5, 1000)])
@@ -270,16 +270,16 @@ def test_a_lock_that_an_interrupt_left_locked_stops_nobody(tmp_path):
 def test_a_call_from_a_signal_s_handler_inside_an_update_is_refused(monkeypatch):
     """The same thread may take the lock again, so the mark must be there while room is made, too."""
     live, found = fresh(), []
-    whole = Sums.make_room
+    whole = Sums.reserve
 
-    def make_room(self, nodes):
+    def reserve(self, nodes):
         try:
             live.update(add=[(1, 9)])
         except TornState as error:
             found.append(error)
         whole(self, nodes)
 
-    monkeypatch.setattr(Sums, "make_room", make_room)
+    monkeypatch.setattr(Sums, "reserve", reserve)
     live.update(add=[(5, 2000)])
     monkeypatch.undo()
     assert found
@@ -355,10 +355,10 @@ def test_a_bulk_that_fails_before_it_begins_leaves_a_folder_that_opens(tmp_path,
 
 def test_a_part_with_a_date_of_its_own_can_be_replayed(tmp_path):
     live = dygcn.open(tmp_path / "x", dygcn.start(small_model(half_life=3.0)))
-    live.ingest([Part(read_events([(1, 2)]), now=datetime(2020, 1, 1))])
+    live.ingest([SourceBatch(read_events([(1, 2)]), now=datetime(2020, 1, 1))])
     before = live.digest()
     with pytest.raises(EventError):
-        live.ingest([Part(read_events([(1, 3)]), now=True)])
+        live.ingest([SourceBatch(read_events([(1, 3)]), now=True)])
     live.let_go()
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == before
@@ -367,8 +367,8 @@ def test_a_part_with_a_date_of_its_own_can_be_replayed(tmp_path):
 def test_what_a_change_says_left_is_the_caller_s_own(tmp_path):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 900)])
-    place = live.feed.place
+    cursor = live.feed.cursor
     left = live.update(remove=[(1, 900)]).left
     left += 1000
-    assert live.feed.since(place, 100).rows.left.tolist() == [900]
+    assert live.feed.since(cursor, 100).rows.left.tolist() == [900]
     live.close()

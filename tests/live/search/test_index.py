@@ -25,7 +25,7 @@ from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError
 from dygcn.live.search import index as index_module
 from dygcn.live.search import upkeep
-from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import IndexStatus, NearestIndex
 from dygcn.live.search.inverted import InvertedLists
 from dygcn.live.search.nearest import VectorCache, nearest_rows
@@ -234,8 +234,8 @@ HUNT = settings(
 
 
 def old_vectors_stay_in_the_index(monkeypatch):
-    for shelf in (UnitRows, InvertedLists):
-        monkeypatch.setattr(shelf, "drop", lambda self, nodes: None)
+    for backend in (UnitRows, InvertedLists):
+        monkeypatch.setattr(backend, "drop", lambda self, nodes: None)
 
 
 def swap(monkeypatch, line, wrong):
@@ -254,7 +254,7 @@ def the_dead_answer(monkeypatch):
 
 
 def those_who_left_before_they_were_read_answer(monkeypatch):
-    swap(monkeypatch, "waiting.keep(here)", "pass")
+    swap(monkeypatch, "dirty.keep(here)", "pass")
 
 
 def a_recycled_number_answers_with_the_vector_of_the_dead(monkeypatch):
@@ -262,11 +262,11 @@ def a_recycled_number_answers_with_the_vector_of_the_dead(monkeypatch):
 
 
 def moved_nodes_do_not_wait(monkeypatch):
-    monkeypatch.setattr(Waiting, "add", lambda self, nodes: None)
+    monkeypatch.setattr(DirtyQueue, "add", lambda self, nodes: None)
 
 
 def those_who_wait_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr(Waiting, "nodes", property(lambda self: self._queue[:0]))
+    monkeypatch.setattr(DirtyQueue, "nodes", property(lambda self: self._queue[:0]))
 
 
 def ties_go_by_number(monkeypatch):
@@ -647,10 +647,10 @@ def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
 
 
 def test_room_made_before_others_come_would_be_noticed(monkeypatch):
-    def refill(self, shelf):
+    def refill(self, backend):
         with self.guard:
-            self._make_room()
-        self.shelf = shelf
+            self._reserve()
+        self.backend = backend
         self._put(self.numbers())
 
     monkeypatch.setattr(Upkeep, "refill", refill)

@@ -64,8 +64,8 @@ def test_what_is_measured_is_the_share_of_the_true_neighbours():
 
 def recall_is_measured_against_the_index_itself(monkeypatch):
     def against_itself(askers, units, everyone, others):
-        shelf = held[0]._upkeep.shelf
-        scores, _ = shelf.search(units, AT + 1, shelf.probes)
+        backend = held[0]._upkeep.backend
+        scores, _ = backend.search(units, AT + 1, backend.probes)
         return Questions(askers, units, scores[:, -1].astype(np.float64), min(AT, others))
 
     held = []
@@ -182,23 +182,23 @@ def test_probes_are_chosen_for_the_recall():
 
 def test_more_lists_are_looked_at_first():
     _, index = weak()
-    shelf = index._upkeep.shelf
-    chosen = shelf.probes
-    shelf.probes = max(1, chosen // 8)  # as if the vectors had spread over more lists
+    backend = index._upkeep.backend
+    chosen = backend.probes
+    backend.probes = max(1, chosen // 8)  # as if the vectors had spread over more lists
     assert index.measure(50) >= 0.95
-    assert shelf.probes > chosen // 2
+    assert backend.probes > chosen // 2
     assert index.status().rebuilds == 0
 
 
 def test_old_centres_are_learned_anew():
     """If it would take far more lists than with fresh centres."""
     _, index = weak()
-    shelf = index._upkeep.shelf
+    backend = index._upkeep.backend
     index._wanted = 1
-    shelf.probes = 1
+    backend.probes = 1
     assert index.measure(50) >= 0.95
     assert index.status().rebuilds == 1
-    assert index._upkeep.shelf is not shelf
+    assert index._upkeep.backend is not backend
 
 
 def test_probes_that_were_told_are_kept():

@@ -5,7 +5,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.models import cosines, norms, to_units
-from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.unit_rows import UnitRows, rounding
@@ -14,19 +14,19 @@ from tests.live.search.test_index import fresh, grouped
 
 
 def test_one_that_waits_keeps_its_place():
-    waiting = Waiting()
-    waiting.make_room(20)
-    waiting.add(np.array([3, 1, 9], np.int32))
-    waiting.add(np.array([9, 3, 4, 4], np.int32))
-    assert waiting.nodes.tolist() == [3, 1, 9, 4]
-    assert waiting.take(1).tolist() == [3]
-    waiting.add(np.array([3], np.int32))
-    waiting.keep(np.array([True, False, True, True]))
-    assert waiting.nodes.tolist() == [1, 4, 3]
-    waiting.add(np.array([9], np.int32))
-    assert waiting.take().tolist() == [1, 4, 3, 9]
-    assert not waiting.marks.any()
-    assert len(waiting) == 0
+    dirty = DirtyQueue()
+    dirty.reserve(20)
+    dirty.add(np.array([3, 1, 9], np.int32))
+    dirty.add(np.array([9, 3, 4, 4], np.int32))
+    assert dirty.nodes.tolist() == [3, 1, 9, 4]
+    assert dirty.take(1).tolist() == [3]
+    dirty.add(np.array([3], np.int32))
+    dirty.keep(np.array([True, False, True, True]))
+    assert dirty.nodes.tolist() == [1, 4, 3]
+    dirty.add(np.array([9], np.int32))
+    assert dirty.take().tolist() == [1, 4, 3, 9]
+    assert not dirty.marks.any()
+    assert len(dirty) == 0
 
 
 def test_rows_of_no_direction_become_zero():
@@ -72,7 +72,7 @@ def test_upkeep_notices_who_came_without_being_marked():
     kept.put()
     live.update(add=[(5, 6)])
     kept.settle()
-    assert sorted(kept.waiting.nodes.tolist()) == sorted(
+    assert sorted(kept.dirty.nodes.tolist()) == sorted(
         live.state.graph.find(dygcn.engine.events.id_column([5, 6])).tolist()
     )
 

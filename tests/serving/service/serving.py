@@ -80,12 +80,12 @@ def on_loopback(folder, *, tokens=(), **settings) -> ServiceSettings:
     return ServiceSettings(folder=str(folder), http=Http(port=0, tokens=list(tokens)), **settings)
 
 
-def send_until_refused(connection, piece, *, most=24 << 20, seconds=10.0, pause=0.0):
-    """Send a piece again and again until the other end hangs up; return how many bytes that took."""
+def send_until_refused(connection, chunk, *, most=24 << 20, seconds=10.0, pause=0.0):
+    """Send a chunk again and again until the other end hangs up; return how many bytes that took."""
     sent, begun = 0, time.monotonic()
     while sent < most and time.monotonic() - begun < seconds:
-        connection.sendall(piece)
-        sent += len(piece)
+        connection.sendall(chunk)
+        sent += len(chunk)
         time.sleep(pause)
     raise AssertionError(f"{sent} bytes were taken in {time.monotonic() - begun:.1f} s")
 

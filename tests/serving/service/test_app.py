@@ -188,7 +188,7 @@ def busy(served, count, **limits):
         for thread in threads:
             thread.start()
         until = time.monotonic() + 10
-        while served.service.intake.shed + served.service.intake.events < count:
+        while served.service.ingest_queue.shed + served.service.ingest_queue.events < count:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert served.get("/healthz").status_code == 200
@@ -431,7 +431,7 @@ def test_a_drain_answers_what_was_taken(folder):
                 target=lambda: answers.append(served.post([{"src": 1, "dst": 777}])), daemon=True
             )
             sender.start()
-            while not served.service.intake.events:
+            while not served.service.ingest_queue.events:
                 time.sleep(0.01)
             served.server.should_exit = True
             time.sleep(0.3)
@@ -445,7 +445,7 @@ def test_a_drain_answers_what_was_taken(folder):
 
 def test_while_going_down_nothing_is_taken(serve):
     served = serve()
-    served.service.intake.close()
+    served.service.ingest_queue.close()
     answer = served.post([{"src": 1, "dst": 777}])
     is_problem(answer, 503, "Closing")
     assert int(answer.headers["retry-after"]) > 0

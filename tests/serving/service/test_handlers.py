@@ -178,7 +178,7 @@ def test_bad_events_have_numbers_too(serve):
 
 def test_a_repeat_that_is_not_noticed_would_be(serve, monkeypatch):
     served = serve()
-    monkeypatch.setattr("dygcn.live.durable.source_batch.Part.after", lambda self, last: self)
+    monkeypatch.setattr("dygcn.live.durable.source_batch.SourceBatch.after", lambda self, last: self)
     with pytest.raises(AssertionError):
         test_an_overlap_applies_only_what_is_new(lambda: served)
 

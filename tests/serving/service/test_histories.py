@@ -11,10 +11,10 @@ from hypothesis import strategies as draw
 
 import dygcn
 from dygcn.errors import OtherHistory
-from dygcn.serving.service import workers as pumps
+from dygcn.serving.service import workers as workers
 from dygcn.serving.service.histories import NEW, REFUSED, REWRITING, REWRITTEN, SAME, Verdict, judge
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.workers import SinkPump
+from dygcn.serving.service.workers import SinkWorker
 from dygcn.serving.sinks import ParquetSettings, PostgresSettings, read_rows
 from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_model import made_up_history
@@ -27,15 +27,15 @@ from tests.serving.sinks.places import fresh_name, read_table
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr(pumps, "_PAUSE", 0.02)
-    monkeypatch.setattr(pumps, "_LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(pumps, "_BETWEEN", 0.01)
+    monkeypatch.setattr(workers, "_PAUSE", 0.02)
+    monkeypatch.setattr(workers, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(workers, "_BETWEEN", 0.01)
 
 
 @contextmanager
 def running(path, *sinks, rule="rewrite", **options):
     service = Service(on_loopback(path, **options))
-    service.sinks += [SinkPump(service, sink, rule) for sink in sinks]
+    service.sinks += [SinkWorker(service, sink, rule) for sink in sinks]
     service.start()
     try:
         yield service
@@ -164,7 +164,7 @@ def test_a_place_that_is_lost_is_no_loss(folder):
     with running(path, sink) as service:
         until(lambda: sink.equals(service.live))
         write(service, (1, 100, 1))
-    shutil.rmtree(path / "places")
+    shutil.rmtree(path / "cursors")
     with running(path, sink) as service:
         write(service, (1, 200, 1), (1, 100, -1))
         until(lambda: sink.equals(service.live))
@@ -248,7 +248,7 @@ def test_a_pump_that_never_begins_an_epoch_would_be_noticed(folder, monkeypatch)
 
 
 def test_a_pump_that_goes_on_whatever_the_sink_holds_would_be_noticed(folder, monkeypatch):
-    monkeypatch.setattr(pumps, "judge", lambda *_: Verdict(SAME))
+    monkeypatch.setattr(workers, "judge", lambda *_: Verdict(SAME))
     monkeypatch.setattr(streams, "PATIENCE", 1.0)
     with pytest.raises(AssertionError):
         test_a_restored_copy_begins_an_epoch_and_leaves_no_row_of_the_lost_future(folder, 9)
@@ -288,23 +288,23 @@ def pause_of_a_refused_sink(folder, refitted):
     with running(refitted(), sink) as service:
         until(lambda: sink.equals(service.live))
     with running(path) as service:
-        pump = SinkPump(service, sink)
-        pump._stop = Watched()
-        service.sinks.append(pump)
-        pump.start()
-        until(lambda: pump._stop.pauses)
-        assert "newer history" in pump.failure
-    return pump._stop.pauses[0]
+        worker = SinkWorker(service, sink)
+        worker._stop = Watched()
+        service.sinks.append(worker)
+        worker.start()
+        until(lambda: worker._stop.pauses)
+        assert "newer history" in worker.failure
+    return worker._stop.pauses[0]
 
 
 def test_a_refused_sink_is_not_asked_again_and_again(folder, refitted, monkeypatch):
-    monkeypatch.setattr(pumps, "_LONGEST_PAUSE", 3600.0)
+    monkeypatch.setattr(workers, "_LONGEST_PAUSE", 3600.0)
     assert pause_of_a_refused_sink(folder, refitted) == 3600.0
 
 
 def test_a_refused_sink_that_is_asked_at_once_would_be_noticed(folder, refitted, monkeypatch):
-    monkeypatch.setattr(pumps, "_LONGEST_PAUSE", 3600.0)
-    monkeypatch.setattr(pumps, "OtherHistory", type("Another", (Exception,), {}))
+    monkeypatch.setattr(workers, "_LONGEST_PAUSE", 3600.0)
+    monkeypatch.setattr(workers, "OtherHistory", type("Another", (Exception,), {}))
     with pytest.raises(AssertionError):
         test_a_refused_sink_is_not_asked_again_and_again(folder, refitted, monkeypatch)
 
@@ -355,10 +355,10 @@ def test_one_epoch_is_begun_for_all_sinks(folder):
         begin = type(service.live).begin_epoch
         with pytest.MonkeyPatch.context() as watched:
             watched.setattr(type(service.live), "begin_epoch", lambda live: (begun.append(1), begin(live))[1])
-            service.sinks += [SinkPump(service, sink) for sink in sinks]
-            for pump in service.sinks:
-                pump.start()
-            until(lambda: all(pump.history == REWRITTEN for pump in service.sinks))
+            service.sinks += [SinkWorker(service, sink) for sink in sinks]
+            for worker in service.sinks:
+                worker.start()
+            until(lambda: all(worker.history == REWRITTEN for worker in service.sinks))
         assert all(sink.equals(service.live) for sink in sinks)
         assert sinks[0].epochs == sinks[1].epochs == {service.live.history.epoch}
         assert service.live.history.generation > old.generation
@@ -371,7 +371,7 @@ def test_an_epoch_that_begins_meanwhile_reaches_every_sink(folder):
         until(lambda: all(sink.equals(service.live) for sink in sinks))
         service.live.begin_epoch()
         write(service, (1, 300, 1))
-        until(lambda: all(pump.history == REWRITTEN for pump in service.sinks))
+        until(lambda: all(worker.history == REWRITTEN for worker in service.sinks))
         assert all(sink.equals(service.live) for sink in sinks)
         assert sinks[0].epochs == sinks[1].epochs == {service.live.history.epoch}
 
@@ -380,7 +380,7 @@ def test_a_rewriting_that_is_interrupted_goes_on(folder, refitted, monkeypatch):
     sink, path = Kept(), refitted()
     with running(folder(edges=[(i, i + 1) for i in range(60)]), sink) as service:
         until(lambda: sink.equals(service.live))
-    monkeypatch.setattr(pumps, "_ROWS", 1)
+    monkeypatch.setattr(workers, "_ROWS", 1)
     writes = []
     whole = sink.write
 
@@ -408,10 +408,10 @@ def test_a_rewriting_that_is_interrupted_goes_on(folder, refitted, monkeypatch):
 
 def test_rows_of_others_that_are_not_taken_out_would_be_noticed(folder, refitted, monkeypatch):
     def forget(self, history):
-        self._place.settle = None
+        self._place.delete_below = None
         self.history = REWRITTEN
 
-    monkeypatch.setattr(SinkPump, "_settle", forget)
+    monkeypatch.setattr(SinkWorker, "_delete_below", forget)
     monkeypatch.setattr(streams, "PATIENCE", 1.0)
     with pytest.raises(AssertionError):
         test_a_refit_replaces_every_row(folder, refitted)
@@ -426,8 +426,8 @@ def test_a_place_from_ahead_of_the_log_is_not_kept(folder):
     with running(path, sink) as service:
         write(service, (1, 300, 1))
         until(lambda: sink.equals(service.live))
-    shutil.rmtree(backup / "places")
-    shutil.copytree(path / "places", backup / "places")
+    shutil.rmtree(backup / "cursors")
+    shutil.copytree(path / "cursors", backup / "cursors")
     sink.errors += [FULL_DISK] * 100_000
     with running(backup, sink) as service:
         for node in range(400, 405):
@@ -504,16 +504,16 @@ def test_through_refits_copies_and_losses_the_sink_holds_the_live_rows(models, t
                     write(service, step)
             until(lambda: service.sinks[0].history is not None)
             sink.errors.clear()
-            until(lambda: _settled(service, sink))
+            until(lambda: _deleted_below(service, sink))
 
 
-def _settled(service, sink):
+def _deleted_below(service, sink):
     """Say whether the sink has all rows; where it is refused, the operator keeps this folder."""
-    pump = service.sinks[0]
+    worker = service.sinks[0]
     newest = sink.model.newest
-    if pump.history == REFUSED and newest.generation > service.live.history.generation:
+    if worker.history == REFUSED and newest.generation > service.live.history.generation:
         service.live.begin_epoch()
-    mine = pump.history in (SAME, NEW, REWRITTEN) and pump.status()["behind"] == 0
+    mine = worker.history in (SAME, NEW, REWRITTEN) and worker.status()["behind"] == 0
     return mine and sink.equals(service.live) and sink.epochs <= {service.live.history.epoch}
 
 

@@ -8,8 +8,8 @@ import pytest
 import dygcn
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import WriteFailed
-from dygcn.live.durable.source_batch import Part
-from dygcn.serving.service.ingest_queue import Closing, Intake, Overloaded
+from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded
 from dygcn.serving.service.settings import Limits
 from dygcn.serving.service.workers import letters_of
 
@@ -62,11 +62,11 @@ def held(folder):
 
 
 @pytest.fixture
-def intake(held):
+def ingest_queue(held):
     made = []
 
     def make(limits=FEW, applied=lambda: None):
-        made.append(Intake(held, limits, applied))
+        made.append(IngestQueue(held, limits, applied))
         return made[-1]
 
     yield make
@@ -76,7 +76,7 @@ def intake(held):
 
 
 def events(*edges):
-    return Part(read_events(list(edges)))
+    return SourceBatch(read_events(list(edges)))
 
 
 def distinct(first, count):
@@ -102,8 +102,8 @@ def fill(queue, answers, parts):
     return len(parts)
 
 
-def test_what_is_submitted_is_applied_and_answered(intake, held):
-    queue, answers = intake(), Answers()
+def test_what_is_submitted_is_applied_and_answered(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     queue.submit(events((7, 500), (8, 501)), answers.to("a"))
     [(_, receipt)] = answers.wait(1)
     assert (receipt.status, receipt.applied, receipt.dead) == ("applied", 2, 0)
@@ -112,8 +112,8 @@ def test_what_is_submitted_is_applied_and_answered(intake, held):
     assert (queue.total_events, queue.total_requests) == (2, 1)
 
 
-def test_first_come_first_served(intake, held):
-    queue, answers = intake(Limits()), Answers()
+def test_first_come_first_served(ingest_queue, held):
+    queue, answers = ingest_queue(Limits()), Answers()
     stop_writer(held, queue, answers)
     for number in range(50):
         queue.submit(distinct(number, 1), answers.to(number))
@@ -123,8 +123,8 @@ def test_first_come_first_served(intake, held):
     assert sequences == sorted(sequences)
 
 
-def test_many_requests_make_one_transaction_of_bounded_size(intake, held):
-    queue, answers = intake(), Answers()
+def test_many_requests_make_one_transaction_of_bounded_size(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     for number in range(9):
         queue.submit(distinct(number, 1), answers.to(number))
@@ -133,8 +133,8 @@ def test_many_requests_make_one_transaction_of_bounded_size(intake, held):
     assert held.cuts == [[1], [1, 1, 1, 1], [1, 1, 1, 1], [1]]
 
 
-def test_a_cut_is_bounded_in_rows_too(intake, held):
-    queue, answers = intake(), Answers()
+def test_a_cut_is_bounded_in_rows_too(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     for number in range(4):
         queue.submit(events((0, 2_000 + number)), answers.to(number))  # about 200 rows each
@@ -143,8 +143,8 @@ def test_a_cut_is_bounded_in_rows_too(intake, held):
     assert held.cuts == [[1], [1, 1], [1, 1]]
 
 
-def test_a_queue_full_of_events_sheds(intake, held):
-    queue, answers = intake(), Answers()
+def test_a_queue_full_of_events_sheds(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     for number in range(9):
         queue.submit(distinct(number, 1), answers.to(number))
@@ -158,9 +158,9 @@ def test_a_queue_full_of_events_sheds(intake, held):
     assert answers.wait(11)[-1][0] == "again"
 
 
-def test_a_queue_full_of_rows_sheds(intake, held):
+def test_a_queue_full_of_rows_sheds(ingest_queue, held):
     """Five events at a hub of two hundred are a thousand rows."""
-    queue, answers = intake(), Answers()
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     taken = fill(queue, answers, [events((0, 3_000 + number)) for number in range(10)])
     assert 3 <= taken <= 5
@@ -168,12 +168,12 @@ def test_a_queue_full_of_rows_sheds(intake, held):
     queue.submit(distinct(0, 1), answers.to("small"))  # there is room for what is cheap
 
 
-def test_bad_events_wait_in_the_queue_too(intake, held):
+def test_bad_events_wait_in_the_queue_too(ingest_queue, held):
     """They are held in memory as the others are, with a reason each."""
-    queue, answers = intake(), Answers()
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     bad = decode_events(b"[1,2,3,4,5,6]", "json", "int64")
-    part = Part(bad.batch, dead=tuple(letters_of(bad.bad, "", 7)))
+    part = SourceBatch(bad.batch, dead=tuple(letters_of(bad.bad, "", 7)))
     queue.submit(part, answers.to("bad"))
     assert queue.events == 7
     with pytest.raises(Overloaded):
@@ -184,15 +184,15 @@ def test_bad_events_wait_in_the_queue_too(intake, held):
     assert queue.total_dead == 6
 
 
-def test_requests_without_events_have_a_bound(intake, held):
-    queue, answers = intake(), Answers()
+def test_requests_without_events_have_a_bound(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
-    nothing = Part(read_events([], "int64"))
+    nothing = SourceBatch(read_events([], "int64"))
     assert fill(queue, answers, [nothing] * 100) == 9
 
 
-def test_what_is_larger_than_all_room_comes_in_alone(intake, held):
-    queue, answers = intake(), Answers()
+def test_what_is_larger_than_all_room_comes_in_alone(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     queue.submit(distinct(0, 50), answers.to("large"))
     assert answers.wait(1)[0][1].applied == 50
     stop_writer(held, queue, answers)
@@ -203,20 +203,20 @@ def test_what_is_larger_than_all_room_comes_in_alone(intake, held):
     answers.wait(3)
 
 
-def test_a_queue_without_bounds_would_be_noticed(intake, held, monkeypatch):
-    monkeypatch.setattr(Intake, "_fits", lambda self, events, rows: True)
+def test_a_queue_without_bounds_would_be_noticed(ingest_queue, held, monkeypatch):
+    monkeypatch.setattr(IngestQueue, "_fits", lambda self, events, rows: True)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        test_a_queue_full_of_events_sheds(intake, held)
+        test_a_queue_full_of_events_sheds(ingest_queue, held)
 
 
-def test_rows_that_nobody_counts_would_be_noticed(intake, held, monkeypatch):
+def test_rows_that_nobody_counts_would_be_noticed(ingest_queue, held, monkeypatch):
     monkeypatch.setattr("dygcn.serving.service.ingest_queue.expected_rows", lambda state, batch: len(batch))
     with pytest.raises(AssertionError):
-        test_a_queue_full_of_rows_sheds(intake, held)
+        test_a_queue_full_of_rows_sheds(ingest_queue, held)
 
 
-def test_a_source_waits_for_room(intake, held):
-    queue, answers = intake(), Answers()
+def test_a_source_waits_for_room(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 9), answers.to("rest"))
     waited = threading.Thread(
@@ -231,8 +231,8 @@ def test_a_source_waits_for_room(intake, held):
     waited.join(20)
 
 
-def test_waiting_ends_with_overloaded(intake, held):
-    queue, answers = intake(), Answers()
+def test_waiting_ends_with_overloaded(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 9), answers.to("rest"))
     begun = time.monotonic()
@@ -241,8 +241,8 @@ def test_waiting_ends_with_overloaded(intake, held):
     assert 0.15 < time.monotonic() - begun < 5
 
 
-def test_how_long_to_stay_away_follows_from_how_long_rows_take(intake, held):
-    queue, answers = intake(), Answers()
+def test_how_long_to_stay_away_follows_from_how_long_rows_take(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 9), answers.to("rest"))
     for seconds_a_row, least, most in ((1e-9, 1, 1), (1.0, 15, 25), (1e6, 60, 60)):
@@ -252,8 +252,8 @@ def test_how_long_to_stay_away_follows_from_how_long_rows_take(intake, held):
         assert least <= error.value.retry_after <= most
 
 
-def test_an_error_goes_to_whoever_waits_and_the_writer_goes_on(intake, held):
-    queue, answers = intake(), Answers()
+def test_an_error_goes_to_whoever_waits_and_the_writer_goes_on(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     held.error = WriteFailed("the disk is full")
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 1), answers.to("a"))
@@ -266,18 +266,18 @@ def test_an_error_goes_to_whoever_waits_and_the_writer_goes_on(intake, held):
     assert answers.wait(4)[-1][1].applied == 1
 
 
-def test_others_are_told_before_whoever_sent_it(intake, held):
+def test_others_are_told_before_whoever_sent_it(ingest_queue, held):
     """So that a reader that was waiting has the news by the time the sender hears that it is there."""
     order = []
-    queue = intake(applied=lambda: order.append("applied"))
+    queue = ingest_queue(applied=lambda: order.append("applied"))
     answered = threading.Event()
     queue.submit(distinct(0, 1), lambda result: (order.append("answer"), answered.set()))
     assert answered.wait(20)
     assert order == ["applied", "answer"]
 
 
-def test_closing_applies_what_waits_and_takes_nothing_more(intake, held):
-    queue, answers = intake(), Answers()
+def test_closing_applies_what_waits_and_takes_nothing_more(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     for number in range(8):
         queue.submit(distinct(number, 1), answers.to(number))
@@ -295,8 +295,8 @@ def test_closing_applies_what_waits_and_takes_nothing_more(intake, held):
     queue.close()
 
 
-def test_whoever_waits_for_room_hears_that_it_closes(intake, held):
-    queue, answers, heard = intake(), Answers(), []
+def test_whoever_waits_for_room_hears_that_it_closes(ingest_queue, held):
+    queue, answers, heard = ingest_queue(), Answers(), []
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 9), answers.to("rest"))
 
@@ -317,9 +317,9 @@ def test_whoever_waits_for_room_hears_that_it_closes(intake, held):
     closing.join(20)
 
 
-def test_many_threads_lose_nothing(intake, held):
+def test_many_threads_lose_nothing(ingest_queue, held):
     """What was taken is there, what was shed is not, and the books are even at the end."""
-    queue, answers = intake(Limits(queued_events=30, queued_rows=2_000, cut_events=8)), Answers()
+    queue, answers = ingest_queue(Limits(queued_events=30, queued_rows=2_000, cut_events=8)), Answers()
     taken, shed = [], []
 
     def send(thread):
@@ -347,8 +347,8 @@ def test_many_threads_lose_nothing(intake, held):
     assert (queue.total_events, queue.shed) == (len(taken), len(shed))
 
 
-def test_a_full_queue_refuses_before_any_work_is_done(intake, held):
-    queue, answers = intake(), Answers()
+def test_a_full_queue_refuses_before_any_work_is_done(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     queue.refuse_if_full()
     stop_writer(held, queue, answers)
     queue.refuse_if_full()
@@ -366,8 +366,8 @@ def test_a_full_queue_refuses_before_any_work_is_done(intake, held):
     queue.refuse_if_full()
 
 
-def test_nobody_waits_for_the_embedding_who_must_not(intake, held):
-    queue, answers = intake(), Answers()
+def test_nobody_waits_for_the_embedding_who_must_not(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
     assert queue.submit_now(distinct(0, 1), answers.to("now"))
     answers.wait(1)
     held_by_another, let_go = threading.Event(), threading.Event()

@@ -8,7 +8,7 @@ from dygcn.errors import DamagedLog
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.settings import Limits
-from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import FULL_DISK, LOST, Kept, Listed, until
 
@@ -89,12 +89,13 @@ def test_a_failing_pump_is_shown_by_its_public_name(serve):
     source.errors += [LOST] * 100_000
     sink.errors += [FULL_DISK] * 100_000
     served = serve(
-        sources=[lambda service: SourcePump(service, source)], sinks=[lambda service: SinkPump(service, sink)]
+        sources=[lambda service: SourceWorker(service, source)],
+        sinks=[lambda service: SinkWorker(service, sink)],
     )
     until(lambda: served.service.sources[0].failures and served.service.sinks[0].failures)
     found = read(served)
-    assert found["dygcn_pump_failing", ("name", source.name)] == 1
-    assert found["dygcn_pump_failing", ("name", sink.name)] == 1
+    assert found["dygcn_worker_failing", ("name", source.name)] == 1
+    assert found["dygcn_worker_failing", ("name", sink.name)] == 1
 
 
 def test_two_services_in_one_process_do_not_share(serve):

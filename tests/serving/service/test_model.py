@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 import dygcn
 from dygcn.live import DurableEmbedding
-from dygcn.live.durable.source_batch import Part, Receipt
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from tests.serving.service.serving import ARROW, NDJSON, on_loopback, serving
 from tests.serving.service.test_handlers import FORMS
 
@@ -35,9 +35,9 @@ def model(kind):
     return MODELS[kind]
 
 
-places = st.integers(0, 5)
+cursors = st.integers(0, 5)
 weights = st.sampled_from([None, 1.0, 2.0])
-one_event = st.tuples(places, places, st.sampled_from([1, 1, 1, -1]), weights)
+one_event = st.tuples(cursors, cursors, st.sampled_from([1, 1, 1, -1]), weights)
 events = st.lists(st.one_of(one_event, one_event, st.sampled_from(range(len(BAD)))), min_size=1, max_size=6)
 
 
@@ -50,7 +50,7 @@ class Requests(RuleBasedStateMachine):
     def begin(self, kind):
         self.kind, self.names = kind, NODES[kind]
         self.edges, self.dead, self.sequence = {}, [], 0
-        self.sent, self.seen, self.place = [], {}, ""
+        self.sent, self.seen, self.cursor = [], {}, ""
         self.stack = contextlib.ExitStack()
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory())) / "graph"
         dygcn.start(model(kind)).save(folder)
@@ -89,7 +89,7 @@ class Requests(RuleBasedStateMachine):
                 self.edges[pair] = row.get("weight", 1.0)
             elif len(pair) == 2:
                 self.edges.pop(pair, None)
-        self.dead += [(stream, position, place) for place, row in enumerate(rows) if row in BAD]
+        self.dead += [(stream, position, cursor) for cursor, row in enumerate(rows) if row in BAD]
         assert answer["sequence"] > self.sequence
         self.sequence = answer["sequence"]
 
@@ -137,7 +137,7 @@ class Requests(RuleBasedStateMachine):
         before = len(self.dead)
         self.expect(rows, answer, "http:c", len(self.sent) - 1)
         self.dead[before:] = [
-            (stream, position, place + back) for stream, position, place in self.dead[before:]
+            (stream, position, cursor + back) for stream, position, cursor in self.dead[before:]
         ]
 
     @rule(chosen=events, gap=st.integers(1, 5))
@@ -178,9 +178,9 @@ class Requests(RuleBasedStateMachine):
         if found["ids"]:
             assert np.array_equal(np.array(found["vectors"], np.float32), fresh.vectors(found["ids"]))
 
-    @rule(place=places)
-    def one_vector(self, place):
-        node = self.names[place]
+    @rule(cursor=cursors)
+    def one_vector(self, cursor):
+        node = self.names[cursor]
         path = "/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
         answer = self.served.get(path)
         assert answer.status_code == (200 if node in self.here() else 404)
@@ -189,14 +189,14 @@ class Requests(RuleBasedStateMachine):
     def changes(self, limit):
         """Follow the feed to its end: what was seen is then what is there."""
         while True:
-            page = self.served.get("/changes", since=self.place, limit=limit).json()
+            page = self.served.get("/changes", since=self.cursor, limit=limit).json()
             if page["reset"]:
                 self.seen.clear()
             for one in page["left"]:
                 self.seen.pop(one["id"], None)
             for one in page["moved"]:
                 self.seen[one["id"]] = one["vector"]
-            self.place = page["next"]
+            self.cursor = page["next"]
             if not page["more"]:
                 break
         assert set(self.seen) == self.here()
@@ -211,7 +211,7 @@ class Requests(RuleBasedStateMachine):
         assert len(found) == len(self.dead)
         numbered = sorted((one["position"], one["row"]) for one in found if one["stream"] == "http:c")
         assert numbered == sorted(tuple(one[1:]) for one in self.dead if one[0] == "http:c")
-        assert sorted(one["row"] for one in found) == sorted(place for _, _, place in self.dead)
+        assert sorted(one["row"] for one in found) == sorted(cursor for _, _, cursor in self.dead)
 
 
 Requests.TestCase.settings = settings(
@@ -239,7 +239,7 @@ def run_against(machine):
 
 
 def test_an_overlap_applied_twice_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(Part, "after", lambda self, last: self)
+    monkeypatch.setattr(SourceBatch, "after", lambda self, last: self)
     with pytest.raises((AssertionError, KeyError)):
         run_against(Requests)
 

@@ -9,10 +9,10 @@ import pytest
 import dygcn
 from dygcn.engine.events import read_events, rows_of
 from dygcn.errors import DamagedFolder, FolderInUse, MissingExtra, OptionError
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.traffic import Rate
-from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import ParquetSettings
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import Kept, Listed, until
@@ -37,7 +37,7 @@ def write(service, *edges, remove=()):
     done, results = threading.Event(), []
     rows = [(a, b, 0.0, 1) for a, b in edges] + [(a, b, 0.0, -1) for a, b in remove]
     batch = read_events(rows)
-    service.intake.submit(Part(batch), lambda result: (results.append(result), done.set()))
+    service.ingest_queue.submit(SourceBatch(batch), lambda result: (results.append(result), done.set()))
     assert done.wait(20)
     return results[0]
 
@@ -88,7 +88,7 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
     write(service, *hub)
     held, wrong = service.live.lock, []
     service.live.lock = Open()
-    apply = service.live._apply_cut
+    apply = service.live._apply_batch
 
     def in_two_halves(batch, now, cut):
         middle = len(batch) // 2
@@ -96,7 +96,7 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
         wrong.append(len(service.vectors([20_000 + i for i in range(300)])[1]))
         return apply(rows_of(batch, np.arange(middle, len(batch))), now, cut)
 
-    monkeypatch.setattr(service.live, "_apply_cut", in_two_halves)
+    monkeypatch.setattr(service.live, "_apply_batch", in_two_halves)
     write(service, remove=hub)
     service.live.lock = held
     assert wrong == [150]  # which the test above would have seen
@@ -159,15 +159,15 @@ def test_a_map_of_one_dimension(models, tmp_path):
 def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
     service = Service(on_loopback(folder()))
     order, sink = [], Kept()
-    service.sources.append(SourcePump(service, Listed()))
-    service.sinks.append(SinkPump(service, sink))
+    service.sources.append(SourceWorker(service, Listed()))
+    service.sinks.append(SinkWorker(service, sink))
     for name, owner in (
         ("source", service.sources[0]),
         ("sink", service.sinks[0]),
     ):
         stop = owner.stop
         monkeypatch.setattr(owner, "stop", lambda stop=stop, name=name: (order.append(name), stop()))
-    for name, owner in (("queue", service.intake), ("disk", service.live)):
+    for name, owner in (("queue", service.ingest_queue), ("disk", service.live)):
         close = owner.close
         monkeypatch.setattr(owner, "close", lambda close=close, name=name: (order.append(name), close()))
     service.start()

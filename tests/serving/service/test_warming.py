@@ -33,10 +33,10 @@ def image(service):
         for path in live.folder.rglob("*")
         if path.is_file() and not path.name.endswith("-shm")  # how far readers of the log are
     }
-    place = live.feed.place
+    cursor = live.feed.cursor
     with live.lock:
         page = live.feed.since("", 100)
-    standing = live.digest(), live.version, live.sequence, place, page.rows.ids.tolist(), live.log.last
+    standing = live.digest(), live.version, live.sequence, cursor, page.rows.ids.tolist(), live.log.last
     return standing, dict(live.streams), status, files, Metrics(service).text()
 
 

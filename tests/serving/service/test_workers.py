@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError, WriteFailed
-from dygcn.serving.service import workers as pumps
+from dygcn.serving.service import workers as workers
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
-from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from tests.serving.service import streams
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import FULL_DISK, LOST, Forgetful, Kept, Listed, message, until
@@ -23,17 +23,17 @@ from tests.serving.service.streams import FULL_DISK, LOST, Forgetful, Kept, List
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr(pumps, "_PAUSE", 0.02)
-    monkeypatch.setattr(pumps, "_BETWEEN", 0.01)
+    monkeypatch.setattr(workers, "_PAUSE", 0.02)
+    monkeypatch.setattr(workers, "_BETWEEN", 0.01)
 
 
 @contextmanager
 def running(path, source=None, sink=None, **limits):
     service = Service(on_loopback(path, limits=Limits(**limits)))
     if source is not None:
-        service.sources.append(SourcePump(service, source))
+        service.sources.append(SourceWorker(service, source))
     if sink is not None:
-        service.sinks.append(SinkPump(service, sink))
+        service.sinks.append(SinkWorker(service, sink))
     service.start()
     try:
         yield service
@@ -101,29 +101,29 @@ def test_bad_messages_go_to_the_dead_letters(folder):
         until(lambda: service.live.streams.get("clicks") == 11)
         assert all(node in service.live for node in (50, 51, 54, 56))
         assert not any(node in service.live for node in (52, 53, 55))
-        found = {(one.stream, one.position, one.place) for one in letters(service)}
+        found = {(one.stream, one.position, one.row) for one in letters(service)}
         assert found == {("clicks", *place) for place in ((6, -1), (7, 1), (7, 2), (8, 0), (9, 1), (10, -1))}
         assert service.sources[0].failure is None
 
 
 def test_letters_at_a_wrong_place_would_be_noticed(folder, monkeypatch):
-    joined = pumps._joined
+    joined = workers._joined
     monkeypatch.setattr(
-        pumps, "_joined", lambda *group: dataclasses.replace(joined(*group), origins=None, rows=None)
+        workers, "_joined", lambda *group: dataclasses.replace(joined(*group), origins=None, rows=None)
     )
     with pytest.raises(AssertionError):
         test_bad_messages_go_to_the_dead_letters(folder)
 
 
 def test_a_message_with_too_many_events_is_a_dead_letter(folder, monkeypatch):
-    decode = pumps.decode_events
+    decode = workers.decode_events
     monkeypatch.setattr(
-        pumps, "decode_events", lambda body, form, kind, latest=None: decode(body, form, kind, limit=3)
+        workers, "decode_events", lambda body, form, kind, latest=None: decode(body, form, kind, limit=3)
     )
     many = msgspec.json.encode([{"src": 1, "dst": node} for node in range(60, 64)])
     with running(folder(), Listed([message(1, many), message(2, edge(1, 70))])) as service:
         until(lambda: service.live.streams.get("clicks") == 2)
-        assert [(one.position, one.place) for one in letters(service)] == [(1, -1)]
+        assert [(one.position, one.row) for one in letters(service)] == [(1, -1)]
         assert 60 not in service.live
         assert 70 in service.live
 
@@ -153,7 +153,7 @@ def test_what_comes_twice_is_applied_once(folder):
 
 
 def test_repeats_that_nobody_leaves_out_would_be_noticed(folder, monkeypatch):
-    monkeypatch.setattr(pumps, "_fresh", lambda messages, streams: messages)
+    monkeypatch.setattr(workers, "_fresh", lambda messages, streams: messages)
     with pytest.raises(AssertionError):
         test_what_comes_twice_is_applied_once(folder)
 
@@ -172,7 +172,7 @@ def test_a_lost_connection_is_opened_again_where_it_was(folder):
 
 
 def test_a_failure_is_shown_while_it_lasts(folder, monkeypatch):
-    monkeypatch.setattr(pumps, "_PAUSE", 0.2)
+    monkeypatch.setattr(workers, "_PAUSE", 0.2)
     source = Listed(path_of(0, 3))
     source.errors += [LOST]
     with running(folder(), source) as service:
@@ -200,7 +200,7 @@ def test_a_source_waits_where_requests_are_shed(folder):
     source = Listed(path_of(0, 400), at_once=60)
     with running(folder(), source, queued_events=20, cut_events=5) as service:
         until(lambda: service.live.streams.get("clicks") == 409)
-        assert service.intake.shed == 0 or service.live.streams["clicks"] == 409
+        assert service.ingest_queue.shed == 0 or service.live.streams["clicks"] == 409
         assert all(node in service.live for node in range(1000, 1401))
 
 
@@ -218,8 +218,8 @@ def test_a_stream_with_an_impossible_name_harms_nobody_else(folder, wrong):
     with running(folder(), Listed([Message(wrong, 1, b"[]")])) as service:
         until(lambda: service.sources[0].failures > 0)
         done = threading.Event()
-        service.intake.submit(
-            pumps.parts_of([message(1, edge(1, 99))], service)[0], lambda result: done.set()
+        service.ingest_queue.submit(
+            workers.source_batches([message(1, edge(1, 99))], service)[0], lambda result: done.set()
         )
         assert done.wait(20)
         assert 99 in service.live
@@ -260,8 +260,8 @@ def write(service, *edges):
     """Apply events as a request does, and wait for it."""
     done = threading.Event()
     body = msgspec.json.encode([{"src": a, "dst": b, "op": op} for a, b, op in edges])
-    found = pumps._decode(message(0, body), service.live.model.kind, None)
-    service.intake.submit(pumps.Part(found.batch), lambda result: done.set())
+    found = workers._decode(message(0, body), service.live.model.kind, None)
+    service.ingest_queue.submit(workers.SourceBatch(found.batch), lambda result: done.set())
     assert done.wait(20)
 
 
@@ -305,13 +305,13 @@ def test_a_node_that_moves_often_is_written_seldom(folder):
 
 
 def test_large_graphs_come_in_pages(folder, monkeypatch):
-    monkeypatch.setattr(pumps, "_ROWS", 7)
+    monkeypatch.setattr(workers, "_ROWS", 7)
     sink = Kept()
     with running(folder(edges=[(i, i + 1) for i in range(60)]), sink=sink) as service:
         until(lambda: sink.equals(service.live))
         assert max(map(len, sink.writes)) <= 7
-        until(lambda: sink.settled)
-        assert sink.settled == [0]
+        until(lambda: sink.deleted_below)
+        assert sink.deleted_below == [0]
 
 
 def test_a_sink_goes_on_where_it_was(folder):
@@ -333,7 +333,7 @@ def test_a_sink_goes_on_where_it_was(folder):
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"next": 7}', '{"other": 1}'])
 def test_a_place_that_cannot_be_read_is_no_place(folder, text):
     path, sink = folder(), Kept()
-    pumps.keep_place(path, sink.name, text)
+    workers.keep_cursor(path, sink.name, text)
     with running(path, sink=sink) as service:
         until(lambda: sink.equals(service.live))
 
@@ -364,7 +364,7 @@ def test_a_place_kept_before_the_write_would_be_noticed(folder, monkeypatch):
             self._place.history = page.rows.history
         return page.more
 
-    monkeypatch.setattr(SinkPump, "_write_page", early)
+    monkeypatch.setattr(SinkWorker, "_write_page", early)
     monkeypatch.setattr(streams, "PATIENCE", 1.0)
     with pytest.raises(AssertionError):
         test_failed_writes_come_again(folder)
@@ -398,7 +398,7 @@ def test_a_drain_that_stops_at_once_would_be_noticed(folder, monkeypatch):
                 self._news.wait()
                 self._news.clear()
 
-    monkeypatch.setattr(SinkPump, "_work", hasty)
+    monkeypatch.setattr(SinkWorker, "_work", hasty)
     with pytest.raises(AssertionError):
         test_a_drain_brings_the_sink_up_to_the_last_event(folder)
 
@@ -425,7 +425,7 @@ _STEPS = st.lists(
 @given(_STEPS)
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_through_any_failures_the_sink_holds_what_the_source_said(models, tmp_path_factory, steps):
-    path = tmp_path_factory.mktemp("pumps") / "graph"
+    path = tmp_path_factory.mktemp("workers") / "graph"
     dygcn.start(models["int64"]).save(path)
     source, sink, edges = Forgetful(at_once=3), Kept(), set()
     position = 0

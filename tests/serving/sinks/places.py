@@ -25,7 +25,7 @@ from dygcn.serving.sinks import (
     read_rows,
 )
 from dygcn.serving.sinks.histories import FIELDS, from_fields
-from dygcn.testing.sink_checks import SinkPlace
+from dygcn.testing.sink_checks import SinkTarget
 from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
 _numbers = itertools.count()
@@ -43,7 +43,7 @@ def check_late_positions(fresh):
         sink.open("int64", 4)
         sink.write(make_rows({1: 9}, dim=4, generation=5))
         sink.write(make_rows({2: 8}, dim=4, generation=5))
-        sink.settle(0, made_up_history(7, 5))
+        sink.delete_below(0, made_up_history(7, 5))
         assert sink.open("int64", 4) == made_up_history(9, 5)
         assert versions(place.read_all()) == {1: 9, 2: 8}
 
@@ -54,7 +54,7 @@ def fresh_name():
 
 def postgres_place(server, **options):
     settings = PostgresSettings(url=server.url, table=fresh_name(), **{"timeout": 20.0, **options})
-    return SinkPlace(
+    return SinkTarget(
         lambda: make_sink(settings), lambda: read_table(server.url, settings.table), server.restart
     )
 
@@ -74,7 +74,7 @@ def read_table(url, table):
 
 def redis_place(server, **options):
     settings = RedisSettings(url=server.url, prefix=fresh_name(), **options)
-    return SinkPlace(lambda: make_sink(settings), lambda: read_hashes(settings), server.restart)
+    return SinkTarget(lambda: make_sink(settings), lambda: read_hashes(settings), server.restart)
 
 
 def read_hashes(settings):
@@ -104,7 +104,7 @@ def nats_place(server, **options):
     settings = NatsSettings(
         url=server.url, subject=f"rows.{fresh_name()}", create=True, timeout=20.0, **options
     )
-    return SinkPlace(
+    return SinkTarget(
         lambda: make_sink(settings),
         lambda: replayed(body for body, _ in read_stream(server.url, settings.subject)),
         server.restart,
@@ -139,7 +139,7 @@ def read_stream(url, subject):
 
 def kafka_place(cluster, **options):
     settings = KafkaSettings(servers=cluster.servers, topic=fresh_name(), timeout=20.0, **options)
-    return SinkPlace(lambda: make_sink(settings), lambda: read_held(cluster.servers, settings.topic))
+    return SinkTarget(lambda: make_sink(settings), lambda: read_held(cluster.servers, settings.topic))
 
 
 def read_held(servers, topic):
@@ -187,7 +187,7 @@ def read_topic(servers, topic):
 
 def parquet_place(folder):
     settings = ParquetSettings(folder=str(Path(folder) / fresh_name()))
-    return SinkPlace(lambda: make_sink(settings), lambda: read_files(settings.folder))
+    return SinkTarget(lambda: make_sink(settings), lambda: read_files(settings.folder))
 
 
 def read_files(folder):

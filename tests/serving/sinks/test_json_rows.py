@@ -12,7 +12,7 @@ from hypothesis import strategies as draw
 from dygcn.engine.records import Rows
 from dygcn.errors import SinkError
 from dygcn.serving.sinks import json_rows
-from dygcn.serving.sinks.json_rows import left_messages, row_messages, settled_message, vector_texts
+from dygcn.serving.sinks.json_rows import deleted_below_message, left_messages, row_messages, vector_texts
 from dygcn.testing.sink_checks import EXTREME_IDS, ODD_IDS, ODD_NUMBERS
 from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 
@@ -93,7 +93,7 @@ def test_messages():
     )
     assert list(row_messages(rows, "here")) == [f'{{"id":"a\\n\\"é\\\\",{history},"vector":[0.5]}}'.encode()]
     assert left_messages(rows) == [f'{{"id":"b\\u0000",{history},"left":true}}'.encode()]
-    assert settled_message(12, rows.history) == f'{{"settled":12,{history}}}'.encode()
+    assert deleted_below_message(12, rows.history) == f'{{"deleted_below":12,{history}}}'.encode()
 
 
 @pytest.mark.parametrize("ids", [EXTREME_IDS, ODD_IDS])

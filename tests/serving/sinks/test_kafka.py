@@ -11,8 +11,8 @@ from dygcn.errors import OptionError, SinkError
 from dygcn.serving.sinks import KafkaSettings, KafkaSink
 from dygcn.serving.sinks import kafka as sink_module
 from dygcn.serving.sinks.histories import FIELDS, from_fields
-from dygcn.serving.sinks.json_rows import settled_message
-from dygcn.serving.sinks.kafka import SETTLED_KEY
+from dygcn.serving.sinks.json_rows import deleted_below_message
+from dygcn.serving.sinks.kafka import DELETED_BELOW_KEY
 from dygcn.testing.history_checks import (
     check_equal_generation,
     check_refit,
@@ -24,10 +24,10 @@ from dygcn.testing.servers import kafka_mock
 from dygcn.testing.sink_checks import (
     ODD_IDS,
     SINK_CHECKS,
+    check_below,
     check_left,
     check_random_sequences,
     check_repeats,
-    check_settled,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from tests.serving.sinks.places import fresh_name, kafka_place, read_held, read_topic
@@ -90,11 +90,11 @@ def test_what_lies_there(sink):
 
 def test_every_partition_is_told_what_was_settled(sink):
     at = made_up_history(8)
-    sink.settle(7, at)
+    sink.delete_below(7, at)
     found = records(sink)
     assert sorted(record.partition() for record in found) == [0, 1, 2, 3]
-    assert {record.key() for record in found} == {SETTLED_KEY}
-    assert {record.value() for record in found} == {settled_message(7, at)}
+    assert {record.key() for record in found} == {DELETED_BELOW_KEY}
+    assert {record.value() for record in found} == {deleted_below_message(7, at)}
 
 
 def test_what_others_wrote_is_read_once(cluster, monkeypatch):
@@ -123,7 +123,7 @@ def test_what_others_wrote_is_read_once(cluster, monkeypatch):
 
 def test_no_id_has_the_key_of_what_was_settled():
     with pytest.raises(UnicodeDecodeError):
-        SETTLED_KEY.decode()
+        DELETED_BELOW_KEY.decode()
 
 
 def test_all_records_of_a_node_are_in_one_partition(cluster):
@@ -208,7 +208,7 @@ def write_to_a_dead_cluster():
         with pytest.raises(SinkError, match="_TRANSPORT"):
             sink.write(make_rows({1: 2}, dim=DIM))
         with pytest.raises(SinkError, match="_TRANSPORT"):
-            sink.settle(3, made_up_history(3))
+            sink.delete_below(3, made_up_history(3))
         sink.close()
 
 
@@ -287,7 +287,9 @@ def leaving_is_not_said(monkeypatch):
 
 def settling_is_not_said(monkeypatch):
     monkeypatch.setattr(
-        sink_module, "settled_message", lambda floor, history: settled_message(0, made_up_history(0, 0))
+        sink_module,
+        "deleted_below_message",
+        lambda floor, history: deleted_below_message(0, made_up_history(0, 0)),
     )
 
 
@@ -338,7 +340,7 @@ def the_first_partition_is_enough(monkeypatch):
     ("mutant", "check"),
     [
         (leaving_is_not_said, check_left),
-        (settling_is_not_said, check_settled),
+        (settling_is_not_said, check_below),
         (every_version_is_the_first, check_left),
         (a_leaving_says_no_generation, check_refit),
         (nobody_is_refused, check_stale_writer),

@@ -16,7 +16,7 @@ from dygcn.engine.records import Rows
 from dygcn.errors import MissingExtra, OptionError, SinkError
 from dygcn.serving.sinks import NatsSettings, NatsSink
 from dygcn.serving.sinks import nats as sink_module
-from dygcn.serving.sinks.json_rows import settled_message
+from dygcn.serving.sinks.json_rows import deleted_below_message
 from dygcn.testing.history_checks import (
     check_equal_generation,
     check_refit,
@@ -26,11 +26,11 @@ from dygcn.testing.history_checks import (
 from dygcn.testing.servers import nats_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
+    check_below,
     check_interrupted,
     check_left,
     check_random_sequences,
     check_repeats,
-    check_settled,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from tests.serving.sinks.places import fresh_name, nats_place, read_stream
@@ -86,17 +86,17 @@ def test_what_lies_there(sink):
     rows = make_rows({7: 3}, left={8: 3}, dim=DIM, generation=9)
     rows.vectors[0] = [0.1, -0.0, 1, 1e-45]
     sink.write(rows)
-    sink.settle(2, rows.history)
+    sink.delete_below(2, rows.history)
     found, at = messages(sink), rows.history
     of = f'"generation":9,"epoch":"{at.epoch}","version":3,"chain":"{at.chain}"'
     assert [body.decode() for body, _ in found] == [
         f'{{"id":7,{of},"vector":[0.1,-0.0,1,1e-45]}}',
         f'{{"id":8,{of},"left":true}}',
-        f'{{"settled":2,{of}}}',
+        f'{{"deleted_below":2,{of}}}',
     ]
     head = f"{sink._settings.subject}:{at.epoch}"
     ids = [headers.pop("Nats-Msg-Id") for _, headers in found]
-    assert ids == [f"{head}:7:3", f"{head}:8:3", f"{head}:settled:2:3"]
+    assert ids == [f"{head}:7:3", f"{head}:8:3", f"{head}:deleted_below:2:3"]
     for _, headers in found:
         assert headers.pop("Nats-Expected-Stream")
         assert headers == {
@@ -112,15 +112,15 @@ def test_repeats_are_dropped_at_the_server(sink):
     rows = make_rows(dict.fromkeys(range(50), 1), left={99: 1}, dim=DIM)
     for _ in range(3):
         sink.write(rows)
-    sink.settle(1, rows.history)
-    sink.settle(1, rows.history)
+    sink.delete_below(1, rows.history)
+    sink.delete_below(1, rows.history)
     assert len(messages(sink)) == 52
 
 
 def test_a_row_of_another_epoch_is_no_repeat(sink):
     for generation in (1, 2):
         sink.write(make_rows({1: 1}, left={2: 1}, dim=DIM, generation=generation))
-        sink.settle(1, made_up_history(1, generation))
+        sink.delete_below(1, made_up_history(1, generation))
     assert len(messages(sink)) == 6
 
 
@@ -141,7 +141,7 @@ def test_two_subjects_of_one_stream_do_not_take_each_other_for_repeats(server):
     for sink in sinks:
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1}, dim=DIM))
-        sink.settle(1, made_up_history(1))
+        sink.delete_below(1, made_up_history(1))
     found = [headers["Nats-Msg-Id"] for _, headers in messages_of_both(server, name)]
     assert len(found) == len(set(found)) == 4
     for sink in sinks:
@@ -344,7 +344,7 @@ def check_same_versions(fresh):
         sink.open("int64", DIM)
         for generation in (1, 2):
             sink.write(make_rows({1: 1, 2: 1}, dim=DIM, generation=generation))
-        sink.settle(0, made_up_history(1, 2))
+        sink.delete_below(0, made_up_history(1, 2))
     assert {at.generation for at, _ in place.read_all().values()} == {2}
 
 
@@ -356,13 +356,15 @@ def leaving_is_not_said(monkeypatch):
     monkeypatch.setattr(
         sink_module,
         "left_messages",
-        lambda rows: [settled_message(0, made_up_history(0, 0)) for _ in rows.left],
+        lambda rows: [deleted_below_message(0, made_up_history(0, 0)) for _ in rows.left],
     )
 
 
 def settling_is_not_said(monkeypatch):
     monkeypatch.setattr(
-        sink_module, "settled_message", lambda floor, history: settled_message(0, made_up_history(0, 0))
+        sink_module,
+        "deleted_below_message",
+        lambda floor, history: deleted_below_message(0, made_up_history(0, 0)),
     )
 
 
@@ -376,7 +378,7 @@ def the_epoch_is_not_in_the_message_id(monkeypatch):
 
 
 def messages_say_no_generation(monkeypatch):
-    for name in ("row_messages", "left_messages", "settled_message"):
+    for name in ("row_messages", "left_messages", "deleted_below_message"):
         monkeypatch.setattr(sink_module, name, flattened(getattr(sink_module, name)))
 
 
@@ -429,9 +431,9 @@ def the_first_window_is_enough(monkeypatch):
     ("mutant", "check"),
     [
         (leaving_is_not_said, check_left),
-        (settling_is_not_said, check_settled),
+        (settling_is_not_said, check_below),
         (the_version_is_not_in_the_message_id, check_repeats),
-        (the_first_window_is_enough, check_settled),
+        (the_first_window_is_enough, check_below),
         (the_epoch_is_not_in_the_message_id, check_same_versions),
         (messages_say_no_generation, check_refit),
         (nobody_is_refused, check_stale_writer),

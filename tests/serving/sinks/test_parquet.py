@@ -25,10 +25,10 @@ from dygcn.testing.history_checks import (
 )
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
+    check_below,
     check_left,
     check_random_sequences,
     check_repeats,
-    check_settled,
     check_two_writers,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
@@ -106,25 +106,25 @@ def test_numbers_that_are_not_finite_are_kept(sink):
 def test_settling_leaves_one_file(sink):
     for version in range(1, 6):
         sink.write(make_rows({version: version, 100: version}, left={200 + version: version}, dim=DIM))
-    sink.settle(3, made_up_history(5))
+    sink.delete_below(3, made_up_history(5))
     [name] = files(sink)
     at = made_up_history(5)
-    assert name.startswith(f"settled-{1:019d}-{at.epoch}-{5:019d}-{at.chain}-{3:019d}-")
+    assert name.startswith(f"deleted_below-{1:019d}-{at.epoch}-{5:019d}-{at.chain}-{3:019d}-")
     assert held(sink) == {3: 3, 4: 4, 5: 5, 100: 5}
     table = pq.read_table(folder(sink) / name)
     assert sorted(table["id"].to_pylist()) == [3, 4, 5, 100, 203, 204, 205]
-    sink.settle(0, made_up_history(4))
+    sink.delete_below(0, made_up_history(4))
     assert files(sink) == [name]
     assert held(sink) == {3: 3, 4: 4, 5: 5, 100: 5}
 
 
 def test_versions_below_what_was_settled_are_never_read(sink):
     sink.write(make_rows({1: 9}, dim=DIM))
-    sink.settle(9, made_up_history(9))
+    sink.delete_below(9, made_up_history(9))
     sink.write(make_rows({1: 8, 2: 8}, dim=DIM))
     sink.write(make_rows({3: 9}, dim=DIM))
     assert held(sink) == {1: 9, 3: 9}
-    sink.settle(9, made_up_history(9))
+    sink.delete_below(9, made_up_history(9))
     assert held(sink) == {1: 9, 3: 9}
     assert len(files(sink)) == 1
 
@@ -145,7 +145,7 @@ def test_folders_that_are_not_ours(tmp_path, sink):
 def test_files_with_other_names_are_not_ours(sink):
     sink.write(make_rows({1: 7}, dim=DIM))
     [name] = files(sink)
-    for wrong in ("rows-7.parquet", name.replace("rows", "settled"), name.replace("0000007", "7")):
+    for wrong in ("rows-7.parquet", name.replace("rows", "deleted_below"), name.replace("0000007", "7")):
         (folder(sink) / wrong).write_bytes((folder(sink) / name).read_bytes())
         for act in (lambda: read_rows(folder(sink)), lambda: sink.open("int64", DIM)):
             with pytest.raises(SinkError, match="its name is none that we give"):
@@ -179,7 +179,7 @@ def test_what_nobody_finished_is_not_read_and_is_removed_in_time(sink):
 def test_damage_is_noticed(sink):
     sink.write(make_rows({1: 7}, left={3: 7}, dim=DIM))
     sink.write(make_rows({2: 12}, dim=DIM))
-    sink.settle(4, made_up_history(12))
+    sink.delete_below(4, made_up_history(12))
     sink.write(make_rows({1: 20, 4: 20}, dim=DIM, generation=2))
     before, random = read_files(folder(sink)), np.random.default_rng(7)
     noticed = 0
@@ -291,7 +291,12 @@ def fail_while_settling(sink, monkeypatch, at):
     for version in (1, 2):
         sink.write(make_rows({version: version, 9: version}, dim=DIM))
     fail_while(
-        sink, monkeypatch, at, lambda: sink.settle(2, made_up_history(2)), {1: 1, 2: 2, 9: 2}, {2: 2, 9: 2}
+        sink,
+        monkeypatch,
+        at,
+        lambda: sink.delete_below(2, made_up_history(2)),
+        {1: 1, 2: 2, 9: 2},
+        {2: 2, 9: 2},
     )
 
 
@@ -306,7 +311,7 @@ for version in range(int(sys.argv[2]), 10**6):
     sink.write(make_rows({version: version, 0: version}, left={version - 1: version}, dim=4))
     print(version, flush=True)
     if version % 7 == 0:
-        sink.settle(version - 3, made_up_history(version))
+        sink.delete_below(version - 3, made_up_history(version))
 """
 
 
@@ -343,14 +348,14 @@ def test_readers_see_every_row_while_files_are_merged(sink):
     reader.start()
     for version in range(30, 60):
         sink.write(make_rows({1: version}, dim=DIM))
-        sink.settle(0, made_up_history(version))
+        sink.delete_below(0, made_up_history(version))
     stop.set()
     reader.join()
     assert set(seen) == {29}
 
 
 def first_instead_of_newest(monkeypatch):
-    def first(table, settled):
+    def first(table, deleted_below):
         rows = {id_: row for row, id_ in reversed([*enumerate(table["id"].to_pylist())])}
         return table.take(list(rows.values()))
 
@@ -378,12 +383,12 @@ def settled_version_is_not_kept(monkeypatch):
 
 def settling_drops_nothing(monkeypatch):
     newest = parquet_files.newest_rows
-    monkeypatch.setattr(parquet, "newest_rows", lambda table, settled: newest(table, None))
+    monkeypatch.setattr(parquet, "newest_rows", lambda table, deleted_below: newest(table, None))
 
 
 def settling_looks_at_versions_alone(monkeypatch):
     monkeypatch.setattr(
-        parquet_files, "_gone", lambda table, settled: table["version"].to_numpy() < settled.floor
+        parquet_files, "_gone", lambda table, deleted_below: table["version"].to_numpy() < deleted_below.floor
     )
 
 
@@ -425,7 +430,7 @@ def check_left_across_settling(fresh):
     sink.open("int64", DIM)
     sink.write(make_rows({1: 5}, dim=DIM))
     sink.write(make_rows({}, left={1: 6}, dim=DIM))
-    sink.settle(2, made_up_history(6))
+    sink.delete_below(2, made_up_history(6))
     sink.write(make_rows({1: 5}, dim=DIM))
     assert place.read_all() == {}
 
@@ -447,13 +452,13 @@ def check_a_stale_file_is_not_read(fresh):
         one.open("int64", DIM)
     stale.write(make_rows({1: 5, 2: 5}, dim=DIM))
     sink.write(make_rows({1: 3}, dim=DIM, generation=2))
-    sink.settle(0, made_up_history(3, 2))
+    sink.delete_below(0, made_up_history(3, 2))
     with pytest.MonkeyPatch.context() as meanwhile:
         nobody_is_refused(meanwhile)
         stale.write(make_rows({1: 6, 2: 6}, dim=DIM))
     assert versions(place.read_all()) == {1: 3}
     sink.write(make_rows({4: 4}, dim=DIM, generation=2))
-    sink.settle(0, made_up_history(4, 2))
+    sink.delete_below(0, made_up_history(4, 2))
     assert versions(place.read_all()) == {1: 3, 4: 4}
 
 
@@ -477,8 +482,8 @@ def test_further_checks(tmp_path, check):
         (lowest_instead_of_highest, check_repeats),
         (lowest_instead_of_highest, check_two_writers),
         (lowest_instead_of_highest, check_left),
-        (settled_version_is_not_kept, check_settled),
-        (settling_drops_nothing, check_settled),
+        (settled_version_is_not_kept, check_below),
+        (settling_drops_nothing, check_below),
         (settling_forgets_who_left, check_left_across_settling),
         (one_name_for_all, check_different_rows_of_the_same_versions),
         (generations_are_not_compared, check_refit),

@@ -19,12 +19,12 @@ from dygcn.testing.history_checks import (
 from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
+    check_below,
     check_interrupted,
     check_left,
     check_random_sequences,
     check_repeats,
     check_rows_arrive,
-    check_settled,
 )
 from dygcn.testing.sink_model import SinkModel, made_up_history, make_rows
 from tests.serving.sinks.places import check_late_positions, fresh_name, postgres_place, read_table, versions
@@ -171,8 +171,8 @@ def test_a_lost_connection_is_an_error_once(sink):
         assert held(sink) == {1: version}
     ask(sink, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     with pytest.raises(SinkError):
-        sink.settle(4, made_up_history(4))
-    sink.settle(4, made_up_history(4))
+        sink.delete_below(4, made_up_history(4))
+    sink.delete_below(4, made_up_history(4))
     assert held(sink) == {}
 
 
@@ -515,9 +515,9 @@ MUTANTS = {
         "_LATE", "(l.generation, l.version) >= (%(generation)s, %(version)s)", "false", check_left,
     ),
     "an older leaving is remembered": ("_REMEMBER", f"WHERE {LEFT_NEWER}", "", check_left),
-    "settling forgets": ("_SETTLE", "version < %(floor)s", "version < %(floor)s - 4", check_settled),
-    "settling takes too much": ("_SETTLE", "version < %(floor)s", "version <= %(floor)s", check_settled),
-    "nobody remembers what was settled": ("_SETTLE", "FROM gone", "FROM gone WHERE false", check_settled),
+    "deleting forgets": ("_DELETE_BELOW", "version < %(floor)s", "version < %(floor)s - 4", check_below),
+    "deleting takes much": ("_DELETE_BELOW", "version < %(floor)s", "version <= %(floor)s", check_below),
+    "nobody remembers the floor": ("_DELETE_BELOW", "FROM gone", "FROM gone WHERE false", check_below),
     "a row of an older generation stays": ("_UPSERT", NEWER, "t.version < excluded.version", check_refit),
     "what left in an older generation hides rows": (
         "_LATE", "(l.generation, l.version) >= (%(generation)s, %(version)s)", "l.version >= %(version)s",
@@ -527,7 +527,7 @@ MUTANTS = {
         "_DELETE", "(t.generation, t.version) < (%(generation)s, %(version)s)", "t.version < %(version)s",
         check_refit,
     ),
-    "settling looks at versions alone": ("_SETTLE_OTHERS", "IS DISTINCT FROM %(epoch)s", "= ''", check_refit),
+    "deleting looks at versions alone": ("_DELETE_OTHERS", "IS DISTINCT FROM %(epoch)s", "= ''", check_refit),
     "the position is not kept": ("_ADVANCE", "WHERE (h.gen", "WHERE false AND (h.gen", check_stale_writer),
     "an older position is kept": (
         "_ADVANCE", "WHERE (h.generation, h.version) < (excluded.generation, excluded.version)", "",

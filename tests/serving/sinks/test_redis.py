@@ -19,10 +19,10 @@ from dygcn.testing.history_checks import (
 from dygcn.testing.servers import redis_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
+    check_below,
     check_left,
     check_random_sequences,
     check_repeats,
-    check_settled,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from tests.serving.sinks.places import check_late_positions, fresh_name, read_hashes, redis_place, versions
@@ -98,7 +98,7 @@ def test_nodes_that_left_are_forgotten_in_time(server):
     sink = RedisSink(RedisSettings(url=server.url, prefix=fresh_name(), keep_left=1))
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1}, left={2: 1}, dim=DIM))
-    sink.settle(2, made_up_history(2))
+    sink.delete_below(2, made_up_history(2))
     with redis.Redis.from_url(server.url) as client:
         assert len(client.keys(f"{sink._settings.prefix}:node:*")) == 2
         until = time.monotonic() + 10
@@ -115,7 +115,7 @@ def test_settling_leaves_others_alone(server, client):
         sink.open("int64", DIM)
         sink.write(make_rows(dict.fromkeys(range(2300), 1), dim=DIM))
     mine.write(make_rows({5: 2}, dim=DIM))
-    mine.settle(2, made_up_history(2))
+    mine.delete_below(2, made_up_history(2))
     assert held(mine) == {5: 2}
     assert len(held(other)) == 2300
     assert client.get("a:node") == b"somebody's"
@@ -140,7 +140,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(sink, client):
     client.script_flush()
     sink.write(make_rows({1: 2}, left={2: 2}, dim=DIM))
     client.script_flush()
-    sink.settle(2, made_up_history(2))
+    sink.delete_below(2, made_up_history(2))
     assert held(sink) == {1: 2}
 
 
@@ -249,9 +249,9 @@ MUTANTS = {
     "a late leaving wins": ("_LEAVE", OLDER, "", check_left),
     "nobody remembers who left": ("_LEAVE", "return 1", "redis.call('DEL', KEYS[1])", check_left),
     "nodes that left are still there": ("_LEAVE", "redis.call('HDEL', KEYS[1], 'vector')", "", check_left),
-    "settling forgets": ("_SETTLE", "if not older(v, ARGV[5])", "if v", check_settled),
-    "settling takes too much": ("_SETTLE", "not older(v, ARGV[5]) or", "", check_settled),
-    "nobody remembers what was settled": ("_SETTLE", "return 1", "redis.call('DEL', KEYS[1])", check_settled),
+    "deleting forgets": ("_DELETE_BELOW", "if not older(v, ARGV[5])", "if v", check_below),
+    "deleting takes too much": ("_DELETE_BELOW", "not older(v, ARGV[5]) or", "", check_below),
+    "nobody remembers the floor": ("_DELETE_BELOW", "return 1", "redis.call('DEL', KEYS[1])", check_below),
     "nodes that came back expire": ("_WRITE", "redis.call('PERSIST', KEYS[1])", "", check_left),
     "a row of an older generation stays": (
         "_WRITE", "not g or older(g, generation) or older(v, version)", VERSION_ALONE, check_refit,
@@ -259,9 +259,9 @@ MUTANTS = {
     "a leaving ends no row of an older generation": (
         "_LEAVE", "not g or older(g, generation) or older(v, version)", VERSION_ALONE, check_refit,
     ),
-    "settling looks at versions alone": ("_SETTLE", "if e ~= epoch then", "if false then", check_refit),
+    "deleting looks at versions alone": ("_DELETE_BELOW", "if e ~= epoch then", "if false then", check_refit),
     "what left in an older generation stays": (
-        "_SETTLE", "redis.call('DEL', KEYS[1])", "redis.call('HDEL', KEYS[1], 'vector')",
+        "_DELETE_BELOW", "redis.call('DEL', KEYS[1])", "redis.call('HDEL', KEYS[1], 'vector')",
         check_refit,
     ),
     "the position is not kept": ("_REACH", "if newer then", "if false then", check_rows_say_their_history),
@@ -290,7 +290,7 @@ def test_mutant_would_be_noticed(server, monkeypatch, mutant):
     ],
 )
 def test_a_place_without_a_fence_would_be_noticed(server, monkeypatch, kept, check):
-    for script in ("_REACH", "_WRITE", "_LEAVE", "_SETTLE"):
+    for script in ("_REACH", "_WRITE", "_LEAVE", "_DELETE_BELOW"):
         replace(monkeypatch, script, "if other or forked then", f"if {kept} then")
     with pytest.raises(AssertionError, match="was not refused with OtherHistory"):
         check(lambda: redis_place(server))
@@ -320,4 +320,4 @@ def test_a_scan_that_ends_early_would_be_noticed(server, monkeypatch):
     scan = redis.Redis.scan_iter
     monkeypatch.setattr(redis.Redis, "scan_iter", lambda self, **how: list(scan(self, **how))[:1000])
     with pytest.raises(AssertionError):
-        check_settled(lambda: redis_place(server))
+        check_below(lambda: redis_place(server))

@@ -15,5 +15,5 @@ def keep_reading(source, limit=5, timeout=0.1, found=None):
 
 
 def places_of(found):
-    """Return the places reached by messages."""
+    """Return the cursors reached by messages."""
     return {message.stream: message.position for message in found}

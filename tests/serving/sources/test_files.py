@@ -207,7 +207,7 @@ class Growing(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "x.ndjson"
         self.path.touch()
         self.written = b""
-        self.seen, self.place = [], {}
+        self.seen, self.cursor = [], {}
         self.source = opened(self.path)
 
     @rule(data=st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b" ", "ø".encode()]), max_size=12))
@@ -221,12 +221,12 @@ class Growing(RuleBasedStateMachine):
         found = self.source.read(limit, 0.0)
         assert len(found) <= limit
         self.seen += [message.body for message in found]
-        self.place |= {message.stream: message.position for message in found}
+        self.cursor |= {message.stream: message.position for message in found}
 
     @rule()
     def reopen(self):
         self.source.close()
-        self.source = opened(self.path, self.place)
+        self.source = opened(self.path, self.cursor)
 
     @invariant()
     def nothing_is_invented(self):

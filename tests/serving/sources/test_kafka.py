@@ -78,8 +78,8 @@ def test_streams_are_partitions_and_positions_offsets(producer, topic, opened):
 
 def test_every_partition_has_its_own_place(producer, topic, opened):
     send(producer, topic, [b"%d" % number for number in range(40)])
-    place = {f"kafka:{topic}/0": 9, f"kafka:{topic}/1": 4, f"kafka:{topic}/2": 0}
-    found = take(opened(topic, place), 0 + 5 + 9 + 10)
+    cursor = {f"kafka:{topic}/0": 9, f"kafka:{topic}/1": 4, f"kafka:{topic}/2": 0}
+    found = take(opened(topic, cursor), 0 + 5 + 9 + 10)
     by_partition = {at: [m.position for m in found if m.stream.endswith(f"/{at}")] for at in range(4)}
     assert by_partition == {0: [], 1: list(range(5, 10)), 2: list(range(1, 10)), 3: list(range(10))}
 
@@ -142,7 +142,7 @@ def test_a_place_that_was_deleted(producer, topic, opened, monkeypatch):
 
 
 def check_out_of_range(producer, topic, opened, monkeypatch):
-    """A place that is not looked at first: the broker refuses it, and nothing else is read instead."""
+    """A cursor that is not looked at first: the broker refuses it, and nothing else is read instead."""
     send(producer, topic, [b"x"] * 4)
     monkeypatch.setattr(KafkaSource, "_check", lambda self, partition, begin: None)
     source = opened(topic, {f"kafka:{topic}/0": 1000})
@@ -267,12 +267,12 @@ def test_a_cluster_that_goes_away_is_told():
 
 class OneTooFar(KafkaSource):
     def _assign(self, partitions, after):
-        super()._assign(partitions, {stream: place + 1 for stream, place in after.items()})
+        super()._assign(partitions, {stream: cursor + 1 for stream, cursor in after.items()})
 
 
 class OneTooEarly(KafkaSource):
     def _assign(self, partitions, after):
-        super()._assign(partitions, {stream: place - 1 for stream, place in after.items()})
+        super()._assign(partitions, {stream: cursor - 1 for stream, cursor in after.items()})
 
 
 @pytest.mark.parametrize("kind", [OneTooFar, OneTooEarly])

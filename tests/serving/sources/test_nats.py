@@ -67,9 +67,9 @@ def settings_of(server, stream, **others):
 def opened(nats):
     sources = []
 
-    def open_source(stream, place=None, **others):
+    def open_source(stream, cursor=None, **others):
         sources.append(NatsSource(settings_of(nats, stream, **others)))
-        sources[-1].open({} if place is None else {f"nats:{stream}": place})
+        sources[-1].open({} if cursor is None else {f"nats:{stream}": cursor})
         return sources[-1]
 
     yield open_source
@@ -296,25 +296,25 @@ def test_the_first_server_that_answers_is_taken(nats, publisher, stream):
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with nats_server() as server:
-        source, found, place = NatsSource(settings_of(server, "a")), [], {}
+        source, found, cursor = NatsSource(settings_of(server, "a")), [], {}
         for begin in range(0, 90, 30):
             publisher = Publisher(server.url)
             if not begin:
                 publisher.make("a")
             publisher.send("a", numbered(30, begin))
-            source.open(place)
+            source.open(cursor)
             found += source.read(20, 5.0)
             getattr(server, how)()
             with pytest.raises(SourceError):
                 keep_reading(source, found=found)
-            place = places_of(found)
+            cursor = places_of(found)
             with pytest.raises(SourceError, match="not open"):
                 source.read(1, 0.0)
             with pytest.raises(SourceError):
-                source.open(place)
+                source.open(cursor)
             server.start()
             publisher.close()
-        source.open(place)
+        source.open(cursor)
         found += take(source, 90 - len(found))
         source.close()
         assert [message.body for message in found] == numbered(90)
@@ -323,12 +323,12 @@ def test_nothing_is_lost_when_the_server_comes_back(how):
 
 class OneTooFar(NatsSource):
     def open(self, after):
-        super().open({stream: place + 1 for stream, place in after.items()})
+        super().open({stream: cursor + 1 for stream, cursor in after.items()})
 
 
 class OneTooEarly(NatsSource):
     def open(self, after):
-        super().open({stream: max(place - 1, 0) for stream, place in after.items()})
+        super().open({stream: max(cursor - 1, 0) for stream, cursor in after.items()})
 
 
 class NotOrdered(NatsSource):

@@ -148,12 +148,12 @@ def test_the_lag_is_counted(client, stream, opened, monkeypatch):
 
 def test_a_place_that_was_trimmed_away(client, stream, opened):
     ids = add(client, stream, [b"%d" % i for i in range(10)])
-    place = {f"redis:{stream}": position_of(ids[3])}
+    cursor = {f"redis:{stream}": position_of(ids[3])}
     client.xtrim(stream, minid=ids[3], approximate=False)
-    assert len(bodies(opened(stream, after=place))) == 6
+    assert len(bodies(opened(stream, after=cursor))) == 6
     client.xtrim(stream, minid=ids[6], approximate=False)
     with pytest.raises(SourceError, match=f"trimmed up to {ids[3]} or beyond"):
-        opened(stream, after=place)
+        opened(stream, after=cursor)
     assert len(bodies(opened(stream))) == 4
 
 
@@ -204,16 +204,16 @@ def test_entries_that_were_deleted(client, stream, opened):
 
 def test_a_stream_that_is_gone_or_made_anew(client, stream, opened):
     ids = add(client, stream, [b"x"] * 3)
-    source, place = opened(stream), {f"redis:{stream}": position_of(ids[-1])}
+    source, cursor = opened(stream), {f"redis:{stream}": position_of(ids[-1])}
     assert len(bodies(source)) == 3
     client.delete(stream)
     with pytest.raises(SourceError, match="is gone"):
-        opened(stream, after=place)
+        opened(stream, after=cursor)
     with pytest.raises(SourceError, match="is gone"):
         source.read(1, 0.0)
     client.xadd(stream, {"event": b"x"}, id="5-0")
     with pytest.raises(SourceError, match="made anew"):
-        opened(stream, after=place)
+        opened(stream, after=cursor)
 
 
 def test_what_is_no_stream(client, stream, opened):
@@ -257,24 +257,24 @@ def test_nobody_is_there():
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with redis_server() as server:
-        source, found, place = RedisSource(settings_of(server, "a")), [], {}
+        source, found, cursor = RedisSource(settings_of(server, "a")), [], {}
         expected = [b"%d" % number for number in range(90)]
         for begin in range(0, 90, 30):
             with client_of_redis.Redis.from_url(server.url) as client:
                 add(client, "a", expected[begin : begin + 30])
-            source.open(place)
+            source.open(cursor)
             part = source.read(20, 5.0)
             found += part
-            place = places_of(found)
+            cursor = places_of(found)
             getattr(server, how)()
             with pytest.raises(SourceError):
                 keep_reading(source)
             with pytest.raises(SourceError, match="not open"):
                 source.read(1, 0.0)
             with pytest.raises(SourceError):
-                source.open(place)
+                source.open(cursor)
             server.start()
-        source.open(place)
+        source.open(cursor)
         found += source.read(100, 5.0)
         source.close()
         assert [message.body for message in found] == expected
@@ -296,10 +296,10 @@ def test_a_restart_between_two_reads_is_seen():
 def test_a_server_that_lost_its_data_is_seen():
     with redis_server("--appendonly", "no") as server:
         with client_of_redis.Redis.from_url(server.url) as client:
-            place = {"redis:a": position_of(add(client, "a", [b"x"])[0])}
+            cursor = {"redis:a": position_of(add(client, "a", [b"x"])[0])}
         server.restart()
         with pytest.raises(SourceError, match="is gone"):
-            RedisSource(settings_of(server, "a")).open(place)
+            RedisSource(settings_of(server, "a")).open(cursor)
 
 
 @pytest.mark.parametrize("bug", ["one too far", "one too early"])

@@ -1,7 +1,7 @@
 """The least that an update has to do: its row additions, on index arrays that are already there.
 
 One kernel, one core: every contribution is added to its row, and one message is computed for each touched
-node; rows are asked for ahead of time. No ids, no adjacency, no grouping, nothing about who moved. It works
+node; rows are asked for ahead of time. No ids, no adjacency, no grouping, nothing about who changed. It works
 on rows of its own, laid out as the state's are, so that it meets the same cache misses.
 """
 

@@ -1,4 +1,4 @@
-"""What updates were asked to cost (`asked.toml`), beside what was found."""
+"""What updates were target to cost (`targets.toml`), beside what was found."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 DIGITS = 3
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that was asked; `asked.toml` says what the fields mean."""
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that was target; `targets.toml` says what the fields mean."""
 
     says: str
     kind: str
@@ -33,12 +33,12 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sentence(self) -> str:
-        """What was asked, with its number."""
+        """What was target, with its number."""
         limit = self.least if self.most is None else self.most
         return self.says.format(limit=plain(limit, DIGITS))
 
     def reached(self, value: float) -> bool:
-        """Say whether a number is within what was asked."""
+        """Say whether a number is within what was target."""
         return (self.most is None or value <= self.most) and (self.least is None or value >= self.least)
 
     def values(self, result: Result) -> dict[str, float]:
@@ -52,29 +52,29 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
 
-def read_asked() -> list[Asked]:
-    """Return everything that was asked."""
-    text = (importlib.resources.files("dygcn_lab.costs") / "asked.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=dict[str, list[Asked]])["asked"]
+def read_asked() -> list[Target]:
+    """Return everything that was target."""
+    text = (importlib.resources.files("dygcn_lab.costs") / "targets.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=dict[str, list[Target]])["target"]
 
 
-def asked_table(asked: Sequence[Asked], results: Mapping[str, Result]) -> Table:
-    """Return what was asked, what was found, and whether it holds.
+def asked_table(target: Sequence[Target], results: Mapping[str, Result]) -> Table:
+    """Return what was target, what was found, and whether it holds.
 
     Examples
     --------
-    >>> wish = Asked("at most {limit} times the bare additions", "update", "times_bare", most=2)
+    >>> wish = Target("at most {limit} times the bare additions", "update", "times_bare", most=2)
     >>> rows = [{"graph": "g", "events": 1000, "times_bare": 1.5}]
     >>> asked_table([wish], {"update": {"kind": "update", "batches": rows}}).rows
     [['at most 2 times the bare additions', 'g, batch of 1,000: 1.5', 'yes']]
     """
     rows: list[list[str | Value]] = []
-    for each in asked:
+    for each in target:
         found = each.values(results[each.kind]) if each.kind in results else {}
         said = "; ".join(f"{name}: {_said(value)}" for name, value in found.items())
         holds = "yes" if all(map(each.reached, found.values())) else "no"
         rows.append([each.sentence, said, holds] if found else [each.sentence, "not measured", ""])
-    return Table("", ["asked", "found", "holds"], rows)
+    return Table("", ["target", "found", "holds"], rows)
 
 
 def _is(row: dict[str, Any], name: str, wanted: Any) -> bool:

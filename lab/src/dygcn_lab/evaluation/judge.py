@@ -1,7 +1,7 @@
 """The judge: asks a method the same questions at every step, whatever the method is.
 
 Figures are lists over the tested steps, by name. ``cosine.auc.all.uniform`` reads: scored by the cosine of
-the vectors, AUC, all edges of the next graph, uniform strangers. A method with a score of its own has the
+the vectors, AUC, all edges of the next graph, uniform negatives. A method with a score of its own has the
 same figures once more under ``score``. Every kind of question is drawn by a generator of its own, so that a
 new kind leaves the others what they were.
 """
@@ -179,7 +179,7 @@ def _scorers(vectors: Float32 | None, score: Score) -> dict[str, Score]:
 
 def _answers(ask: Score, questions: dict[str, LinkQuestion], task: str, kind: str) -> tuple[Float64, Float64]:
     question = questions[task]
-    return _scores(ask, question.linked, task), _scores(ask, question.strangers[kind], task)
+    return _scores(ask, question.linked, task), _scores(ask, question.negatives[kind], task)
 
 
 def _scores(ask: Score, pairs: Int64, task: str) -> Float64:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64
@@ -22,17 +22,17 @@ class LinkQuestion:
     """Pairs that are linked at the next step, and pairs that are not."""
 
     linked: Int64  # (m, 2)
-    strangers: dict[str, Int64]  # by kind of negatives, (at most m, 2)
+    negatives: dict[str, Int64]  # by kind of negatives, (at most m, 2)
 
 
 def ask_links(now: Int64, coming: Int64, nodes: int, random: np.random.Generator) -> dict[str, LinkQuestion]:
     """Return the questions that the next graph asks of the present state.
 
-    ``all``: every edge of the next graph; strangers have an edge there and none between them. ``new-warm``:
-    edges that are new and whose two ends had an edge before; strangers had one, too, and are linked
-    neither before nor after. One stranger stands against each edge, with one of its ends: ``uniform`` over
+    ``all``: every edge of the next graph; negatives have an edge there and none between them. ``new-warm``:
+    edges that are new and whose two ends had an edge before; negatives had one, too, and are linked
+    neither before nor after. One negative stands against each edge, with one of its ends: ``uniform`` over
     all such nodes, or ``degree``: an end of another edge of the question, so that popular nodes are as
-    frequent among strangers as among the linked.
+    frequent among negatives as among the linked.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def ask_never(
 def mix_ends(pairs: Int64, random: np.random.Generator) -> Int64:
     """Return the pairs with the two ends of each in random order.
 
-    The edges of a graph come with the lower end first, strangers do not: a score that is not symmetric could
+    The edges of a graph come with the lower end first, negatives do not: a score that is not symmetric could
     tell them apart by that.
 
     Examples
@@ -88,9 +88,9 @@ def mix_ends(pairs: Int64, random: np.random.Generator) -> Int64:
 
 
 def with_mixed_ends(question: LinkQuestion, random: np.random.Generator) -> LinkQuestion:
-    """Return a question with the ends of its links and of its strangers in random order."""
-    strangers = {kind: mix_ends(pairs, random) for kind, pairs in question.strangers.items()}
-    return LinkQuestion(mix_ends(question.linked, random), strangers)
+    """Return a question with the ends of its links and of its negatives in random order."""
+    negatives = {kind: mix_ends(pairs, random) for kind, pairs in question.negatives.items()}
+    return LinkQuestion(mix_ends(question.linked, random), negatives)
 
 
 def _ask(
@@ -101,11 +101,11 @@ def _ask(
         linked = linked[np.sort(random.choice(len(linked), MOST, replace=False))]
     if len(linked) == 0:
         return LinkQuestion(linked, dict.fromkeys(pools, linked))
-    strangers = {
-        name: np.stack(draw_strangers(one_end(linked, random), pool, known, random), axis=1)
+    negatives = {
+        name: np.stack(draw_negatives(one_end(linked, random), pool, known, random), axis=1)
         for name, pool in pools.items()
     }
-    return LinkQuestion(linked, strangers)
+    return LinkQuestion(linked, negatives)
 
 
 def f1_above(bar: float, linked: Float64, others: Float64) -> float:

@@ -1,7 +1,7 @@
 """The paper's comparison, one step from a fresh base: GCN retrained, rolling, spectral.
 
 The base at t - 1 is trained on that snapshot, one update leads to t, and the vectors at t must tell the edges
-at t + 1 from strangers. The first half of the steps is fitted on, the second half is judged.
+at t + 1 from negatives. The first half of the steps is fitted on, the second half is judged.
 """
 
 from __future__ import annotations

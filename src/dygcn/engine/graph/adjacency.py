@@ -21,7 +21,7 @@ import numpy as np
 from dygcn.engine.graph import arcs as loops
 from dygcn.engine.graph.arcs import ArcArrays
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_room
+from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
@@ -67,15 +67,15 @@ class Adjacency:
         lists = now["start"], now["count"], now["others"], now["weights"]
         replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
 
-    def make_room(self, nodes: int) -> None:
+    def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
         self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES})
 
-    def make_room_for_arcs(self, pool: int, entries: int) -> None:
+    def reserve_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
         pools = {name: grown(getattr(self, name), need) for name in self._pools}
-        self._replace(**pools, _table=table_with_room(self._table, entries))
+        self._replace(**pools, _table=table_with_capacity(self._table, entries))
 
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""

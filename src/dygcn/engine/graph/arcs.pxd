@@ -14,7 +14,7 @@ cdef class ArcArrays:
     cdef readonly tuple arrays
     cdef int64_t[::1] start
     cdef int32_t[::1] count
-    cdef int32_t[::1] room
+    cdef int32_t[::1] capacity
     cdef int32_t[::1] others
     cdef int64_t[::1] weights
     cdef int8_t[::1] hub

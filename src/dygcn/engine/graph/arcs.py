@@ -1,4 +1,4 @@
-"""The loops of the adjacency: finding, making room for, and writing arcs."""
+"""The loops of the adjacency: finding, making capacity for, and writing arcs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ArcArrays:
 
     Parameters
     ----------
-    start, count, room
+    start, count, capacity
         Where each node's block starts, how many arcs it has and how many fit.
     others, weights
         The pool: other ends and stored weights of all blocks.
     hub, extra
-        Who is a hub; room for counting, zero between batches.
+        Who is a hub; capacity for counting, zero between batches.
     heads, tail
         Free blocks by size, chained through `others`; the end of the pool.
     table
@@ -48,7 +48,7 @@ class ArcArrays:
         self,
         start: Int64,
         count: Int32,
-        room: Int32,
+        capacity: Int32,
         others: Int32,
         weights: Int64,
         hub: Int8,
@@ -59,8 +59,8 @@ class ArcArrays:
         times: Float64,
         counts: Float32,
     ) -> None:
-        self.arrays = start, count, room, others, weights, hub, extra, heads, tail, table, times, counts
-        self.start, self.count, self.room = start, count, room
+        self.arrays = start, count, capacity, others, weights, hub, extra, heads, tail, table, times, counts
+        self.start, self.count, self.capacity = start, count, capacity
         self.others, self.weights = others, weights
         self.hub, self.extra, self.heads, self.tail = hub, extra, heads, tail
         self.table = table
@@ -132,7 +132,7 @@ def set_contacts(
             arcs.counts[at] = count_at_last[i]
 
 
-# ---- making room for arcs ----------------------------------------------------------------------------------
+# ---- capacity for arcs -------------------------------------------------------------------------------------
 
 
 def _block_size(total: int) -> int:
@@ -166,7 +166,7 @@ def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> 
         extra = arcs.extra[node]
         if extra > 0:
             total = arcs.count[node] + extra
-            if total > arcs.room[node]:
+            if total > arcs.capacity[node]:
                 needed[at] += _block_size(total)
             if total > FEW:
                 needed[at + 1] += extra if arcs.hub[node] else total
@@ -203,11 +203,11 @@ def _take_block(arcs: ArcArrays, size: int) -> int:
 
 def _give_back(arcs: ArcArrays, node: int) -> None:
     """Chain a node's block to the free ones of its size; blocks lie on multiples of the smallest."""
-    if arcs.room[node] > 0:
-        c = _class_of(arcs.room[node])
+    if arcs.capacity[node] > 0:
+        c = _class_of(arcs.capacity[node])
         arcs.others[arcs.start[node]] = arcs.heads[c]
         arcs.heads[c] = arcs.start[node] // SMALLEST_BLOCK
-        arcs.room[node] = 0
+        arcs.capacity[node] = 0
 
 
 def _copy_block(arcs: ArcArrays, node: int, other: ArcArrays, base: int) -> None:
@@ -227,13 +227,13 @@ def reserve(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
     for k in range(n):
         node = nodes[k]
         total = arcs.count[node] - arcs.extra[node]
-        if arcs.extra[node] < 0 and total > arcs.room[node]:
+        if arcs.extra[node] < 0 and total > arcs.capacity[node]:
             size = _block_size(total)
             base = _take_block(arcs, size)
             _copy_block(arcs, node, arcs, base)
             _give_back(arcs, node)
             arcs.start[node] = base
-            arcs.room[node] = size
+            arcs.capacity[node] = size
         arcs.extra[node] = 0
 
 
@@ -248,7 +248,7 @@ def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 
 
 def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> None:
-    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0. There is room.
+    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0. There is capacity.
 
     Blocks that are empty now stay with their nodes until `give_back_empty`: inside the batch a node may need
     its block again.
@@ -307,7 +307,7 @@ def _check_nodes(arcs: ArcArrays, nodes: Nodes) -> None:
     """Refuse nodes that have no place: plain Python may hold any number for one."""
     for k in range(len(nodes)):
         if nodes[k] < 0 or nodes[k] >= len(arcs.start):
-            raise IndexError(f"{nodes[k]} is no node; there is room for {len(arcs.start)}")
+            raise IndexError(f"{nodes[k]} is no node; there is capacity for {len(arcs.start)}")
 
 
 def weights_of(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> Int64:
@@ -404,4 +404,4 @@ def _copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
             base = _take_block(other, size)
             _copy_block(arcs, node, other, base)
             other.start[node] = base
-        other.room[node] = size
+        other.capacity[node] = size

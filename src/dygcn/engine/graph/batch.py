@@ -1,4 +1,4 @@
-"""Arrays that the loops of a batch work in: room for its pairs and what it changes, and those of nodes."""
+"""Arrays that the loops of a batch work in: for its pairs, for what it changes, and those of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class BatchArrays:
-    """Room for one batch, which the next one fills again. The arrays never grow or move (see `PairRoom`).
+    """Arrays of one batch, which the next one fills again. They never grow or move (see `PairBuffers`).
 
     Pairs are numbered in the order of their first mention, undirected ones as (lower, higher).
 
@@ -83,9 +83,9 @@ class NodeArrays:
     Parameters
     ----------
     strength, change
-        The sum of the weights that a node aggregates; room for counting, zero between batches.
+        The sum of the weights that a node aggregates; capacity for counting, zero between batches.
     own, active, seen
-        Is there without an edge, too; is in the graph; room for marks, zero between batches.
+        Is there without an edge, too; is in the graph; capacity for marks, zero between batches.
     last, count
         Last contact and count of contacts; empty where they are not kept.
     """

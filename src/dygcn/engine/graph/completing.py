@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.pair_buffers import PairRoom
+from dygcn.engine.graph.pair_buffers import PairBuffers
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
@@ -29,8 +29,8 @@ def complete(graph: Graph) -> bool:
     interrupted itself, it may be called again.
     """
     graph.ids.repair()
-    graph._make_room()
-    graph._room = PairRoom()
+    graph._reserve()
+    graph._room = PairBuffers()
     graph._seen[:], graph._change[:] = 0, 0
     graph.pull.forget_needs()
     graph.push.forget_needs()

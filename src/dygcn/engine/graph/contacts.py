@@ -36,7 +36,7 @@ class Contacts:
     Examples
     --------
     >>> contacts = Contacts(half_life=2.0)
-    >>> contacts.make_room(2)
+    >>> contacts.reserve(2)
     >>> contacts.put(np.array([0, 1]), np.array([3.0, 5.0]), np.array([4.0, 1.0]))
     >>> contacts.clock = 5.0
     >>> contacts.since(np.array([0, 1])).tolist(), contacts.activity(np.array([0, 1])).tolist()
@@ -49,7 +49,7 @@ class Contacts:
         self.times: Float64 = np.empty(0)
         self.counts: Float32 = np.empty(0, np.float32)
 
-    def make_room(self, nodes: int) -> None:
+    def reserve(self, nodes: int) -> None:
         """Have a place for nodes 0..nodes - 1."""
         have = len(self.times)
         if nodes > have:

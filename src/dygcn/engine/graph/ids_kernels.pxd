@@ -20,7 +20,7 @@ cdef class IdArrays:
     cdef int8_t[::1] alive
     cdef const uint64_t[::1] secret
 
-cpdef bint has_room(IdArrays ids, int64_t new, int64_t new_bytes) noexcept
+cpdef bint has_capacity(IdArrays ids, int64_t new, int64_t new_bytes) noexcept
 cdef void keys_at(IdArrays ids, const int32_t[::1] nodes, Py_ssize_t n, uint64_t[::1] out) noexcept nogil
 cdef void hashes_at(IdArrays ids, const int32_t[::1] nodes, Py_ssize_t n, uint64_t[::1] out) noexcept nogil
 

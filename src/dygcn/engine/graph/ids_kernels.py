@@ -28,7 +28,7 @@ _UNEVEN = "the columns of a batch are of different lengths"
 
 
 class IdArrays:
-    """The arrays of an id table. They never grow or move: a table with more room has other ones.
+    """The arrays of an id table. They never grow or move: a table with more capacity has other ones.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class IdArrays:
         return IdArrays, self.arrays
 
 
-def has_room(ids: IdArrays, new: int, new_bytes: int) -> bool:
+def has_capacity(ids: IdArrays, new: int, new_bytes: int) -> bool:
     """Say whether so many ids fit, and the table stays half empty."""
     high: int = ids.counts[0]
     live = high - ids.counts[1]

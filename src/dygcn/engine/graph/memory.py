@@ -14,7 +14,7 @@ import numpy as np
 from dygcn.engine.graph import ghosts as loops
 from dygcn.engine.graph.ghosts import GhostArrays
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.graph.pairs import new_table, table_with_room
+from dygcn.engine.graph.pairs import new_table, table_with_capacity
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64, Nodes
@@ -66,12 +66,12 @@ class Memory:
         """Write the ghost of each pair; weight 0 means that the pair has none."""
         if int(self._heap_size[0]) > 4 * len(self) + 4096:
             self.rebuild_heap()
-        self._make_room(len(a))
+        self._reserve(len(a))
         loops.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
 
-    def _make_room(self, new: int) -> None:
+    def _reserve(self, new: int) -> None:
         slots, heap = int(self._counts[0]) + new, int(self._heap_size[0]) + new
-        table = table_with_room(self._table, new)
+        table = table_with_capacity(self._table, new)
         if slots <= len(self._free) and heap <= len(self._heap_keys) and table is self._table:
             return
         fresh = {name: grown(getattr(self, name), slots) for name in ("_weights", "_times", "_free")}

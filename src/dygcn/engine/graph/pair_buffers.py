@@ -1,4 +1,4 @@
-"""Room for the pairs of one batch: arrays that the next batch fills again."""
+"""ScratchBuffers for the pairs of one batch: arrays that the next batch fills again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST = 64
 _KEPT = 1 << 18  # rows that stay after a batch
 
 
-class PairRoom:
+class PairBuffers:
     """The arrays that `delta` and `writing` work in; see `BatchArrays` for what they hold."""
 
     def __init__(self) -> None:
@@ -67,15 +67,15 @@ class PairRoom:
         arrays: tuple[Any, ...] = *fresh.values(), *inner, *told.values()
         replace_together(self, _size=size, **fresh, **told, arrays=BatchArrays(*arrays))
 
-    def make_room(self, events: int) -> None:
-        """Have room for so many events."""
+    def reserve(self, events: int) -> None:
+        """Have buffers for so many events."""
         if events > self._size:
             self._make(events + events // 2)
 
     def load(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> None:
         """Take pairs as if they had been played, with what was stored of them before and what was counted."""
         n, events, kept = len(staged.a), len(staged.named), len(staged.last)
-        self.make_room(max(n, events))
+        self.reserve(max(n, events))
         self.a[:n], self.b[:n], self.old[:n], self.new[:n] = staged.a, staged.b, old, staged.new
         self.last[:kept], self.count[:kept] = staged.last, staged.count
         self.pair_of[:events] = staged.pair_of[:events]
@@ -84,7 +84,8 @@ class PairRoom:
     def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
         """Return what a batch left: receivers, senders, old and new weights, who was touched and who came.
 
-        They are copies; or, after a very large batch, the room's own arrays, and the room is a small one.
+        They are copies; or, after a very large batch, the arrays of these buffers, which are
+        then replaced by small ones.
         """
         ends, weights, nodes = self.arcs[: 2 * arcs], self.arc_weights[: 2 * arcs], self.nodes
         lists = nodes[0, : self.sizes[TOUCHED]], nodes[1, : self.sizes[CAME]]

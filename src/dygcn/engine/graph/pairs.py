@@ -32,7 +32,7 @@ def pair_key(a: int, b: int) -> int:
 
 
 class PairTable:
-    """An open-addressing table. Its arrays never grow or move: a table with more room is another one.
+    """An open-addressing table. Its arrays never grow or move: a table with more capacity is another one.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def new_table(size: int = 16) -> PairTable:
     return PairTable(np.full(size, EMPTY, np.int64), np.zeros(size, np.int32), used)
 
 
-def table_with_room(table: PairTable, new: int) -> PairTable:
+def table_with_capacity(table: PairTable, new: int) -> PairTable:
     """Return this table, or a larger copy of it, in which `new` more keys fit."""
     need = 3 * (len(table) + new) // 2
     return table if need <= len(table.arrays[0]) else _resized(table, 1 << need.bit_length())
@@ -105,7 +105,7 @@ def pair_slot(table: PairTable, key: int) -> int:
 
 
 def pair_put(table: PairTable, key: int, slot: int) -> None:
-    """Set the number of a key; the table must have room."""
+    """Set the number of a key; the table must have capacity."""
     mask = len(table.keys) - 1
     at = pair_home(key, mask, table.used[1], table.used[2])
     while table.keys[at] != EMPTY and table.keys[at] != key:
@@ -135,7 +135,7 @@ def pair_drop(table: PairTable, key: int) -> None:
 
 
 def copy_table(table: PairTable, other: PairTable) -> None:
-    """Put all keys of a table into another one that has room."""
+    """Put all keys of a table into another one that has capacity."""
     with cython.nogil:
         for i in range(len(table.keys)):
             if table.keys[i] != EMPTY:

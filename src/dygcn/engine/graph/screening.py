@@ -11,7 +11,7 @@ from dygcn.engine.graph.delta import find_pairs, overweight, play_weights
 from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.on_grid import off_grid, units_of
-from dygcn.engine.graph.pair_buffers import PairRoom
+from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.errors import CapacityError, EventError
 
 if TYPE_CHECKING:
@@ -116,16 +116,16 @@ class _Trial:
         """Return what was played, the pairs, what was stored of them before, and what nodes carried."""
         graph, batch = self._graph, self._batch
         nodes, src, dst = self._numbers()
-        room = PairRoom()
-        room.make_room(len(batch))
-        found = find_pairs(room.arrays, src, dst, graph.directed)
-        a, b = room.a[:found], room.b[:found]
+        capacity = PairBuffers()
+        capacity.reserve(len(batch))
+        found = find_pairs(capacity.arrays, src, dst, graph.directed)
+        a, b = capacity.a[:found], capacity.b[:found]
         old, carried = self._carried(nodes, a, b, aged_to)
         half_life = 0.0 if graph.memory is None else graph.memory.half_life
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:
             times += float(self._now)
-        events, before = (room.arrays, batch.op, self._units, times), (old, carried.copy())
+        events, before = (capacity.arrays, batch.op, self._units, times), (old, carried.copy())
         played = play_weights(*events, *before, graph.directed, clock, half_life, graph.limit, refuse)
         return played, (a, b), old, carried
 

@@ -19,7 +19,7 @@ from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.on_grid import off_grid, units_of
 from dygcn.engine.graph.outcomes import AGE, DONE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
-from dygcn.engine.graph.pair_buffers import PairRoom
+from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.engine.graph.pair_contacts import pair_contacts
 from dygcn.engine.graph.staging import NodeEvents, StagedPairs
 from dygcn.engine.records import (
@@ -109,7 +109,7 @@ class Graph:
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
         self._node_count = 0
-        self._room = PairRoom()
+        self._room = PairBuffers()
         self._staged: StagedPairs | None = None  # while they are written, or what follows from them
         self._plain_shift = self._unused(self.one)
         self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
@@ -205,7 +205,7 @@ class Graph:
         return delta
 
     def prepare(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
-        """Check a batch, find its nodes and make room for them; after it the batch is written or abandoned.
+        """Check a batch, find its nodes and reserve capacity; after it the batch is written or abandoned.
 
         The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
         ghost weighs a part of it.
@@ -219,7 +219,7 @@ class Graph:
         contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
         src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
         try:
-            self._make_room()
+            self._reserve()
         except BaseException:
             abandon(self, src, dst)
             raise
@@ -262,8 +262,8 @@ class Graph:
     def places(
         self, events: int
     ) -> tuple[BatchArrays, ArcArrays, ArcArrays, NodeArrays, bool, bool, int, float]:
-        """Return what `writing.apply_events` works in and by, with room for so many events."""
-        self._room.make_room(events)
+        """Return what `writing.apply_events` works in and by, with capacity for so many events."""
+        self._room.reserve(events)
         where = self._room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
         return *where, self.directed, self.stay, self.limit, self._count_half_life
 
@@ -278,7 +278,7 @@ class Graph:
         return 0.0 if self.contacts is None else self.contacts.clock
 
     def finish(self, ready: NodeEvents, status: int) -> Written | None:
-        """Take what `writing.apply_events` left; None: there was no room, and it must be called again.
+        """Take what `writing.apply_events` left; None: there was no capacity, and it must be called again.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class Graph:
             If nothing was written because a node would carry too much weight.
         """
         if status == SMALL_POOL:
-            self._make_room_for_arcs()
+            self._reserve_arcs()
             return None
         if status == OVERWEIGHT:
             self._refuse(ready)
@@ -310,7 +310,7 @@ class Graph:
         )
 
     def _apply_with_memory(self, ready: NodeEvents) -> GraphDelta:
-        memory, room = self.memory, self._room
+        memory, capacity = self.memory, self._room
         assert memory is not None
         src, dst, op, weight, times = ready.src, ready.dst, ready.op, ready.weight, ready.t
         if ready.clock > memory.clock:
@@ -320,26 +320,39 @@ class Graph:
             op = np.concatenate((op, np.full(len(due_a), AGE, np.int8)))
             weight = np.concatenate((weight, silent.astype(np.int64)))
             times = np.concatenate((times, silent))
-        room.make_room(len(src))
-        where = room.arrays, self.pull.arrays, self.node_arrays, memory.arrays
+        capacity.reserve(len(src))
+        where = capacity.arrays, self.pull.arrays, self.node_arrays, memory.arrays
         lives = memory.clock, ready.clock, memory.half_life, self._count_half_life
         status = writing.play_remembered(
             *where, src, dst, op, weight, times, self.directed, self.limit, *lives
         )
-        *told, found = room.sizes[UNCHANGED:].tolist()
+        *told, found = capacity.sizes[UNCHANGED:].tolist()
         kept = 0 if self.contacts is None else found
-        a, b, ghosts, ghost_t = room.a[:found], room.b[:found], room.ghosts[:found], room.ghost_t[:found]
+        a, b, ghosts, ghost_t = (
+            capacity.a[:found],
+            capacity.b[:found],
+            capacity.ghosts[:found],
+            capacity.ghost_t[:found],
+        )
         if status == OVERWEIGHT:
             # Ageing pairs were taken from the queue: put them back.
             memory.remember(a, b, *memory.recall(a, b))
             self._refuse(ready)
         touched = None
         if self.contacts is not None:
-            touched = self.contacts.after(src, dst, times, room.mark[: len(src)])
+            touched = self.contacts.after(src, dst, times, capacity.mark[: len(src)])
         clocks = ready.clock, ready.contact_clock
-        pairs = a, b, room.new[:found], room.last[:kept], room.count[:kept], src, room.pair_of[: len(src)]
+        pairs = (
+            a,
+            b,
+            capacity.new[:found],
+            capacity.last[:kept],
+            capacity.count[:kept],
+            src,
+            capacity.pair_of[: len(src)],
+        )
         staged = StagedPairs(*pairs, ghosts, ghost_t, *clocks, touched=touched)
-        return self._write(staged, room.old[:found], told)
+        return self._write(staged, capacity.old[:found], told)
 
     def _write(self, staged: StagedPairs, old: Int64, told: Sequence[int] = (0, 0, 0)) -> GraphDelta:
         """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
@@ -358,31 +371,31 @@ class Graph:
 
     def _commit(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> GraphDelta:
         """Write the arcs of staged pairs, see who came and went, and count."""
-        room, status = self._room, SMALL_POOL
-        room.load(staged, old, told)
+        capacity, status = self._room, SMALL_POOL
+        capacity.load(staged, old, told)
         while status != DONE:
-            where = room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
+            where = capacity.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
             kept = len(staged.last) > 0
             status = writing.write_pairs(*where, staged.named, self.directed, self.stay, kept)
             if status == SMALL_POOL:
-                self._make_room_for_arcs()
+                self._reserve_arcs()
         return self.delta(self.count())
 
-    def _make_room_for_arcs(self) -> None:
+    def _reserve_arcs(self) -> None:
         pool, table, more_pool, more_table = self._room.needed.tolist()
-        self.pull.make_room_for_arcs(pool, table)
+        self.pull.reserve_arcs(pool, table)
         if self.directed:
-            self.push.make_room_for_arcs(more_pool, more_table)
+            self.push.reserve_arcs(more_pool, more_table)
 
     def count(self) -> Written:
-        """Take the numbers that the last batch left in its room, and count nodes and edges."""
-        room = self._room
-        came, went, idle, _, _, edges, unchanged, missing, loops, _ = room.sizes.tolist()
+        """Take the numbers that the last batch left in its capacity, and count nodes and edges."""
+        capacity = self._room
+        came, went, idle, _, _, edges, unchanged, missing, loops, _ = capacity.sizes.tolist()
         self.edge_count += edges
         self._node_count += came - went
         if idle:
-            self.ids.release(room.nodes[3, :idle])
-        left = room.nodes[2, :went].copy() if went else _NOBODY
+            self.ids.release(capacity.nodes[3, :idle])
+        left = capacity.nodes[2, :went].copy() if went else _NOBODY
         return Written(left, unchanged, missing, loops)
 
     def delta(self, written: Written) -> GraphDelta:
@@ -428,7 +441,7 @@ class Graph:
         if self.directed:
             receiver, sender, _ = self.push.arcs(nodes)
             owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
-        self._room.make_room(len(owner))
+        self._room.reserve(len(owner))
         found = find_pairs(self._room.arrays, owner, other, self.directed)
         a, b = self._room.a[:found].copy(), self._room.b[:found].copy()
         return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
@@ -440,7 +453,7 @@ class Graph:
     def intern(self, column: IdColumn) -> Nodes:
         """Give nodes to ids; those that get neither edge nor features must be released again."""
         nodes = self.ids.intern(column)
-        self._make_room()
+        self._reserve()
         return nodes
 
     def release(self, nodes: Nodes) -> None:
@@ -478,15 +491,15 @@ class Graph:
             seen.append(float(now))
         return max(seen) + 0.0
 
-    def _make_room(self) -> None:
+    def _reserve(self) -> None:
         high = self.ids.high
         contacts = self.contacts
         if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-1] is contacts.counts):
             return
-        self.pull.make_room(high)
-        self.push.make_room(high)
+        self.pull.reserve(high)
+        self.push.reserve(high)
         if self.contacts is not None:
-            self.contacts.make_room(high)
+            self.contacts.reserve(high)
         self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
 
     def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:

@@ -54,7 +54,7 @@ cdef int64_t commit(
 cdef bint _write_changed(
     BatchArrays batch, int64_t found, bint directed, ArcArrays pull, ArcArrays push
 ) noexcept nogil
-cdef bint _room_for_arcs(
+cdef bint _capacity_for_arcs(
     BatchArrays batch, int64_t n, bint directed, ArcArrays pull, ArcArrays push
 ) noexcept nogil
 @cython.locals(moved=int64_t, arcs=int64_t, i=int64_t, at=int64_t, receiver=int64_t)

@@ -1,7 +1,8 @@
 """Writing the net effect of a batch to the graph, all of it in one call. Loops only.
 
-Nothing is written before it is known to fit: a call that finds too little room says so and can be made again.
-Nothing is allocated, so a call writes everything or, if room must be made and memory runs out, nothing.
+Nothing is written before it is known to fit: a call that finds too little
+capacity says so and can be made again.
+Nothing is allocated, so a call writes everything or, if capacity must be made and memory runs out, nothing.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ def commit(
 
 
 def _write_changed(batch: BatchArrays, found: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
-    """Write the pairs whose stored weight is another one now, if there is room."""
+    """Write the pairs whose stored weight is another one now, if there is capacity."""
     n, edges = 0, 0
     for p in range(found):
         if batch.old[p] != batch.new[p]:
@@ -221,7 +222,7 @@ def _write_changed(batch: BatchArrays, found: int, directed: bool, pull: ArcArra
             batch.weight[n] = batch.new[p]
             edges += (1 if batch.new[p] > 0 else 0) - (1 if batch.old[p] > 0 else 0)
             n += 1
-    if not _room_for_arcs(batch, n, directed, pull, push):
+    if not _capacity_for_arcs(batch, n, directed, pull, push):
         return False
     reserve(pull, n, batch.end_a)
     reserve(push, n, batch.end_b)
@@ -233,7 +234,7 @@ def _write_changed(batch: BatchArrays, found: int, directed: bool, pull: ArcArra
     return True
 
 
-def _room_for_arcs(batch: BatchArrays, n: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
+def _capacity_for_arcs(batch: BatchArrays, n: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
     """Say whether the arcs fit; if not, `needed` says how much pool and table each direction takes."""
     for i in range(4):
         batch.needed[i] = 0

@@ -61,28 +61,28 @@ class PairSet:
         return found
 
 
-def draw_strangers(
+def draw_negatives(
     kept: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
 ) -> tuple[Int64, Int64]:
     """Return, for each kept node, one of the pool that is linked to it in none of the sets.
 
-    A node that is linked to the whole pool has no stranger and is left out.
+    A node that is linked to the whole pool has no negative and is left out.
 
     Parameters
     ----------
     pool
         Drawn from with equal chance for each entry; a node that stands in it twice has twice the chance.
     """
-    strangers = random.choice(pool, len(kept))
+    negatives = random.choice(pool, len(kept))
     again = np.ones(len(kept), np.bool_)
     for _ in range(_TRIES):
-        again = kept == strangers
+        again = kept == negatives
         for pairs in linked:
-            again |= pairs.has(kept, strangers)
+            again |= pairs.has(kept, negatives)
         if not again.any():
             break
-        strangers[again] = random.choice(pool, int(again.sum()))
-    return kept[~again], strangers[~again]
+        negatives[again] = random.choice(pool, int(again.sum()))
+    return kept[~again], negatives[~again]
 
 
 def one_end(pairs: Int64, random: np.random.Generator) -> Int64:

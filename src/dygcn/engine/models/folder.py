@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 from dygcn.engine._disk import sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux

@@ -44,7 +44,7 @@ class LinkHead:
 
     Parameters
     ----------
-    strangers
+    negatives
         For pairs without a past: bias, products, sums of traits, minima of traits.
     known
         For pairs that are linked, or whose ghost is remembered: the same, then log age, log count, and edge.
@@ -55,7 +55,7 @@ class LinkHead:
         beyond counts as the bound, since a line says nothing of what it has not seen.
     """
 
-    strangers: tuple[float, ...]
+    negatives: tuple[float, ...]
     known: tuple[float, ...]
     dot: tuple[float, ...]
     low: tuple[float, ...]
@@ -66,13 +66,13 @@ class LinkHead:
         seen = np.concatenate((columns, pasts[:, AGE:EDGE]), axis=1).clip(self.low, self.high)
         plain = seen[:, : columns.shape[1]]
         known = _line(self.known, np.concatenate((seen, pasts[:, EDGE:]), axis=1))
-        return np.where(pasts[:, KNOWN] > 0, known, _line(self.strangers, plain))
+        return np.where(pasts[:, KNOWN] > 0, known, _line(self.negatives, plain))
 
     def with_edges_first(self) -> LinkHead:
         """Return the head with so much more for an edge that every edge scores above every other pair."""
-        plain = list(zip(self.strangers[1:], self.low, self.high, strict=False))
+        plain = list(zip(self.negatives[1:], self.low, self.high, strict=False))
         past = list(zip(self.known[1:-1], self.low, self.high, strict=True))
-        most = self.strangers[0] + sum(max(weight * low, weight * high) for weight, low, high in plain)
+        most = self.negatives[0] + sum(max(weight * low, weight * high) for weight, low, high in plain)
         most = max(most, self.known[0] + sum(max(weight * low, weight * high) for weight, low, high in past))
         least = self.known[0] + sum(min(weight * low, weight * high) for weight, low, high in past)
         return dataclasses.replace(self, known=(*self.known[:-1], most - least + 1.0))
@@ -83,7 +83,7 @@ class LinkHead:
 
 
 COSINE = LinkHead(
-    strangers=(0.0, 1.0, *(0.0,) * 2 * TRAITS),
+    negatives=(0.0, 1.0, *(0.0,) * 2 * TRAITS),
     known=(0.0, 1.0, *(0.0,) * (2 * TRAITS + PAST)),
     dot=(0.0, 1.0, *(0.0,) * TRAITS),
     low=(-1.0,) * (2 * TRAITS + PAST),

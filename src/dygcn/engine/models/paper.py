@@ -81,7 +81,7 @@ class Watch:
         What to do when the sampled check fails: ``"never"`` checks nothing, ``"warn"`` raises a
         `DriftWarning`, ``"auto"`` takes a fresh base (`LiveEmbedding.restart`).
     tolerance
-        How far the AUC of sampled links against strangers may fall below what it was at the last base.
+        How far the AUC of sampled links against negatives may fall below what it was at the last base.
     every, sample
         The check runs once in so many updates, on so many links.
     """

@@ -15,7 +15,7 @@ cdef class ReadOrder:
     cdef ReadOrder rest
 
 @cython.final
-cdef class ReadRoom:
+cdef class ReadBuffers:
     cdef const double[::1] steps
     cdef const double[::1] feature_steps
     cdef double floor
@@ -29,14 +29,14 @@ cdef class ReadRoom:
     cdef int64_t[::1] has
 
 @cython.locals(order=ReadOrder)
-cdef object _open(ReadRoom room, object sums)
+cdef object _open(ReadBuffers buffers, object sums)
 @cython.locals(first=int64_t, n=int64_t)
-cpdef object read_projected(const int32_t[::1] nodes, RowBlock given, IdArrays ids, UnitTable table, object sums, ReadRoom room, float[:, ::1] out)
-cdef void _write_features(const int32_t[::1] nodes, Py_ssize_t n, IdArrays ids, UnitTable table, ReadRoom room) noexcept nogil
-cdef void _add_projected(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadRoom room, float[:, ::1] out, Py_ssize_t first) noexcept nogil
+cpdef object read_projected(const int32_t[::1] nodes, RowBlock given, IdArrays ids, UnitTable table, object sums, ReadBuffers buffers, float[:, ::1] out)
+cdef void _write_features(const int32_t[::1] nodes, Py_ssize_t n, IdArrays ids, UnitTable table, ReadBuffers buffers) noexcept nogil
+cdef void _add_projected(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers, float[:, ::1] out, Py_ssize_t first) noexcept nogil
 @cython.locals(first=int64_t, n=int64_t, none=int64_t)
-cpdef object read_mixed(const int32_t[::1] nodes, IdArrays ids, UnitTable table, object sums, ReadRoom room, float[:, ::1] out)
-cdef void _add_mixed(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadRoom room) noexcept nogil
+cpdef object read_mixed(const int32_t[::1] nodes, IdArrays ids, UnitTable table, object sums, ReadBuffers buffers, float[:, ::1] out)
+cdef void _add_mixed(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers) noexcept nogil
 @cython.locals(block=RowBlock, out=float[:, ::1])
 cpdef object unit_rows(object rows, const double[::1] steps, double floor)
 cpdef object project(const float[:, ::1] inputs, const float[:, ::1] weights, float[:, ::1] out)

@@ -51,8 +51,8 @@ class ReadOrder:
         self.sums: Any = None  # while rows are read
 
 
-class ReadRoom:
-    """Working room for one call at a time, and what the rows of a model have in common.
+class ReadBuffers:
+    """Working buffers for one call at a time, and what the rows of a model have in common.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ class ReadRoom:
         self.has = np.empty(ROWS, np.int64)
 
 
-def _open(room: ReadRoom, sums: Sequence[SumRows | None]) -> None:
+def _open(buffers: ReadBuffers, sums: Sequence[SumRows | None]) -> None:
     """Say where the messages of orders 1, 2 and so on come from; None: of none, lest arrays are kept."""
-    order = room.order
+    order = buffers.order
     for each in sums:
         order = order.rest
         order.sums = each
@@ -100,7 +100,7 @@ def read_projected(
     ids: IdArrays,
     table: UnitTable | None,
     sums: Sequence[SumRows],
-    room: ReadRoom,
+    buffers: ReadBuffers,
     out: Float32,
 ) -> None:
     """Add ``sum over k of unit(h_k) W_k`` to `out`.
@@ -110,61 +110,65 @@ def read_projected(
     given
         Features of the nodes; None: those of `table`.
     """
-    _open(room, sums)
+    _open(buffers, sums)
     with cython.nogil:
         for block in range((len(nodes) + ROWS - 1) // ROWS):
             first = block * ROWS
             n = min(ROWS, len(nodes) - first)
             if given is None:
-                _write_features(nodes[first : first + n], n, ids, table, room)
-                write_units(room.features, 0, n, room.feature_steps, room.feature_floor, room.units)
+                _write_features(nodes[first : first + n], n, ids, table, buffers)
+                write_units(
+                    buffers.features, 0, n, buffers.feature_steps, buffers.feature_floor, buffers.units
+                )
             else:
-                write_units(given, first, n, room.feature_steps, room.feature_floor, room.units)
-            _add_projected(room.order, nodes[first : first + n], n, room, out, first)
-    _open(room, [None] * len(sums))
+                write_units(given, first, n, buffers.feature_steps, buffers.feature_floor, buffers.units)
+            _add_projected(buffers.order, nodes[first : first + n], n, buffers, out, first)
+    _open(buffers, [None] * len(sums))
 
 
-def _write_features(nodes: Nodes, n: int, ids: IdArrays, table: Any, room: ReadRoom) -> None:
+def _write_features(nodes: Nodes, n: int, ids: IdArrays, table: Any, buffers: ReadBuffers) -> None:
     if table.hashed:
-        keys_at(ids, nodes, n, room.wanted)
+        keys_at(ids, nodes, n, buffers.wanted)
     else:
-        hashes_at(ids, nodes, n, room.wanted)
-    find_units(table, room.wanted, n, room.features, room.has)
+        hashes_at(ids, nodes, n, buffers.wanted)
+    find_units(table, buffers.wanted, n, buffers.features, buffers.has)
 
 
-def _add_projected(order: ReadOrder, nodes: Nodes, n: int, room: ReadRoom, out: Float32, first: int) -> None:
-    """Add what `room.units` gives in this order, and then the next orders."""
-    add_product(room.units, n, order.weights, out, first)
+def _add_projected(
+    order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers, out: Float32, first: int
+) -> None:
+    """Add what `buffers.units` gives in this order, and then the next orders."""
+    add_product(buffers.units, n, order.weights, out, first)
     if order.rest is not None:
-        write_messages(order.rest.sums, nodes, n, room.messages, room.has)
-        write_units(room.messages, 0, n, room.steps, room.floor, room.units)
-        _add_projected(order.rest, nodes, n, room, out, first)
+        write_messages(order.rest.sums, nodes, n, buffers.messages, buffers.has)
+        write_units(buffers.messages, 0, n, buffers.steps, buffers.floor, buffers.units)
+        _add_projected(order.rest, nodes, n, buffers, out, first)
 
 
 def read_mixed(
-    nodes: Nodes, ids: IdArrays, table: UnitTable, sums: Sequence[SumRows], room: ReadRoom, out: Float32
+    nodes: Nodes, ids: IdArrays, table: UnitTable, sums: Sequence[SumRows], buffers: ReadBuffers, out: Float32
 ) -> int:
     """Write ``unit(sum over k of w_k unit(h_k))``; return how many have no length, and stay as they are."""
     none = 0
-    _open(room, sums)
+    _open(buffers, sums)
     with cython.nogil:
         for block in range((len(nodes) + ROWS - 1) // ROWS):
             first = block * ROWS
             n = min(ROWS, len(nodes) - first)
-            _write_features(nodes[first : first + n], n, ids, table, room)
-            add_units(room.features, n, room.feature_floor, room.order.weights[0, 0], room.total)
-            _add_mixed(room.order, nodes[first : first + n], n, room)
-            none += scale_to_one(room.total, n, out, first)
-    _open(room, [None] * len(sums))
+            _write_features(nodes[first : first + n], n, ids, table, buffers)
+            add_units(buffers.features, n, buffers.feature_floor, buffers.order.weights[0, 0], buffers.total)
+            _add_mixed(buffers.order, nodes[first : first + n], n, buffers)
+            none += scale_to_one(buffers.total, n, out, first)
+    _open(buffers, [None] * len(sums))
     return none
 
 
-def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, room: ReadRoom) -> None:
+def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers) -> None:
     """Add the orders after this one."""
     if order.rest is not None:
-        write_messages(order.rest.sums, nodes, n, room.messages, room.has)
-        add_units(room.messages, n, room.floor, order.rest.weights[0, 0], room.total)
-        _add_mixed(order.rest, nodes, n, room)
+        write_messages(order.rest.sums, nodes, n, buffers.messages, buffers.has)
+        add_units(buffers.messages, n, buffers.floor, order.rest.weights[0, 0], buffers.total)
+        _add_mixed(order.rest, nodes, n, buffers)
 
 
 def unit_rows(rows: Stored, steps: Float64, floor: float) -> Float32:

@@ -16,7 +16,7 @@ import numpy as np
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import GRID_BITS, Hashed, Walks
 from dygcn.engine.features.walks import ROW_BITS
-from dygcn.engine.models.read_kernels import ReadRoom, project, read_mixed, read_projected, unit_rows
+from dygcn.engine.models.read_kernels import ReadBuffers, project, read_mixed, read_projected, unit_rows
 from dygcn.engine.propagation import ExactRule, RollingRule
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Readout:
         self.model = model
         self._rule = rule
         self._graph = graph
-        self._rooms: list[ReadRoom] = []  # that nobody uses now
+        self._rooms: list[ReadBuffers] = []  # that nobody uses now
 
     def __reduce__(self) -> tuple[type[Readout], tuple[Model, Rule, Graph]]:
         return Readout, (self.model, self._rule, self._graph)
@@ -82,42 +82,44 @@ class Readout:
                 _read_fresh(model, rule, self._graph, nodes[block], base_row[block], out[block])
             return out
         try:
-            room = self._rooms.pop()
+            buffers = self._rooms.pop()
         except IndexError:
-            room = self._new_room(rule)
+            buffers = self._new_capacity(rule)
         if model.table is None:
-            self._read_projected(rule, nodes, room, out)
+            self._read_projected(rule, nodes, buffers, out)
         else:
-            self._read_walks(rule, nodes, room, out)
-        self._rooms.append(room)
+            self._read_walks(rule, nodes, buffers, out)
+        self._rooms.append(buffers)
         return out
 
-    def _new_room(self, rule: ExactRule) -> ReadRoom:
+    def _new_capacity(self, rule: ExactRule) -> ReadBuffers:
         model = self.model
         steps = model.scales * 2.0**-GRID_BITS
         if model.table is not None:
-            return ReadRoom(model.weights, steps, steps, _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS))
+            return ReadBuffers(
+                model.weights, steps, steps, _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS)
+            )
         # Powers of two: a feature in units of its own times these has the bits of one on the grid.
         feature_steps = steps * 2.0**rule.features.message_shift
-        return ReadRoom(model.weights, steps, feature_steps, model.floor, model.floor)
+        return ReadBuffers(model.weights, steps, feature_steps, model.floor, model.floor)
 
-    def _read_projected(self, rule: ExactRule, nodes: Nodes, room: ReadRoom, out: Float32) -> None:
+    def _read_projected(self, rule: ExactRule, nodes: Nodes, buffers: ReadBuffers, out: Float32) -> None:
         features, ids = rule.features, self._graph.ids
         sums = [each.arrays for each in rule.sums]
         if isinstance(features, Hashed | Walks):
-            read_projected(nodes, None, ids.arrays, features.unit_table(ids), sums, room, out)
+            read_projected(nodes, None, ids.arrays, features.unit_table(ids), sums, buffers, out)
             return
         for start in range(0, len(nodes), _BLOCK):
             some = nodes[start : start + _BLOCK]
             given = RowBlock(features.units(some, ids)[0])
-            read_projected(some, given, ids.arrays, None, sums, room, out[start : start + _BLOCK])
+            read_projected(some, given, ids.arrays, None, sums, buffers, out[start : start + _BLOCK])
 
-    def _read_walks(self, rule: ExactRule, nodes: Nodes, room: ReadRoom, out: Float32) -> None:
+    def _read_walks(self, rule: ExactRule, nodes: Nodes, buffers: ReadBuffers, out: Float32) -> None:
         """Read a walk model; a node that no row reaches reads as its hashed signs, which nobody is sent."""
         assert isinstance(rule.features, Walks)
         model, ids = self.model, self._graph.ids
         sums = [each.arrays for each in rule.sums]
-        if read_mixed(nodes, ids.arrays, rule.features.unit_table(ids), sums, room, out):
+        if read_mixed(nodes, ids.arrays, rule.features.unit_table(ids), sums, buffers, out):
             lost = np.flatnonzero(~out.any(axis=1))
             signs, _ = Hashed(model.width, model.seed).units(nodes[lost], ids)
             out[lost] = signs / np.float32(np.sqrt(model.dim))

@@ -12,13 +12,13 @@ from dygcn.engine.graph.completing import abandon, complete
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.propagation import ExactRule, RollingRule
 from dygcn.engine.records import (
+    Changed,
     EventBatch,
     FeatureDelta,
     Float32,
     GraphDelta,
     IdColumn,
     Int64,
-    Moved,
     Nodes,
     Written,
 )
@@ -44,7 +44,7 @@ _HOW_TO_RELOAD = _TORN + "load it again (dygcn.load), or open its folder again (
 class Outcome:
     """What one batch did."""
 
-    moved: Moved
+    moved: Changed
     left: IdColumn  # ids that are no longer in the graph
     unchanged: int = 0
     missing: int = 0
@@ -83,7 +83,7 @@ class Changing:
 
 
 class Staging(Changing):
-    """Marks a state as torn while room is made: a call meanwhile, from a signal's handler, is refused.
+    """Marks a state as torn while buffers is made: a call meanwhile, from a signal's handler, is refused.
 
     Nothing is written yet, so any exception takes the mark away.
     """
@@ -140,7 +140,7 @@ class State:
             return self.write(ready)
 
     def stage(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
-        """Check events and make room for them. Nothing is changed yet that anyone can see.
+        """Check events and make buffers for them. Nothing is changed yet that anyone can see.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class State:
         with self._staging:
             ready = self.graph.prepare(batch, now)
             try:
-                self.rule.make_room(self.graph)
+                self.rule.reserve(self.graph)
             except BaseException:
                 abandon(self.graph, ready.src, ready.dst)
                 raise
@@ -215,7 +215,7 @@ class State:
         self.graph.compact()
         self.settle()
         everyone = self.graph.nodes()
-        moved = Moved(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
+        moved = Changed(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
         return Outcome(moved, self._nobody, *counts.tolist()), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
@@ -246,7 +246,7 @@ class State:
         if isinstance(self.rule, ExactRule):
             self.rule.rebuild(self.graph)
 
-    def _finish(self, written: Written, moved: Moved) -> Outcome:
+    def _finish(self, written: Written, moved: Changed) -> Outcome:
         left = self._nobody
         if len(written.left):
             left = self.graph.ids.names(written.left)
@@ -288,7 +288,7 @@ class State:
         everyone = graph.nodes()
         rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
         orders = np.zeros(len(everyone), np.int8)
-        return Outcome(Moved(everyone, orders, len(everyone)), graph.ids.names(everyone[:0]))
+        return Outcome(Changed(everyone, orders, len(everyone)), graph.ids.names(everyone[:0]))
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""

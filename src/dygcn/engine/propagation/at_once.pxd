@@ -8,7 +8,7 @@ from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport number_nodes
 from dygcn.engine.propagation.kernels cimport do_order
 from dygcn.engine.propagation.sum_rows cimport SumRows
-from dygcn.engine.propagation.work cimport ArcChanges, Bank, Marks, Reach, Work
+from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
 
 cdef int64_t CAME
 cdef int64_t DONE
@@ -21,14 +21,14 @@ cdef int64_t NOT_BEGUN
 cdef class Step:
     cdef readonly tuple parts
     cdef SumRows sums
-    cdef Bank out
+    cdef Handoff out
     cdef Step following
 
 @cython.final
 cdef class Course:
     cdef readonly tuple parts
     cdef ArcChanges changes
-    cdef Bank start
+    cdef Handoff start
     cdef uint64_t[::1] wanted
     cdef Work work
     cdef Marks marks
@@ -51,18 +51,18 @@ cdef class Course:
     cdef int64_t[::1] weight
     cdef double[::1] t
 
-@cython.locals(noted=int64_t, node=int64_t)
+@cython.locals(reached_count=int64_t, node=int64_t)
 cdef int64_t _note_nodes(Course course, BatchArrays batch) noexcept nogil
 @cython.locals(n=int64_t)
 cdef int64_t _start(Course course, ArcChanges changes, BatchArrays batch, Py_ssize_t arcs, IdArrays ids, UnitTable units) noexcept nogil
-@cython.locals(last=bint, status=int64_t, found=int64_t, moved=int64_t, reached=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Bank wave, Py_ssize_t senders, Py_ssize_t arcs, Py_ssize_t structural, Course course, ArcArrays push, int64_t shift, int64_t noted, int64_t added) noexcept nogil
-cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t noted) noexcept nogil
-@cython.locals(arcs=int64_t, noted=int64_t, structural=int64_t, order=int64_t, moved=int64_t, added=int64_t)
+@cython.locals(last=bint, status=int64_t, found=int64_t, changed=int64_t, reached=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Handoff wave, Py_ssize_t senders, Py_ssize_t arcs, Py_ssize_t changed_senders, Course course, ArcArrays push, int64_t shift, int64_t reached_count, int64_t added) noexcept nogil
+cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t reached_count) noexcept nogil
+@cython.locals(arcs=int64_t, reached_count=int64_t, changed_senders=int64_t, order=int64_t, changed=int64_t, added=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, BatchArrays batch) noexcept nogil
-@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t, int64_t) _update(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t) noexcept nogil
-@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
 cpdef tuple update_at_once(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t)
-@cython.locals(status=int64_t, order=int64_t, moved=int64_t, noted=int64_t, added=int64_t)
+@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
 cpdef tuple update_edge(Course course, int64_t a, int64_t b, int64_t op, int64_t weight, double t)

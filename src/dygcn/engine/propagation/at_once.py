@@ -1,7 +1,8 @@
 """A small update in one call: the graph, then every order, without coming back to Python in between.
 
 It is the same loops as of a large one (`graph.writing`, `kernels.do_order`), one after the other. Where
-an order finds too little room, or rows in the wrong place, the call ends before it, and `spreading` goes on.
+an order finds its buffers too small, or rows in the wrong place, the call ends before it, and `spreading`
+goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if not cython.compiled:
     from dygcn.engine.propagation.gathering import number_nodes
     from dygcn.engine.propagation.kernels import do_order
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int64, Nodes, UInt64
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 class Step:
     """One order: its sums, what it hands on, and the order that follows; None: it is the last."""
 
-    def __init__(self, sums: SumRows, out: Bank, following: Step | None) -> None:
+    def __init__(self, sums: SumRows, out: Handoff, following: Step | None) -> None:
         self.parts = sums, out, following
         self.sums, self.out = sums, out
         self.following: Any = following
@@ -45,12 +46,12 @@ class Step:
 
 
 class Course:
-    """All that an update in one call works in, and room for one event.
+    """All that an update in one call works in, and buffers for one event.
 
     Parameters
     ----------
     changes, start, wanted
-        Room for the changed arcs, for the features of their senders, and for what these are looked up by.
+        Buffers for the changed arcs, for the features of their senders, and for the keys of these.
     work, marks, reach
         Of all orders; `first` is the first of them.
     units, ids
@@ -64,7 +65,7 @@ class Course:
     def __init__(
         self,
         changes: ArcChanges,
-        start: Bank,
+        start: Handoff,
         wanted: UInt64,
         work: Work,
         marks: Marks,
@@ -82,9 +83,9 @@ class Course:
         limit: int,
         half_life: float,
     ) -> None:
-        room = changes, start, wanted, work, marks, reach, first
+        buffers = changes, start, wanted, work, marks, reach, first
         graph = batch, pull, push, nodes, directed, stay, limit, half_life
-        self.parts = *room, units, ids, shift, *graph
+        self.parts = *buffers, units, ids, shift, *graph
         self.changes, self.start, self.wanted = changes, start, wanted
         self.work, self.marks, self.reach, self.first = work, marks, reach, first
         self.units, self.ids, self.shift = units, ids, shift
@@ -99,32 +100,32 @@ class Course:
 
 
 def _note_nodes(course: Course, batch: BatchArrays) -> int:
-    """Mark who left, note who came; return how many nodes were reached."""
-    noted = 0
+    """Watermark who left, note who came; return how many nodes were reached."""
+    reached_count = 0
     for i in range(batch.sizes[WENT]):
         course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere
     for i in range(batch.sizes[CAME]):
         node = batch.nodes[1, i]
         if course.marks.seen[node] == 0:
             course.marks.seen[node] = 1
-            course.reach.nodes[noted] = node
-            course.reach.orders[noted] = 1
-            noted += 1
-    return noted
+            course.reach.nodes[reached_count] = node
+            course.reach.orders[reached_count] = 1
+            reached_count += 1
+    return reached_count
 
 
 def _start(
     course: Course, changes: ArcChanges, batch: BatchArrays, arcs: int, ids: IdArrays, units: UnitTable
 ) -> int:
     """Fill in what order 1 starts from: who sends, over which arcs, their features; return how many send."""
-    n = number_nodes(batch.arcs, arcs, arcs, course.marks.place, changes.structural, changes.row)
+    n = number_nodes(batch.arcs, arcs, arcs, course.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):
         changes.receiver[i] = batch.arcs[i]
         changes.change[i] = batch.arc_weights[arcs + i] - batch.arc_weights[i]
     if units.hashed:
-        keys_at(ids, changes.structural, n, course.wanted)
+        keys_at(ids, changes.changed_senders, n, course.wanted)
     else:
-        hashes_at(ids, changes.structural, n, course.wanted)
+        hashes_at(ids, changes.changed_senders, n, course.wanted)
     find_units(units, course.wanted, n, course.start.table, course.start.has)
     return n
 
@@ -132,24 +133,24 @@ def _start(
 def _orders_from(
     step: Step,
     order: int,
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     arcs: int,
-    structural: int,
+    changed_senders: int,
     course: Course,
     push: ArcArrays,
     shift: int,
-    noted: int,
+    reached_count: int,
     added: int,
 ) -> tuple[int, int, int, int]:
     """Do order after order; return the one that could not be done, or `ALL_DONE`, and how far it went."""
     last = step.following is None
-    status, found, moved, reached = do_order(
+    status, found, changed, reached = do_order(
         wave,
         senders,
         course.changes,
         arcs,
-        0 if last else structural,
+        0 if last else changed_senders,
         push,
         course.work,
         step.sums,
@@ -158,19 +159,19 @@ def _orders_from(
         course.reach,
         shift,
         order,
-        noted,
+        reached_count,
     )
     if status != DONE:
-        return order, senders, noted, added
+        return order, senders, reached_count, added
     if last:
-        return ALL_DONE, moved, reached, added + found
+        return ALL_DONE, changed, reached, added + found
     return _orders_from(
         step.following,
         order + 1,
         step.out,
-        moved,
+        changed,
         arcs,
-        structural,
+        changed_senders,
         course,
         push,
         shift,
@@ -179,8 +180,8 @@ def _orders_from(
     )
 
 
-def _forget_marks(course: Course, batch: BatchArrays, noted: int) -> None:
-    for i in range(noted):
+def _forget_marks(course: Course, batch: BatchArrays, reached_count: int) -> None:
+    for i in range(reached_count):
         course.marks.seen[course.reach.nodes[i]] = 0
     for i in range(batch.sizes[WENT]):
         course.marks.seen[batch.nodes[2, i]] = 0
@@ -191,20 +192,30 @@ def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
     arcs = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(course.reach.nodes) or arcs > len(course.wanted):
         return NOT_BEGUN, 0, 0, 0
-    noted = _note_nodes(course, batch)
-    structural = _start(course, course.changes, batch, arcs, course.ids, course.units)
-    order, moved, noted, added = _orders_from(
-        course.first, 1, course.start, 0, arcs, structural, course, course.push, course.shift, noted, 0
+    reached_count = _note_nodes(course, batch)
+    changed_senders = _start(course, course.changes, batch, arcs, course.ids, course.units)
+    order, changed, reached_count, added = _orders_from(
+        course.first,
+        1,
+        course.start,
+        0,
+        arcs,
+        changed_senders,
+        course,
+        course.push,
+        course.shift,
+        reached_count,
+        0,
     )
     if order == ALL_DONE:
-        _forget_marks(course, batch, noted)
-    return order, moved, noted, added
+        _forget_marks(course, batch, reached_count)
+    return order, changed, reached_count, added
 
 
 def _update(
     course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
 ) -> tuple[int, int, int, int, int]:
-    order, moved, noted, added = ALL_DONE, 0, 0, 0
+    order, changed, reached_count, added = ALL_DONE, 0, 0, 0
     status = apply_events(
         course.batch,
         course.pull,
@@ -221,8 +232,8 @@ def _update(
         t,
     )
     if status == DONE:
-        order, moved, noted, added = _propagate(course, course.batch)
-    return status, order, moved, noted, added
+        order, changed, reached_count, added = _propagate(course, course.batch)
+    return status, order, changed, reached_count, added
 
 
 def update_at_once(
@@ -234,12 +245,12 @@ def update_at_once(
     -------
     tuple
         What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        newcomers need more room; how many messages moved in the order before it, how many nodes
+        newcomers need more buffers; how many messages changed in the order before it, how many nodes
         were reached (`Course.reach`) and rows added to so far.
     """
     with cython.nogil:
-        status, order, moved, noted, added = _update(course, src, dst, op, weight, t)
-    return status, order, moved, noted, added
+        status, order, changed, reached_count, added = _update(course, src, dst, op, weight, t)
+    return status, order, changed, reached_count, added
 
 
 def update_edge(
@@ -250,7 +261,7 @@ def update_edge(
         course.src[0], course.dst[0], course.op[0], course.weight[0] = a, b, op, weight
         if len(course.t) > 0:
             course.t[0] = t
-        status, order, moved, noted, added = _update(
+        status, order, changed, reached_count, added = _update(
             course, course.src, course.dst, course.op, course.weight, course.t
         )
-    return status, order, moved, noted, added
+    return status, order, changed, reached_count, added

@@ -74,14 +74,14 @@ def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activati
     weights
         ``W_0..W_K``.
     """
-    moved: list[T] = []
+    changed: list[T] = []
     source = table  # order 1 aggregates z^t itself over the changed arcs: eq. change_aggr1
     for nodes, mix, matrix in zip(plan.influence.orders, plan.changes, weights[1:], strict=True):
         own = arrays.take(table, nodes)
         change = arrays.combine(mix, source)
-        moved.append(arrays.bounded(update_rows(arrays, own, change, weights[0], matrix, activation)))
-        source = arrays.add(moved[-1], own, -1)  # z^(t+1) - z^t of this ring, for eq. change_aggr2
-    return moved
+        changed.append(arrays.bounded(update_rows(arrays, own, change, weights[0], matrix, activation)))
+        source = arrays.add(changed[-1], own, -1)  # z^(t+1) - z^t of this ring, for eq. change_aggr2
+    return changed
 
 
 def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
@@ -92,8 +92,8 @@ def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
 def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], options: RuleOptions) -> T:
     """Return the whole of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
     table = welcome(arrays, plan, table)
-    moved = roll(arrays, plan, table, weights[: len(plan.changes) + 1], options.activation)
-    for nodes, rows in zip(plan.influence.orders, moved, strict=True):
+    changed = roll(arrays, plan, table, weights[: len(plan.changes) + 1], options.activation)
+    for nodes, rows in zip(plan.influence.orders, changed, strict=True):
         table = arrays.put(table, nodes, rows)
     if plan.whole is not None:
         nodes, mix = plan.whole

@@ -22,22 +22,22 @@ from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
-from dygcn.engine.propagation.scratch_buffers import Room
+from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
 from dygcn.engine.propagation.spreading import Arcs, Spreading, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
 from dygcn.engine.propagation.threads import in_ranges, threads
 from dygcn.engine.propagation.withholding import Withheld
-from dygcn.engine.propagation.work import ArcChanges, Bank
+from dygcn.engine.propagation.work import ArcChanges, Handoff
 from dygcn.engine.records import (
     Additions,
     Bytes,
+    Changed,
     FeatureDelta,
     Float64,
     GraphDelta,
     Int32,
     Int64,
-    Moved,
     Nodes,
     Written,
 )
@@ -66,8 +66,8 @@ class ExactRule:
     >>> from dygcn.engine.graph import Graph
     >>> graph = Graph("int64")
     >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
-    >>> moved = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
-    >>> moved.orders.tolist()
+    >>> changed = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
+    >>> changed.orders.tolist()
     [1, 1, 1]
     """
 
@@ -76,9 +76,9 @@ class ExactRule:
         self.orders = orders
         shifts = [features.message_shift] + [0] * (orders - 1)
         self.sums = [Sums(features.width, features.message_bits, shift, zeros) for shift in shifts]
-        self._room = Room(features.width)
-        self._spreading = Spreading(self.sums, self._room)
-        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is room for
+        self._buffers = ScratchBuffers(features.width)
+        self._spreading = Spreading(self.sums, self._buffers)
+        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is buffers for
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
         self.tolerance = 0.0
         self._parts: tuple[object, ...] = ()  # what the course below was made of
@@ -97,39 +97,39 @@ class ExactRule:
         """Have a function told what is added, order by order, before it is; None: no longer."""
         self._spreading.watch = told
 
-    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
         if features is None and len(delta.receiver) > _BULK and len(delta.arrived) == len(graph):
             self.rebuild(graph)  # it was empty before
-            return Moved(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
-        self.make_room(graph)
+            return Changed(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
+        self.reserve(graph)
         arcs = self._arcs(graph, delta)
-        wave = self._features_changed(graph, arcs.structural, features)
+        wave = self._features_changed(graph, arcs.changed_senders, features)
         return self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
 
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
-        structural, row = distinct_rows(delta.sender, self._spreading.place)
-        changes = ArcChanges(delta.receiver, row, delta.new - delta.old, structural)
-        return Arcs(changes, len(row), structural, graph.push.arrays, graph.weight_shift)
+        changed_senders, row = distinct_rows(delta.sender, self._spreading.place)
+        changes = ArcChanges(delta.receiver, row, delta.new - delta.old, changed_senders)
+        return Arcs(changes, len(row), changed_senders, graph.push.arrays, graph.weight_shift)
 
     def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
         if len(delta.left):
             self._spreading.seen[delta.left] = 1  # who left is told elsewhere
         if wave.senders:
-            wave.noted = self._spreading.note(wave.bank.arrays[2], 0, 0)
+            wave.reached_count = self._spreading.note(wave.handoff.arrays[2], 0, 0)
         if len(delta.arrived):
-            wave.noted = self._spreading.note(delta.arrived, 1, wave.noted)
+            wave.reached_count = self._spreading.note(delta.arrived, 1, wave.reached_count)
         return wave
 
-    def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Moved:
+    def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Changed:
         """Take a wave from an order to the last."""
         for k in range(first, self.orders + 1):
             wave = self._spreading.step(k, arcs, wave)
-        moved = self._moved(wave, left)
-        self._room.tidy(self.sums[-1].nbytes // 4)
-        return moved
+        changed = self._moved(wave, left)
+        self._buffers.tidy(self.sums[-1].nbytes // 4)
+        return changed
 
-    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[Written, Moved]:
+    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[Written, Changed]:
         """Write prepared events to the graph and to the state; a few of them in one call, if that can be."""
         features = self._for_one_call()
         if (
@@ -140,7 +140,7 @@ class ExactRule:
         ):
             delta = graph.write(ready)
             return delta, self.apply(graph, delta)
-        self.make_room(graph)
+        self.reserve(graph)
         while True:
             course = self._course_of_now(graph, features, len(ready.op))
             status, *reached = update_at_once(course, ready.src, ready.dst, ready.op, ready.weight, ready.t)
@@ -148,7 +148,7 @@ class ExactRule:
             if written is not None:
                 return written, self._go_on(graph, written, *reached)
 
-    def apply_edge(self, graph: Graph, a: int, b: int, op: int) -> tuple[Written, Moved] | None:
+    def apply_edge(self, graph: Graph, a: int, b: int, op: int) -> tuple[Written, Changed] | None:
         """Add or remove one edge of weight one between nodes of the graph.
 
         Returns
@@ -159,7 +159,7 @@ class ExactRule:
         features, known = self._for_one_call(), self._nodes
         if features is None or not graph.takes_ones or not (0 <= a < known and 0 <= b < known):
             return None
-        if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not
+        if graph.weight_shift < self._shift:  # buffers for a finer weight was begun to be made, and was not
             return None
         course = self._course_of_now(graph, features, 1)
         status, *reached = update_edge(course, a, b, op, graph.one, graph.last_contact)
@@ -177,49 +177,59 @@ class ExactRule:
 
     def _course_of_now(self, graph: Graph, features: Hashed | Walks, events: int) -> Course:
         """Return what an update in one call works in; a new one if any of it was replaced since the last."""
-        room, ids = self._room, graph.ids
-        marks, work, reach = self._spreading.marks, room.works[0], room.reach
+        buffers, ids = self._buffers, graph.ids
+        marks, work, reach = self._spreading.marks, buffers.works[0], buffers.reach
         rest = features.unit_table(ids), ids.arrays, graph.weight_shift, *graph.places(events)
-        parts = (work, reach, marks, room.last, *room.banks, *[one.arrays for one in self.sums], *rest)
+        parts = (
+            work,
+            reach,
+            marks,
+            buffers.last,
+            *buffers.handoffs,
+            *[one.arrays for one in self.sums],
+            *rest,
+        )
         if parts != self._parts:
             step: Any = None
             for order in range(self.orders, 0, -1):
-                step = Step(self.sums[order - 1].arrays, room.bank(order, step is None), step)
-            self._course = Course(room.few, room.start, room.wanted, work, marks, reach, step, *rest)
+                step = Step(self.sums[order - 1].arrays, buffers.handoff(order, step is None), step)
+            self._course = Course(buffers.few, buffers.start, buffers.wanted, work, marks, reach, step, *rest)
             self._parts = parts
         return self._course
 
-    def _go_on(self, graph: Graph, written: Written, order: int, moved: int, noted: int, rows: int) -> Moved:
+    def _go_on(
+        self, graph: Graph, written: Written, order: int, changed: int, reached_count: int, rows: int
+    ) -> Changed:
         """Go on from the order that `update_at_once` could not do, if there is one."""
         if order == ALL_DONE:
-            nodes, orders = self._room.reach.arrays
-            return Moved(nodes[:noted].copy(), orders[:noted].copy(), rows)
+            nodes, orders = self._buffers.reach.arrays
+            return Changed(nodes[:reached_count].copy(), orders[:reached_count].copy(), rows)
         delta = graph.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
         if order == 1:
-            wave = self._features_changed(graph, arcs.structural, None)
-            wave.noted = noted
+            wave = self._features_changed(graph, arcs.changed_senders, None)
+            wave.reached_count = reached_count
         else:
-            wave = Wave(self._room.bank(order - 1, last=False), moved, noted, rows)
+            wave = Wave(self._buffers.handoff(order - 1, last=False), changed, reached_count, rows)
         return self._spread(order, arcs, wave, delta.left)
 
-    def allow(self, graph: Graph, tolerance: float) -> Moved:
+    def allow(self, graph: Graph, tolerance: float) -> Changed:
         """Let changes up to this length (a feature vector has length one) be withheld; publish the rest.
 
         Raising it publishes nothing; lowering it publishes everything first.
         """
         spreading = self._spreading
         lower = tolerance < self.tolerance
-        moved = self.flush(graph) if lower else Moved(_NOBODY, np.empty(0, np.int8))
+        changed = self.flush(graph) if lower else Changed(_NOBODY, np.empty(0, np.int8))
         self.tolerance = tolerance
         spreading.allowed = tolerance * self.features.length
         if tolerance == 0:
             spreading.withheld = []
         elif not spreading.withheld:
             spreading.withheld = [Withheld(self.features.width) for _ in range(self.orders - 1)]
-        return moved
+        return changed
 
     def error_bound(self, graph: Graph, nodes: Nodes) -> Float64:
         """Return how far messages of the last order can be from exact ones, in lengths of a feature vector.
@@ -231,7 +241,7 @@ class ExactRule:
         if not any(map(len, withheld)):
             return np.zeros(len(nodes))
         _, other, weight = graph.pull.arcs(nodes)
-        withheld[-1].make_room(graph.ids.high, 0)
+        withheld[-1].reserve(graph.ids.high, 0)
         held = np.abs(weight) * withheld[-1].lengths(other)
         owner = np.repeat(np.arange(len(nodes)), graph.pull.count[nodes])
         total = np.bincount(owner, held, len(nodes))
@@ -240,44 +250,44 @@ class ExactRule:
         earlier = (self.orders - 2) * (self._spreading.allowed + rounding)
         return (total / np.maximum(degree, 1) + rounding + earlier) / self.features.length
 
-    def flush(self, graph: Graph) -> Moved:
+    def flush(self, graph: Graph) -> Changed:
         """Publish everything that is withheld: the state is then what no tolerance would have given."""
         spreading = self._spreading
         if not any(len(withheld) for withheld in spreading.withheld):
-            return Moved(_NOBODY, np.empty(0, np.int8))
-        self.make_room(graph)
+            return Changed(_NOBODY, np.empty(0, np.int8))
+        self.reserve(graph)
         changes = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
         arcs = Arcs(changes, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
-        wave = Wave(Bank(np.empty((0, self.features.width), np.int32), _NOTHING, _NOBODY, _NOBODY), 0)
+        wave = Wave(Handoff(np.empty((0, self.features.width), np.int32), _NOTHING, _NOBODY, _NOBODY), 0)
         for k in range(2, self.orders + 1):
             wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
         return self._moved(wave, _NOBODY)
 
-    def _features_changed(self, graph: Graph, structural: Nodes, features: FeatureDelta | None) -> Wave:
-        """Return whose h_0 changed, and the table for order 1: old rows of `structural`, then the changes."""
-        table, has = self.features.units(structural, graph.ids)
+    def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
+        """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
+        table, has = self.features.units(changed_senders, graph.ids)
         if features is None:
-            return Wave(Bank(table, has, _NOBODY, _NOBODY), 0)
+            return Wave(Handoff(table, has, _NOBODY, _NOBODY), 0)
         self.features.write(features)
         differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
         change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
         senders = features.nodes[differs]
-        row = np.arange(len(structural), len(structural) + len(senders), dtype=np.int32)
+        row = np.arange(len(changed_senders), len(changed_senders) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
-        return Wave(Bank(table, has, senders, row), len(senders))
+        return Wave(Handoff(table, has, senders, row), len(senders))
 
-    def _moved(self, wave: Wave, left: Nodes) -> Moved:
-        """Return each node with the lowest order at which it moved."""
-        reach = self._room.reach.arrays
-        nodes, orders = reach[0][: wave.noted].copy(), reach[1][: wave.noted].copy()
+    def _moved(self, wave: Wave, left: Nodes) -> Changed:
+        """Return each node with the lowest order at which it changed."""
+        reach = self._buffers.reach.arrays
+        nodes, orders = reach[0][: wave.reached_count].copy(), reach[1][: wave.reached_count].copy()
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
-        return Moved(nodes, orders, wave.rows)
+        return Changed(nodes, orders, wave.rows)
 
     def rebuild(self, graph: Graph) -> None:
         """Compute the state from nothing: every row, every order; nothing is withheld."""
-        self.make_room(graph)
+        self.reserve(graph)
         for withheld in self._spreading.withheld:
             withheld.clear()
         everyone = np.arange(graph.ids.high, dtype=np.int32)
@@ -334,7 +344,7 @@ class ExactRule:
                 yield sums.degree[block].view(np.uint8)
                 yield sums.rows(block).view(np.uint8).reshape(-1)
 
-    def make_room(self, graph: Graph) -> None:
+    def reserve(self, graph: Graph) -> None:
         """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
         nodes, shift = graph.ids.high, graph.weight_shift
         if nodes <= self._nodes and shift >= self._shift:
@@ -342,6 +352,6 @@ class ExactRule:
         for sums in self.sums:
             if shift < sums.weight_shift:
                 sums.layout(shift, graph.one)
-            sums.make_room(nodes)
-        self._spreading.make_room(nodes)
+            sums.reserve(nodes)
+        self._spreading.reserve(nodes)
         self._nodes, self._shift = nodes, min(shift, self._shift)

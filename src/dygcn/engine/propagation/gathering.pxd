@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.propagation.sum_rows cimport SumRows
-from dygcn.engine.propagation.work cimport ArcChanges, Bank, Marks, Reach, Work
+from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
 
 cdef int64_t NEAR
 cdef int64_t FAR
@@ -20,26 +20,26 @@ cdef int64_t number_nodes(const int32_t[::1] nodes, Py_ssize_t first, Py_ssize_t
 @cython.locals(into=int32_t[::1], rows=int32_t[::1], count=int64_t)
 cpdef object distinct_rows(const int32_t[::1] nodes, int32_t[::1] place)
 @cython.locals(total=int64_t)
-cpdef int64_t count_pushes(Bank wave, Py_ssize_t senders, ArcArrays push) noexcept nogil
+cpdef int64_t count_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push) noexcept nogil
 @cython.locals(bits=int64_t)
 cdef int64_t _span(int64_t pushes, int64_t nodes) noexcept nogil
 @cython.locals(v=int64_t, base=int64_t)
-cdef void _count_spans(Bank wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, int64_t bits, Work work) noexcept nogil
+cdef void _count_spans(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, int64_t bits, Work work) noexcept nogil
 @cython.locals(at=int64_t)
 cdef void _list(int64_t v, int32_t row, int64_t factor, int64_t bits, Work work) noexcept nogil
 @cython.locals(v=int64_t, base=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint)
-cdef void _list_pushes(Bank wave, Py_ssize_t senders, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
+cdef void _list_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
 @cython.locals(v=int64_t)
 cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, int64_t shift, int64_t mine, int64_t bits, Work work) noexcept nogil
 @cython.locals(found=int64_t, v=int64_t, at=int64_t, total=int64_t, size=int64_t, to=int64_t)
 cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1] place, Work work) noexcept nogil
 @cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t)
-cdef int64_t _degrees(Py_ssize_t found, int64_t shift, Bank wave, SumRows sums, Work work) noexcept nogil
+cdef int64_t _degrees(Py_ssize_t found, int64_t shift, Handoff wave, SumRows sums, Work work) noexcept nogil
 @cython.locals(bits=int64_t, found=int64_t, low=int64_t)
-cdef (int64_t, int64_t, int64_t) gather(Bank wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
+cdef (int64_t, int64_t, int64_t) gather(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
 @cython.locals(gathered=(int64_t, int64_t, int64_t))
-cpdef object gather_part(Bank wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
+cpdef object gather_part(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
 @cython.locals(node=int64_t)
-cpdef int64_t note_orders(const int32_t[::1] nodes, Py_ssize_t n, int64_t order, int8_t[::1] seen, Reach reach, int64_t noted) noexcept nogil
+cpdef int64_t note_orders(const int32_t[::1] nodes, Py_ssize_t n, int64_t order, int8_t[::1] seen, Reach reach, int64_t reached_count) noexcept nogil
 @cython.locals(out=int32_t[::1], n=int64_t)
 cpdef object next_ring(const int32_t[::1] ring, int8_t[::1] seen, const int64_t[::1] start, const int32_t[::1] count, const int32_t[::1] others)

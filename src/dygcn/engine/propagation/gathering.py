@@ -1,7 +1,7 @@
 """Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
 
 Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
-ahead. Nothing here writes to the state: an order can be gathered again, with more room.
+ahead. Nothing here writes to the state: an order can be gathered again, with more buffers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes
@@ -76,7 +76,7 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
     return found[:count], row
 
 
-def count_pushes(wave: Bank, senders: int, push: ArcArrays) -> int:
+def count_pushes(wave: Handoff, senders: int, push: ArcArrays) -> int:
     """Return how many rows the senders reach, some of them more than once."""
     total = 0
     for i in range(senders):
@@ -101,7 +101,7 @@ def _span(pushes: int, nodes: int) -> int:
 
 
 def _count_spans(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     changes: ArcChanges,
     arcs: int,
@@ -144,7 +144,7 @@ def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
 
 
 def _list_pushes(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     push: ArcArrays,
     shift: int,
@@ -226,7 +226,7 @@ def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
     return found
 
 
-def _degrees(found: int, shift: int, wave: Bank, sums: SumRows, work: Work) -> int:
+def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -> int:
     """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
     moving = 0
     unit = 1  # not 1 << shift: C would shift an int of 32 bits
@@ -251,7 +251,7 @@ def _degrees(found: int, shift: int, wave: Bank, sums: SumRows, work: Work) -> i
 
 
 def gather(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     changes: ArcChanges,
     arcs: int,
@@ -288,7 +288,7 @@ def gather(
 
 
 def gather_part(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     changes: ArcChanges,
     arcs: int,
@@ -306,18 +306,18 @@ def gather_part(
     return gathered
 
 
-def note_orders(nodes: Nodes, n: int, order: int, seen: Int8, reach: Reach, noted: int) -> int:
-    """Append those of the first `n` nodes that no lower order moved; return how many there are now."""
+def note_orders(nodes: Nodes, n: int, order: int, seen: Int8, reach: Reach, reached_count: int) -> int:
+    """Append those of the first `n` nodes that no lower order changed; return how many there are now."""
     for i in range(n):
         if i + FAR < n:
             prefetch_8(seen, nodes[i + FAR])
         node = nodes[i]
         if seen[node] == 0:
             seen[node] = 1
-            reach.nodes[noted] = node
-            reach.orders[noted] = order
-            noted += 1
-    return noted
+            reach.nodes[reached_count] = node
+            reach.orders[reached_count] = order
+            reached_count += 1
+    return reached_count
 
 
 def next_ring(ring: Nodes, seen: Int8, start: Int64, count: Int32, others: Int32) -> Nodes:

@@ -11,7 +11,7 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine._native import prefetch_32
     from dygcn.engine._rows import RowBlock, add_row, copy_row, length_of
-    from dygcn.engine.propagation.work import Bank
+    from dygcn.engine.propagation.work import Handoff
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int32, Int64, Nodes
@@ -47,7 +47,7 @@ class HeldRows:
         return HeldRows, self.arrays
 
 
-def take_back(held: HeldRows, nodes: Nodes, wave: Bank) -> None:
+def take_back(held: HeldRows, nodes: Nodes, wave: Handoff) -> None:
     """Turn the messages of nodes, the first rows of a table, into what was published of them."""
     with cython.nogil:
         for i in range(len(nodes)):
@@ -56,7 +56,7 @@ def take_back(held: HeldRows, nodes: Nodes, wave: Bank) -> None:
                 add_row(wave.table, i, held.rows, at, -1)
 
 
-def withhold(held: HeldRows, wave: Bank, senders: int, allowed: float) -> int:
+def withhold(held: HeldRows, wave: Handoff, senders: int, allowed: float) -> int:
     """Add what was withheld to the changes of messages; return how many are to be published.
 
     These come first in the nodes and rows of the wave afterwards. A message that comes or goes is published.
@@ -83,7 +83,7 @@ def withhold(held: HeldRows, wave: Bank, senders: int, allowed: float) -> int:
     return n
 
 
-def _keep(held: HeldRows, node: int, wave: Bank, row: int, length: float) -> None:
+def _keep(held: HeldRows, node: int, wave: Handoff, row: int, length: float) -> None:
     at = held.slot[node]
     if at < 0:
         if held.counts[1] > 0:

@@ -16,7 +16,7 @@ if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, write_messages
-    from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Reach, Work
+    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int64
@@ -34,12 +34,12 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
         prefetch_row(sums.wide, slot)
 
 
-def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: int, out_row: int) -> int:
-    """Add to the row of each gathered receiver; return how many messages moved.
+def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int) -> int:
+    """Add to the row of each gathered receiver; return how many messages changed.
 
     The table of `out` takes by how much, a row for each from `out_row` on; it has no rows for the last order.
     Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on, who
-    moved.
+    changed.
     """
     n = 0
     asked = out.table.rows > 0  # else nobody will ask by how much
@@ -52,7 +52,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: in
         to = out_row + n if asked else -1
         sums.degree[v] = work.after[i]
         if slot < 0:
-            moved = add_all(
+            changed = add_all(
                 sums.narrow,
                 v,
                 wave.table,
@@ -67,7 +67,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: in
                 to,
             )
         else:
-            moved = add_all(
+            changed = add_all(
                 sums.wide,
                 slot,
                 wave.table,
@@ -82,7 +82,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: in
                 to,
             )
         gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
-        if moved or gained != 0:
+        if changed or gained != 0:
             out.nodes[at + n] = v
             out.row[at + n] = out_row + n
             out.has[out_row + n] = gained
@@ -90,95 +90,100 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: in
     return n
 
 
-def add_part(found: int, work: Work, sums: SumRows, wave: Bank, out: Bank, at: int, structural: int) -> int:
+def add_part(
+    found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, changed_senders: int
+) -> int:
     """Add to the rows of one part of the nodes, while other threads add to those of others.
 
-    `at` is how many receivers the parts before this one have, `structural` how many rows of the table of
+    `at` is how many receivers the parts before this one have, `changed_senders` how many rows of the table of
     `out` are those of senders of changed arcs.
     """
     with cython.nogil:
-        moved = _add_up(found, work, sums, wave, out, at, structural + at)
-    return moved
+        changed = _add_up(found, work, sums, wave, out, at, changed_senders + at)
+    return changed
 
 
 def finish_order(
     found: int,
     work: Work,
     sums: SumRows,
-    wave: Bank,
+    wave: Handoff,
     changes: ArcChanges,
-    structural: int,
-    out: Bank,
+    changed_senders: int,
+    out: Handoff,
     order: int,
     marks: Marks,
     reach: Reach,
-    noted: int,
+    reached_count: int,
 ) -> tuple[int, int]:
-    """Write one gathered order; return how many messages moved and how many nodes the update has reached.
+    """Write one gathered order; return how many messages changed and how many nodes the update has reached.
 
     Old messages of this order are taken first, before its sums are written: the next order needs them.
     """
-    write_messages(sums, changes.structural, structural, out.table, out.has)
-    n = _add_up(found, work, sums, wave, out, 0, structural)
-    return n, note_orders(out.nodes, n, order, marks.seen, reach, noted)
+    write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)
+    n = _add_up(found, work, sums, wave, out, 0, changed_senders)
+    return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)
 
 
 def do_order(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     changes: ArcChanges,
     arcs: int,
-    structural: int,
+    changed_senders: int,
     push: ArcArrays,
     work: Work,
     sums: SumRows,
-    out: Bank,
+    out: Handoff,
     marks: Marks,
     reach: Reach,
     shift: int,
     order: int,
-    noted: int,
+    reached_count: int,
 ) -> tuple[int, int, int, int]:
     """Gather and write one order, or say what is in the way of it, having written nothing.
 
     Returns
     -------
     tuple
-        `DONE`, how many receivers there were, how many of them moved, how many nodes were reached so far; or
+        `DONE`, how many receivers there were, how many of them changed, how many nodes were reached
+        so far; or
         `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
-        how many of their rows must be moved first.
+        how many of their rows must be changed first.
     """
     pushes = arcs + count_pushes(wave, senders, push)
     if pushes >= len(work.node):
         return SMALL_WORK, pushes, 0, 0
     found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work, pushes)
-    if structural + found > len(out.has) or noted + found > len(reach.nodes):
-        return SMALL_TABLE, structural + found, found, 0
+    if changed_senders + found > len(out.has) or reached_count + found > len(reach.nodes):
+        return SMALL_TABLE, changed_senders + found, found, 0
     if moving > 0:
         return MISPLACED, found, moving, 0
     if found <= AT_ONCE:
         for i in range(found):
             _prefetch_sums(sums, work.receivers[i], work.slots[i])
             prefetch_8(marks.seen, work.receivers[i])
-    n, noted = finish_order(found, work, sums, wave, changes, structural, out, order, marks, reach, noted)
-    return DONE, found, n, noted
+    n, reached_count = finish_order(
+        found, work, sums, wave, changes, changed_senders, out, order, marks, reach, reached_count
+    )
+    return DONE, found, n, reached_count
 
 
 def order_at_once(
-    wave: Bank,
+    wave: Handoff,
     senders: int,
     changes: ArcChanges,
     arcs: int,
-    structural: int,
+    changed_senders: int,
     push: ArcArrays,
     work: Work,
     sums: SumRows,
-    out: Bank,
+    out: Handoff,
     marks: Marks,
     reach: Reach,
     shift: int,
     order: int,
-    noted: int,
+    reached_count: int,
 ) -> tuple[int, int, int, int]:
     """Do one order in one call; see `do_order`."""
     with cython.nogil:
@@ -187,7 +192,7 @@ def order_at_once(
             senders,
             changes,
             arcs,
-            structural,
+            changed_senders,
             push,
             work,
             sums,
@@ -196,7 +201,7 @@ def order_at_once(
             reach,
             shift,
             order,
-            noted,
+            reached_count,
         )
     return told
 
@@ -205,18 +210,20 @@ def finish_gathered(
     found: int,
     work: Work,
     sums: SumRows,
-    wave: Bank,
+    wave: Handoff,
     changes: ArcChanges,
-    structural: int,
-    out: Bank,
+    changed_senders: int,
+    out: Handoff,
     order: int,
     marks: Marks,
     reach: Reach,
-    noted: int,
+    reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
-        told = finish_order(found, work, sums, wave, changes, structural, out, order, marks, reach, noted)
+        told = finish_order(
+            found, work, sums, wave, changes, changed_senders, out, order, marks, reach, reached_count
+        )
     return told
 
 

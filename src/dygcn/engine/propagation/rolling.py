@@ -14,7 +14,7 @@ from dygcn.engine.graph.ids import grown
 from dygcn.engine.propagation import equations
 from dygcn.engine.propagation.plans import RuleOptions, first_look, make_plan
 from dygcn.engine.propagation.rows import Rows
-from dygcn.engine.records import Bytes, FeatureDelta, Float32, GraphDelta, Moved, Nodes, Plan
+from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +38,8 @@ class RollingRule:
     >>> graph, rule = Graph("int64"), RollingRule((eye, eye, eye))
     >>> _ = rule.apply(graph, graph.apply(read_events([(0, 1), (1, 2)])))
     >>> rule.replace(np.array([0, 1, 2]), np.eye(3, 2, dtype=np.float32))
-    >>> moved = rule.apply(graph, graph.apply(read_events([(0, 2)])))
-    >>> moved.nodes.tolist(), moved.orders.tolist(), moved.rows
+    >>> changed = rule.apply(graph, graph.apply(read_events([(0, 2)])))
+    >>> changed.nodes.tolist(), changed.orders.tolist(), changed.rows
     ([0, 2, 1], [1, 1, 2], 3)
     >>> rule.vectors(np.array([0, 1, 2])).tolist()
     [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
@@ -59,9 +59,9 @@ class RollingRule:
         """K, how many orders are updated from the change itself."""
         return len(self.weights) - 1
 
-    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
-        self.make_room(graph)
+        self.reserve(graph)
         plan = self._plan(graph, delta)
         equations.advance(Rows(), plan, self._table, self.weights, self.options)
         return self._moved(plan)
@@ -69,10 +69,10 @@ class RollingRule:
     def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
         return make_plan(graph, delta, self.orders, self.options)
 
-    def _moved(self, plan: Plan) -> Moved:
+    def _moved(self, plan: Plan) -> Changed:
         rings = plan.influence.orders
         orders = np.repeat(np.arange(1, len(rings) + 1, dtype=np.int8), [len(ring) for ring in rings])
-        return Moved(np.concatenate(rings), orders, len(orders))
+        return Changed(np.concatenate(rings), orders, len(orders))
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
@@ -88,7 +88,7 @@ class RollingRule:
 
         Who is linked to nobody that has a vector keeps its own.
         """
-        self.make_room(graph)
+        self.reserve(graph)
         self.replace(nodes, vectors)
         while len(others):
             mix = first_look(graph, others, self.options.aggregation)
@@ -107,7 +107,7 @@ class RollingRule:
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `image` returned."""
-        self.make_room(graph)
+        self.reserve(graph)
         self.anchor = tensors["anchor"].copy()
         self.replace(nodes, tensors["vectors"])
 
@@ -116,7 +116,7 @@ class RollingRule:
         for start in range(0, len(nodes), _BLOCK):
             yield self.vectors(nodes[start : start + _BLOCK]).view(np.uint8).reshape(-1)
 
-    def make_room(self, graph: Graph) -> None:
+    def reserve(self, graph: Graph) -> None:
         """Have a row for every node of a graph."""
         if graph.ids.high > len(self._table):
             self._table = grown(self._table, graph.ids.high)
@@ -138,11 +138,11 @@ class SpectralRule(RollingRule):
     def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
         return make_plan(graph, delta, 1, self.options, spectral=True)
 
-    def _moved(self, plan: Plan) -> Moved:
-        """Say that all moved: V_1 at order 1, everybody else, by the pass, at order 2."""
+    def _moved(self, plan: Plan) -> Changed:
+        """Say that all changed: V_1 at order 1, everybody else, by the pass, at order 2."""
         if plan.whole is None:
             return super()._moved(plan)
         (first,), everyone = plan.influence.orders, plan.whole[0]
         rest = np.setdiff1d(everyone, first)
         orders = np.repeat(np.array([1, 2], np.int8), [len(first), len(rest)])
-        return Moved(np.concatenate((first, rest)), orders, len(first) + len(everyone))
+        return Changed(np.concatenate((first, rest)), orders, len(first) + len(everyone))

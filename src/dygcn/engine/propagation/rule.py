@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bytes, FeatureDelta, GraphDelta, Moved, Nodes
+    from dygcn.engine.records import Bytes, Changed, FeatureDelta, GraphDelta, Nodes
 
 
 class Rule(Protocol):
@@ -20,10 +20,10 @@ class Rule(Protocol):
     def orders(self) -> int:
         """K, how far a change is propagated."""
 
-    def make_room(self, graph: Graph) -> None:
-        """Have room for every node of a graph; asked before a change is written, and changes no value."""
+    def reserve(self, graph: Graph) -> None:
+        """Have buffers for every node of a graph; asked before a change is written, and changes no value."""
 
-    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Moved:
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:

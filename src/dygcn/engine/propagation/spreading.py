@@ -15,14 +15,14 @@ from dygcn.engine.propagation.gathering import count_pushes, gather_part, note_o
 from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK
 from dygcn.engine.propagation.sum_rows import put_messages
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
-from dygcn.engine.propagation.work import ArcChanges, Bank, Marks, Work
+from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Work
 from dygcn.engine.records import Additions, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.graph.arcs import ArcArrays
-    from dygcn.engine.propagation.scratch_buffers import Room
+    from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.propagation.sums import Sums
     from dygcn.engine.propagation.withholding import Withheld
@@ -37,7 +37,7 @@ class Arcs:
 
     changes: ArcChanges
     count: int  # of the changes
-    structural: Nodes  # the senders of changed arcs
+    changed_senders: Nodes  # the senders of changed arcs
     push: ArcArrays  # who is aggregated by whom
     shift: int  # every weight is a multiple of 2 to this
 
@@ -46,9 +46,9 @@ class Arcs:
 class Wave:
     """What one order hands to the next."""
 
-    bank: Bank
+    handoff: Handoff
     senders: int  # how many messages changed
-    noted: int = 0  # nodes that were reached so far
+    reached_count: int = 0  # nodes that were reached so far
     rows: int = 0  # rows of state that were added to so far
 
 
@@ -58,18 +58,18 @@ class Spreading:
     Parameters
     ----------
     sums
-        Of every order; `room` is what there is to work in.
+        Of every order; `buffers` is what there is to work in.
     """
 
-    def __init__(self, sums: list[Sums], room: Room) -> None:
+    def __init__(self, sums: list[Sums], buffers: ScratchBuffers) -> None:
         self._sums = sums
-        self._room = room
+        self._buffers = buffers
         self.marks = Marks(np.empty(0, np.int32), np.empty(0, np.int8))
         self.watch: Callable[[Additions], None] | None = None
         self.withheld: list[Withheld] = []  # of orders 1..K - 1, if anything may be
         self.allowed = 0.0  # length of what may be withheld, on the grid
 
-    def make_room(self, nodes: int) -> None:
+    def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
         place, seen = self.marks.arrays
         known = len(seen)
@@ -88,54 +88,54 @@ class Spreading:
         """1 for every node that the update has reached, 0 between updates."""
         return self.marks.arrays[1]
 
-    def note(self, nodes: Nodes, order: int, noted: int) -> int:
+    def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
         """Say that an order reached nodes; return how many were reached so far."""
-        self._room.reach_for(noted + len(nodes))
-        return note_orders(nodes, len(nodes), order, self.seen, self._room.reach, noted)
+        self._buffers.reach_for(reached_count + len(nodes))
+        return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reach, reached_count)
 
     def step(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
         """Spread a wave to the sums of an order; return the wave that comes of it."""
         wave = self.add(order, arcs, wave)
         if self.withheld and order < len(self._sums):
             withheld = self.withheld[order - 1]
-            withheld.make_room(len(self.seen), wave.senders)
-            wave = withheld.pass_on(arcs.structural, wave, self.allowed)
+            withheld.reserve(len(self.seen), wave.senders)
+            wave = withheld.pass_on(arcs.changed_senders, wave, self.allowed)
         return wave
 
     def add(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
         """Spread a wave to the sums of an order, withholding nothing."""
         watched = self.watch is not None
         parts = 1 if watched else threads()
-        if watched or (parts > 1 and wave.senders + len(arcs.structural) > 64):
-            pushes = arcs.count + count_pushes(wave.bank, wave.senders, arcs.push)
+        if watched or (parts > 1 and wave.senders + len(arcs.changed_senders) > 64):
+            pushes = arcs.count + count_pushes(wave.handoff, wave.senders, arcs.push)
             if watched or pushes >= SHARED:
                 return self._in_parts(order, arcs, wave, parts, pushes)
         return self._at_once(order, arcs, wave)
 
     def _at_once(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
-        sums, room = self._sums[order - 1], self._room
+        sums, buffers = self._sums[order - 1], self._buffers
         last = order == len(self._sums)
-        structural = 0 if last else len(arcs.structural)
+        changed_senders = 0 if last else len(arcs.changed_senders)
         while True:
-            bank, work = room.bank(order, last), room.works[0]
-            given = wave.bank, wave.senders, arcs.changes, arcs.count, structural, arcs.push, work
-            rest = sums.arrays, bank, self.marks, room.reach, arcs.shift, order, wave.noted
-            status, found, moved, noted = kernels.order_at_once(*given, *rest)
+            handoff, work = buffers.handoff(order, last), buffers.works[0]
+            given = wave.handoff, wave.senders, arcs.changes, arcs.count, changed_senders, arcs.push, work
+            rest = sums.arrays, handoff, self.marks, buffers.reach, arcs.shift, order, wave.reached_count
+            status, found, changed, reached_count = kernels.order_at_once(*given, *rest)
             if status == DONE:
                 break
             if status == SMALL_WORK:
-                room.work_for(found)
+                buffers.work_for(found)
             elif status == SMALL_TABLE:
-                room.bank_for(order, last, found)
-                room.reach_for(wave.noted + found)
+                buffers.handoff_for(order, last, found)
+                buffers.reach_for(wave.reached_count + found)
             else:
-                self._put_right(sums, work, moved)
-                handed = wave.bank, arcs.changes, structural, bank
-                moved, noted = kernels.finish_gathered(
-                    found, work, sums.arrays, *handed, order, self.marks, room.reach, wave.noted
+                self._put_right(sums, work, changed)
+                handed = wave.handoff, arcs.changes, changed_senders, handoff
+                changed, reached_count = kernels.finish_gathered(
+                    found, work, sums.arrays, *handed, order, self.marks, buffers.reach, wave.reached_count
                 )
                 break
-        return Wave(bank, moved, noted, wave.rows + found)
+        return Wave(handoff, changed, reached_count, wave.rows + found)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to where their degrees want them."""
@@ -147,12 +147,12 @@ class Spreading:
 
     def _in_parts(self, order: int, arcs: Arcs, wave: Wave, parts: int, pushes: int) -> Wave:
         """Gather and add with one thread for each part of the nodes."""
-        sums, room = self._sums[order - 1], self._room
+        sums, buffers = self._sums[order - 1], self._buffers
         last = order == len(self._sums)
-        structural = arcs.structural[:0] if last else arcs.structural
-        room.work_for(pushes, parts)
-        works = room.works[:parts]
-        ready = wave.bank, wave.senders, arcs.changes, arcs.count, arcs.push, arcs.shift
+        changed_senders = arcs.changed_senders[:0] if last else arcs.changed_senders
+        buffers.work_for(pushes, parts)
+        works = buffers.works[:parts]
+        ready = wave.handoff, wave.senders, arcs.changes, arcs.count, arcs.push, arcs.shift
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [
@@ -164,31 +164,33 @@ class Spreading:
             if moving:
                 self._put_right(sums, work, moving)
             if self.watch is not None:
-                self.watch(_additions(order, work, found, listed, wave.bank))
+                self.watch(_additions(order, work, found, listed, wave.handoff))
         sizes = [found for found, _, _ in gathered]
-        bank = room.bank_for(order, last, len(structural) + sum(sizes))
-        _put_old_messages(sums.arrays, structural, bank, parts)
+        handoff = buffers.handoff_for(order, last, len(changed_senders) + sum(sizes))
+        _put_old_messages(sums.arrays, changed_senders, handoff, parts)
         starts = np.cumsum([0, *sizes[:-1]]).tolist()
         calls = [
-            partial(kernels.add_part, found, work, sums.arrays, wave.bank, bank, at, len(structural))
+            partial(
+                kernels.add_part, found, work, sums.arrays, wave.handoff, handoff, at, len(changed_senders)
+            )
             for work, found, at in zip(works, sizes, starts, strict=True)
         ]
         counts = side_by_side(calls)
-        table, has, nodes, row = bank.arrays
-        moved = _joined([nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
+        table, has, nodes, row = handoff.arrays
+        changed = _joined([nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
         rows = _joined([row[at : at + n] for at, n in zip(starts, counts, strict=True)])
-        noted = self.note(moved, order, wave.noted)
-        return Wave(Bank(table, has, moved, rows), len(moved), noted, wave.rows + sum(sizes))
+        reached_count = self.note(changed, order, wave.reached_count)
+        return Wave(Handoff(table, has, changed, rows), len(changed), reached_count, wave.rows + sum(sizes))
 
 
-def _put_old_messages(sums: SumRows, structural: Nodes, bank: Bank, parts: int) -> None:
+def _put_old_messages(sums: SumRows, changed_senders: Nodes, handoff: Handoff, parts: int) -> None:
     """Write the messages that the senders of changed arcs had into the first rows of a table."""
-    table, has, _, _ = bank.arrays
+    table, has, _, _ = handoff.arrays
 
     def put(low: int, high: int) -> None:
-        put_messages(sums, structural[low:high], RowBlock(table[low:high]), has[low:high])
+        put_messages(sums, changed_senders[low:high], RowBlock(table[low:high]), has[low:high])
 
-    in_ranges(put, len(structural), parts)
+    in_ranges(put, len(changed_senders), parts)
 
 
 def _part_of_nodes(part: int, parts: int) -> int:
@@ -200,7 +202,7 @@ def _joined(parts: list[Nodes]) -> Nodes:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _additions(order: int, work: Work, found: int, pushes: int, wave: Bank) -> Additions:
+def _additions(order: int, work: Work, found: int, pushes: int, wave: Handoff) -> Additions:
     _, _, _, receivers, first, row, factor, *_ = work.arrays
     return Additions(
         order, receivers[:found], first[: found + 1], row[:pushes], factor[:pushes], wave.arrays[0]

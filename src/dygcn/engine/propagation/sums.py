@@ -79,7 +79,7 @@ class Sums:
         one
             What a weight of one is on the grid: the narrow rows hold some neighbours of that weight.
         """
-        other = copy.copy(self)  # until all rows have moved, this one stays as it is
+        other = copy.copy(self)  # until all rows have changed, this one stays as it is
         other.weight_shift = weight_shift
         other.scale = float(2.0 ** (self.message_shift + weight_shift))
         kind, other.limit = _narrow_kind(self._value_bits, weight_shift, one)
@@ -93,7 +93,7 @@ class Sums:
         self._counts, self._free = np.zeros(2, np.int64), np.empty(0, np.int32)
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
         self._replace()
-        self.make_room(nodes)
+        self.reserve(nodes)
         for start in range(0, nodes, _BLOCK):
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
             stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
@@ -103,7 +103,7 @@ class Sums:
             if self.limit:
                 self.narrow[block[~big]] = stored[~big]
 
-    def make_room(self, nodes: int) -> None:
+    def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
         known = len(self.slot)
         if nodes <= known:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.propagation.holding import HeldRows, take_back, withhold
-from dygcn.engine.propagation.work import Bank
+from dygcn.engine.propagation.work import Handoff
 
 if TYPE_CHECKING:
     from dygcn.engine.propagation.spreading import Wave
@@ -40,7 +40,7 @@ class Withheld:
         used, free = self.arrays.arrays[4].tolist()
         return int(used - free)
 
-    def make_room(self, nodes: int, more: int) -> None:
+    def reserve(self, nodes: int, more: int) -> None:
         """Grow to so many nodes, of which so many more may withhold something."""
         slot, rows, lengths, free, counts = self.arrays.arrays
         known, size = len(slot), int(counts[0]) + more
@@ -50,17 +50,17 @@ class Withheld:
         slot[known:] = NOTHING
         self.arrays = HeldRows(slot, grown(rows, size), grown(lengths, size), grown(free, size), counts)
 
-    def pass_on(self, structural: Nodes, wave: Wave, allowed: float) -> Wave:
-        """Keep back what is short enough of a wave, for which there is room; the rest goes on."""
-        take_back(self.arrays, structural, wave.bank)
-        wave.senders = withhold(self.arrays, wave.bank, wave.senders, allowed)
+    def pass_on(self, changed_senders: Nodes, wave: Wave, allowed: float) -> Wave:
+        """Keep back what is short enough of a wave, for which there is buffers; the rest goes on."""
+        take_back(self.arrays, changed_senders, wave.handoff)
+        wave.senders = withhold(self.arrays, wave.handoff, wave.senders, allowed)
         return wave
 
     def release(self, wave: Wave) -> Wave:
         """Add everything that is withheld to a wave, and withhold nothing more."""
         slot, rows, *_ = self.arrays.arrays
         held = np.flatnonzero(slot >= 0).astype(np.int32)
-        table, has, nodes, row = wave.bank.arrays
+        table, has, nodes, row = wave.handoff.arrays
         sent = row[: wave.senders]
         change = np.concatenate((table[sent], rows[slot[held]]))
         has = np.concatenate((has[sent], np.zeros(len(held), np.int64)))
@@ -70,7 +70,7 @@ class Withheld:
         together = np.zeros((len(senders), change.shape[1]), np.int32)
         np.add.at(together, group, change)
         self.clear()
-        wave.bank = Bank(together, has[first], senders, np.arange(len(senders), dtype=np.int32))
+        wave.handoff = Handoff(together, has[first], senders, np.arange(len(senders), dtype=np.int32))
         wave.senders = len(senders)
         return wave
 

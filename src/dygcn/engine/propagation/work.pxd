@@ -19,7 +19,7 @@ cdef class Work:
     cdef int64_t[::1] spans
 
 @cython.final
-cdef class Bank:
+cdef class Handoff:
     cdef readonly tuple arrays
     cdef readonly RowBlock table
     cdef int64_t[::1] has
@@ -32,7 +32,7 @@ cdef class ArcChanges:
     cdef int32_t[::1] receiver
     cdef int32_t[::1] row
     cdef int64_t[::1] change
-    cdef int32_t[::1] structural
+    cdef int32_t[::1] changed_senders
 
 @cython.final
 cdef class Marks:

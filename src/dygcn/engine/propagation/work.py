@@ -1,6 +1,6 @@
 """What loops of one update hand to each other: arrays that are filled by one and read by the next.
 
-None of these grows: one with more room is another one, and a loop that runs keeps its own.
+None of these grows: one with more buffers is another one, and a loop that runs keeps its own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Work:
         return Work, self.arrays
 
 
-class Bank:
+class Handoff:
     """What one order hands to the next.
 
     Parameters
@@ -89,8 +89,8 @@ class Bank:
         self.arrays = table, has, nodes, row
         self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
 
-    def __reduce__(self) -> tuple[type[Bank], tuple[Stored, Int64, Nodes, Int32]]:
-        return Bank, self.arrays
+    def __reduce__(self) -> tuple[type[Handoff], tuple[Stored, Int64, Nodes, Int32]]:
+        return Handoff, self.arrays
 
 
 class ArcChanges:
@@ -100,13 +100,13 @@ class ArcChanges:
     ----------
     receiver, row, change
         Of each arc: who aggregates, the row of the sender in every table, the change of the weight.
-    structural
+    changed_senders
         The senders, each once; their rows are the first of every table.
     """
 
-    def __init__(self, receiver: Nodes, row: Int32, change: Int64, structural: Nodes) -> None:
-        self.arrays = receiver, row, change, structural
-        self.receiver, self.row, self.change, self.structural = receiver, row, change, structural
+    def __init__(self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes) -> None:
+        self.arrays = receiver, row, change, changed_senders
+        self.receiver, self.row, self.change, self.changed_senders = receiver, row, change, changed_senders
 
     def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes]]:
         return ArcChanges, self.arrays
@@ -124,7 +124,7 @@ class Marks:
 
 
 class Reach:
-    """Whom an update moved, and at which order."""
+    """Whom an update changed, and at which order."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
         self.arrays = nodes, orders

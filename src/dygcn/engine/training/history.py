@@ -33,7 +33,7 @@ class Snapshot:
 
     @property
     def linked(self) -> Int64:
-        """Positions of the nodes that have an edge: strangers are drawn from these."""
+        """Positions of the nodes that have an edge: negatives are drawn from these."""
         return np.flatnonzero(self.degree)
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Nodes
     from dygcn.engine.training.samples import NextEdges, Progress, StepSample
 
-PAIRS = 30_000  # of each kind, over all steps, and as many strangers
+PAIRS = 30_000  # of each kind, over all steps, and as many negatives
 LISTS = 2_000  # events that are ranked, over all steps
-ROWS_A_PAIR = 6  # at most: a link and its stranger have three ends, of two kinds of links
+ROWS_A_PAIR = 6  # at most: a link and its negative have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.engine.models.links`
 MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
@@ -245,7 +245,7 @@ def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
 
 def _blind(head: LinkHead) -> LinkHead:
     """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
-    return dataclasses.replace(head, known=(*head.strangers, *(0.0,) * PAST))
+    return dataclasses.replace(head, known=(*head.negatives, *(0.0,) * PAST))
 
 
 def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
@@ -264,11 +264,11 @@ def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
     offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
     rows = [_folded(apart, bias, weights[at : at + 4], lists.products) for at in (0, 4)]
     seen, age, count, edge = weights[8:].tolist()
-    strangers, (first, *rest) = rows
+    negatives, (first, *rest) = rows
     answers = np.zeros(masked.shape)
     answers[:, 0] = 1.0
     dot = _fit_dot(lists.part(~lists.marked), answers[~masked])
-    ranked = tuple(strangers), (first + seen + offset, *rest, age, count, edge), dot
+    ranked = tuple(negatives), (first + seen + offset, *rest, age, count, edge), dot
     return LinkHead(*ranked, *lists.bounds)
 
 

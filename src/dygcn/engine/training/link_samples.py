@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_strangers, one_end
+from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.models import node_traits, pair_pasts
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _draw_all(
 ) -> tuple[Int64, Bool]:
     """Draw links of the next graph, and pairs of its nodes that are not linked there.
 
-    Nodes that are not there yet are numbered behind all others while strangers are drawn.
+    Nodes that are not there yet are numbered behind all others while negatives are drawn.
     """
     late = active < 0
     active = np.where(late, high + np.cumsum(late) - 1, active)
@@ -122,16 +122,16 @@ def _draw_all(
 def _draw(
     linked: Int64, pool: Int64, apart_from: tuple[PairSet, ...], count: int, random: np.random.Generator
 ) -> tuple[Int64, Bool]:
-    """Return linked pairs and as many strangers of one of their ends, and which are linked."""
+    """Return linked pairs and as many negatives of one of their ends, and which are linked."""
     if len(linked) == 0:
         return linked, np.zeros(0, np.bool_)
     chosen = linked[random.choice(len(linked), min(count, len(linked)), replace=False)]
     kept = one_end(chosen, random)
-    # An end that is not there yet has met nobody: whoever is drawn is a stranger.
+    # An end that is not there yet has met nobody: whoever is drawn is a negative.
     cold = kept < 0
-    strangers = np.stack(draw_strangers(kept[~cold], pool, apart_from, random), axis=1)
+    negatives = np.stack(draw_negatives(kept[~cold], pool, apart_from, random), axis=1)
     colder = np.stack((kept[cold], random.choice(pool, int(cold.sum()))), axis=1)
-    pairs = np.concatenate((chosen, strangers, colder))
+    pairs = np.concatenate((chosen, negatives, colder))
     return pairs, np.arange(len(pairs)) < len(chosen)
 
 

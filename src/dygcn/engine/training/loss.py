@@ -1,4 +1,4 @@
-"""The paper's loss (eq. neg): linked nodes near, strangers far; and its gradient, by hand."""
+"""The paper's loss (eq. neg): linked nodes near, negatives far; and its gradient, by hand."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class LinkGradient:
     loss: float
     left: Float  # (m, dim) in the vectors of one end of each linked pair
     right: Float  # (m, dim) in those of the other
-    strangers: Float  # (q, dim)
+    negatives: Float  # (q, dim)
     sharpness: float  # in the logarithm of the temperature
     bias: float
 
 
 def link_loss(
-    left: Float, right: Float, strangers: Float, apart: Bool, temperature: float, bias: float
+    left: Float, right: Float, negatives: Float, apart: Bool, temperature: float, bias: float
 ) -> LinkGradient:
-    """Return the loss of m linked pairs and of every left end with every stranger.
+    """Return the loss of m linked pairs and of every left end with every negative.
 
     ``-log s(T cos + b)`` for a linked pair and ``-log(1 - s(T cos + b))`` for another, with s the
     sigmoid: the paper's loss on cosines instead of dot products, so that lengths cannot run away, with
@@ -36,12 +36,12 @@ def link_loss(
     ----------
     left, right
         (m, dim) vectors of the linked pairs.
-    strangers
+    negatives
         (q, dim) vectors.
     apart
-        (m, q) where a left end and a stranger are neither linked nor the same.
+        (m, q) where a left end and a negative are neither linked nor the same.
     """
-    (u, u_length), (v, v_length), (n, n_length) = (_unit(z) for z in (left, right, strangers))
+    (u, u_length), (v, v_length), (n, n_length) = (_unit(z) for z in (left, right, negatives))
     near = np.einsum("ij,ij->i", u, v)
     far = u @ n.T
     linked = temperature * near + bias

@@ -33,8 +33,8 @@ class Recipe:
         rounds.
     groups
         Time steps in a round.
-    pairs, strangers
-        Linked pairs and strangers drawn from each; every pair's left end meets every stranger.
+    pairs, negatives
+        Linked pairs and negatives drawn from each; every pair's left end meets every negative.
     rate
         Greatest step of Adam; it falls to zero along half a cosine. Temperature and bias take ten times it.
     temperature
@@ -49,7 +49,7 @@ class Recipe:
     passes: float = 60.0
     groups: int = 8
     pairs: int = 48
-    strangers: int = 48
+    negatives: int = 48
     rate: float = 3e-3
     temperature: float = 6.0
     warm_up: int = 10
@@ -104,7 +104,7 @@ def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Linked pairs and strangers of one step: rows of left ends, right ends and strangers, in that order."""
+    """Linked pairs and negatives of one step: rows of left ends, right ends and negatives, in that order."""
 
     inputs: Float32
     offset: Float32 | None
@@ -124,14 +124,14 @@ def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tu
             z += group.offset
         m = len(group.apart)
         found = link_loss(z[:m], z[m : 2 * m], z[2 * m :], group.apart, temperature, bias)
-        z[:m], z[m : 2 * m], z[2 * m :] = found.left, found.right, found.strangers
+        z[:m], z[m : 2 * m], z[2 * m :] = found.left, found.right, found.negatives
         slope += (found.sharpness, found.bias)
         at += len(z)
     return inputs.T @ vectors / np.float32(len(groups)), slope / len(groups)
 
 
 class _Drawer:
-    """Draws linked pairs and strangers from one step."""
+    """Draws linked pairs and negatives from one step."""
 
     def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
         self._sample = sample
@@ -151,11 +151,11 @@ class _Drawer:
         pairs = sample.pairs[drawn].astype(np.int64)
         end, each = random.integers(0, 2, recipe.pairs), np.arange(recipe.pairs)
         left, right = pairs[each, end], pairs[each, 1 - end]
-        strangers = random.choice(sample.pool, recipe.strangers).astype(np.int64)
-        keys = self._keys(left[:, None], strangers[None, :])
+        negatives = random.choice(sample.pool, recipe.negatives).astype(np.int64)
+        keys = self._keys(left[:, None], negatives[None, :])
         at = np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)
-        apart = (self._linked[at] != keys) & (left[:, None] != strangers[None, :])
-        rows = np.concatenate((left, right, strangers))
+        apart = (self._linked[at] != keys) & (left[:, None] != negatives[None, :])
+        rows = np.concatenate((left, right, negatives))
         offset = None if sample.offset is None else sample.offset[rows]
         return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
 

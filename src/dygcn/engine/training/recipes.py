@@ -35,7 +35,7 @@ class RollingRecipe:
     link_weight, task_weight
         Weights of the paper's loss and of the cross-entropy on labels, where `fit` was given some.
     rounds, rate, pairs
-        Steps of Adam, their size, and linked pairs (and strangers) in each.
+        Steps of Adam, their size, and linked pairs (and negatives) in each.
     base
         How the base is trained: `BaseRecipe`.
     watch

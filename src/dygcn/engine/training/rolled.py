@@ -90,7 +90,7 @@ def fit_rolled(
 
 
 def _target(history: History, step: int, recipe: RollingRecipe) -> int:
-    """Return whose edges the vectors after plans[step] must tell from strangers."""
+    """Return whose edges the vectors after plans[step] must tell from negatives."""
     return min(step + 1 + recipe.ahead, len(history.snapshots) - 1)
 
 

@@ -30,7 +30,7 @@ class StepSample:
     inputs: Inputs  # (n, (K + 1) * width) what the matrices act on, all orders side by side
     offset: Float32 | None  # (n, dim) added to the vectors, where the model keeps an embedding fresh
     pairs: Int32  # (p, 2) rows that are linked at the next step
-    pool: Int32  # rows from which strangers are drawn
+    pool: Int32  # rows from which negatives are drawn
     step: int = 0
 
 
@@ -127,12 +127,12 @@ def _sample(state: State, edges: NextEdges, rows: int, random: np.random.Generat
 def _choose_nodes(
     active: Nodes, a: Nodes, b: Nodes, rows: int, random: np.random.Generator
 ) -> tuple[Nodes, Nodes]:
-    """Return all nodes where they fit, else the ends of some edges and some strangers."""
+    """Return all nodes where they fit, else the ends of some edges and some negatives."""
     if len(active) <= rows:
         return active, active
-    strangers = random.choice(active, rows // 3, replace=False)
+    negatives = random.choice(active, rows // 3, replace=False)
     some: Int64 = random.choice(len(a), min(rows // 3, len(a)), replace=False)
-    return np.unique(np.concatenate((a[some], b[some], strangers))), strangers
+    return np.unique(np.concatenate((a[some], b[some], negatives))), negatives
 
 
 def read_sample_inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:

@@ -137,11 +137,11 @@ class LinkLoss:
         """What is learned beside the matrices."""
         return [self.sharpness] if self.kind == "cosine" else []
 
-    def __call__(self, z: Tensor, left: Int64, right: Int64, strangers: Int64) -> Tensor:
-        """Return the mean loss of linked rows (left, right) and of (left, strangers)."""
+    def __call__(self, z: Tensor, left: Int64, right: Int64, negatives: Int64) -> Tensor:
+        """Return the mean loss of linked rows (left, right) and of (left, negatives)."""
         if self.kind == "cosine":
             z = torch.nn.functional.normalize(z, eps=1e-6)
-        a, b, c = (z[_index(rows)] for rows in (left, right, strangers))
+        a, b, c = (z[_index(rows)] for rows in (left, right, negatives))
         near, far = (a * b).sum(1), (a * c).sum(1)
         if self.kind == "cosine":
             scale, bias = self.sharpness[0].exp(), self.sharpness[1]
@@ -154,8 +154,8 @@ def draw(pairs: Int64, nodes: Int64 | Nodes, count: int, random: np.random.Gener
     """Return linked rows (left, right), each pair either way round, and random nodes."""
     drawn = pairs[random.integers(len(pairs), size=min(count, 2 * len(pairs)))]
     end, each = random.integers(0, 2, len(drawn)), np.arange(len(drawn))
-    strangers = random.choice(np.asarray(nodes, dtype=np.int64), len(drawn))
-    return [drawn[each, end], drawn[each, 1 - end], strangers]
+    negatives = random.choice(np.asarray(nodes, dtype=np.int64), len(drawn))
+    return [drawn[each, end], drawn[each, 1 - end], negatives]
 
 
 def descend(

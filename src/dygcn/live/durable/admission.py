@@ -9,19 +9,28 @@ from typing import NamedTuple
 
 from dygcn.live.durable import followed as budgets
 from dygcn.live.durable.followed import Followed, is_client
-from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, Part, Receipt, time_of
+from dygcn.live.durable.source_batch import (
+    APPLIED,
+    FORGOTTEN,
+    FULL,
+    GAP,
+    REPEATED,
+    Receipt,
+    SourceBatch,
+    time_of,
+)
 
 
 class Screened(NamedTuple):
     """What is to become of parts."""
 
     receipts: list[Receipt]  # one for each part
-    fresh: list[tuple[Part, Receipt]]  # those to apply, without what was applied before
+    fresh: list[tuple[SourceBatch, Receipt]]  # those to apply, without what was applied before
     leaving: list[str]  # clients to forget first, so that others have their places
     repeated: list[str]  # streams that sent what was applied before
 
 
-def screen(parts: Sequence[Part], followed: Followed) -> Screened:
+def screen(parts: Sequence[SourceBatch], followed: Followed) -> Screened:
     """Look at parts in order of arrival; nothing changes yet."""
     admission = _Admission.begin(followed, {part.stream for part in parts})
     found = Screened([], [], admission.leaving, [])
@@ -47,7 +56,7 @@ def screen(parts: Sequence[Part], followed: Followed) -> Screened:
     return found
 
 
-def _judge(part: Part, last: int | None, here: bool) -> tuple[str, int]:
+def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
     """Return what is to become of a part, and the number that is expected instead of its own.
 
     Parameters

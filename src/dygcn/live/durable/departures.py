@@ -82,9 +82,9 @@ class Departures:
         while len(self._runs) > 1 and 2 * len(self._runs[-1]) > len(self._runs[-2]):
             self._runs[-2:] = [_joined(self._runs[-2:])]
         if len(self) > self._most:
-            self._make_room(gone)
+            self._reserve(gone)
 
-    def _make_room(self, gone: Gone) -> None:
+    def _reserve(self, gone: Gone) -> None:
         """Drop departures of ids that came back or left again; if over three quarters stay, the oldest."""
         run = _joined(self._runs)
         rows = np.flatnonzero(gone(run.ids))

@@ -18,13 +18,13 @@ from dygcn.engine.events import join_events, read_update
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import History, Moved, Nodes
+from dygcn.engine.records import Changed, History, Nodes
 from dygcn.errors import ConcurrentUse, DygcnError, EventError, FolderError, StorageError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
 from dygcn.live.durable.recovered import RecoveredEmbedding
-from dygcn.live.durable.source_batch import Part, Receipt, groups, time_of, whole, without_refused
+from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, time_of, whole, without_refused
 from dygcn.live.durable.storage import (
     BARRIER,
     EPOCH,
@@ -144,7 +144,7 @@ class DurableEmbedding(RecoveredEmbedding):
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
         batch = read_update(events, add, remove, self.model.kind, columns)
-        part = Part(batch, stream, whole(position), now=time_of(now))
+        part = SourceBatch(batch, stream, whole(position), now=time_of(now))
         part.check()
         with self._one_writer():
             last = self.followed.last_of(stream) if stream else None
@@ -157,9 +157,9 @@ class DurableEmbedding(RecoveredEmbedding):
 
     def _nothing(self) -> Outcome:
         nodes = np.empty(0, np.int32)
-        return Outcome(Moved(nodes, np.empty(0, np.int8)), self.names(nodes))
+        return Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
 
-    def ingest(self, parts: Sequence[Part]) -> list[Receipt]:
+    def ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         """Apply the events of many requests in one transaction; a bad event stops nobody.
 
         Returns
@@ -205,24 +205,24 @@ class DurableEmbedding(RecoveredEmbedding):
         if not streams:
             return
         entries = [NewEntry(FORGET, stream, self.streams[stream], b"") for stream in streams]
-        cut = self._cut + 1
+        batch_id = self._batch_id + 1
         with self.lock:
-            last, self._cut = self._append(entries, cut), cut
+            last, self._batch_id = self._append(entries, batch_id), batch_id
             self.followed.forget(*streams)
             self.sequence = last
             self.feed.reach(self.sequence)
             self._pending = False
 
-    def _sift(self, parts: Sequence[Part]) -> list[Part]:
+    def _sift(self, parts: Sequence[SourceBatch]) -> list[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
         self.check_whole()
         batch = join_events([part.batch for part in parts])
         return without_refused(parts, find_refused(self._state.graph, batch, parts[0].now), self._log.last)
 
-    def _commit_group(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Write and apply parts as one cut; return them as they were applied.
+    def _commit_group(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
+        """Write and apply parts as one batch; return them as they were applied.
 
-        Should a cut be refused that was found to be fine, its parts are tried one by one; of a part that is
+        Should a batch be refused that was found to be fine, its parts are tried one by one; of a part that is
         refused again, all events become dead letters: some work for each part, never for each event.
         """
         try:
@@ -236,31 +236,31 @@ class DurableEmbedding(RecoveredEmbedding):
             self._commit([refused])
             return [parts[0].applied_as(refused)]
 
-    def _commit(self, parts: Sequence[Part]) -> Change:
-        """Write one cut to the log, then apply it.
+    def _commit(self, parts: Sequence[SourceBatch]) -> Change:
+        """Write one batch to the log, then apply it.
 
         Raises
         ------
         EventError
             If it cannot be applied; then a refusal stands behind it in the log.
         """
-        cut = self._cut + 1
-        pieces = [piece for part in parts for piece in part.pieces()]
-        entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in pieces]
+        batch_id = self._batch_id + 1
+        chunks = [chunk for part in parts for chunk in part.chunks()]
+        entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
-        last, self._cut = self._append(entries, cut, dead), cut
+        last, self._batch_id = self._append(entries, batch_id, dead), batch_id
         warning: Warning | None = None
         try:
             with self.lock:
                 self._sequence_to_be = last
-                change = self._apply_cut(batch, parts[0].now, cut)
+                change = self._apply_batch(batch, parts[0].now, batch_id)
         except (EventError, Warning) as told:
             if self._state.torn or (isinstance(told, EventError) and self._state.written):
                 self._log.fail(told)
                 raise
             if isinstance(told, EventError):
-                self._refuse(cut)
+                self._refuse(batch_id)
                 raise
             warning = told  # the update is whole before it warns
         except BaseException as error:  # nobody knows how much of it was applied
@@ -326,17 +326,17 @@ class DurableEmbedding(RecoveredEmbedding):
     def _then_snapshot(self, change: Callable[[], Change]) -> Change:
         with self._one_writer():
             self._wait_for_snapshot()
-            cut = self._cut + 1
+            batch_id = self._batch_id + 1
             with self.lock:
-                self._sequence_to_be = self._append([_barrier()], cut)
-                self._cut, self._version = cut, cut - 1
-                changed = self._or_refuse(change, cut)
+                self._sequence_to_be = self._append([_barrier()], batch_id)
+                self._batch_id, self._version = batch_id, batch_id - 1
+                changed = self._or_refuse(change, batch_id)
                 self._write(self._take())
                 self._pending = False
             self._tidy()
             return changed
 
-    def _or_refuse(self, change: Callable[[], Change], cut: int) -> Change:
+    def _or_refuse(self, change: Callable[[], Change], batch_id: int) -> Change:
         """Make a change that has its entry in the log; one that is refused gets a refusal behind it."""
         try:
             return change()
@@ -344,7 +344,7 @@ class DurableEmbedding(RecoveredEmbedding):
             if self._state.torn or self._log.failure is not None:
                 self._log.fail(error)
             else:
-                self._refuse(cut)
+                self._refuse(batch_id)
             raise
         except BaseException as error:  # nobody knows how much of it was done
             self._log.fail(error)
@@ -371,9 +371,9 @@ class DurableEmbedding(RecoveredEmbedding):
     def _counted(self, entry: NewEntry, change: Callable[[], _Done]) -> _Done:
         """Do what has an entry of its own, and hence a sequence: readers of the feed are told."""
         with self.lock:
-            cut = self._cut + 1
-            self._sequence_to_be = self._append([entry], cut)
-            self._cut, self._version = cut, cut - 1
+            batch_id = self._batch_id + 1
+            self._sequence_to_be = self._append([entry], batch_id)
+            self._batch_id, self._version = batch_id, batch_id - 1
             try:
                 done = change()
             except BaseException as error:  # nobody knows how much of it was done
@@ -399,7 +399,7 @@ class DurableEmbedding(RecoveredEmbedding):
             chain = self._log.chain.hex()
             standing = self._histories.epoch.pack().hex(), self.tolerance
             streams, heard, forgotten = self.followed.image()
-            where = self.sequence, self._cut, chain
+            where = self.sequence, self._batch_id, chain
             position = LogPosition(*where, streams, *standing, heard, forgotten)
             taken = take_snapshot(self._state, self._version, position)
             self._events_since = 0

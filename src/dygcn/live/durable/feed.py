@@ -1,4 +1,4 @@
-"""What moved since: every node once, however often it moved, from any place in the history."""
+"""What moved since: every node once, however often it moved, from any cursor in the history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dygcn.engine.graph.ids import grown
 from dygcn.engine.records import Bool, Int64, Nodes, Rows
 from dygcn.errors import OptionError
 from dygcn.live.durable.departures import Departures
-from dygcn.live.durable.histories import ALL_NODES, Cursor, Place
+from dygcn.live.durable.histories import ALL_NODES, Cursor, PagePosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ _LOOK = 1_000  # departures that a page looks at, also where few rows are asked 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of what moved behind a place. It may be empty and have more behind it."""
+    """SourceBatch of what moved behind a cursor. It may be empty and have more behind it."""
 
     rows: Rows
-    next: str  # the place behind this page
+    next: str  # the cursor behind this page
     reset: bool  # forget all that you have first: what comes is everything
     more: bool  # another page is there already
     sequence: int  # the rows are as they are at this sequence
@@ -41,12 +41,12 @@ class Page:
 class Feed:
     """The sequence at which each node moved last, and which ids left when.
 
-    A place says which position of which history its reader was shown. Where the log does not confirm that
+    A cursor says which position of which history its reader was shown. Where the log does not confirm that
     position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
 
-    A page shows departures first, then nodes by when they moved last. So a place inside a run of pages holds
+    A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
     two cursors, and each page is true as a whole at its own sequence: what changes after an id was shown has
-    a later number or sequence, which no cursor has passed.
+    a later number or sequence, which no page_position has passed.
 
     Examples
     --------
@@ -54,9 +54,9 @@ class Feed:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann")]
     ...     live = dygcn.open(f"{folder}/x", dygcn.fit(friends, dim=8))
-    ...     place = live.feed.place
+    ...     cursor = live.feed.cursor
     ...     change = live.update(add=[("cat", "dan")], remove=[("bob", "cat")])
-    ...     page = live.feed.since(place, limit=2)
+    ...     page = live.feed.since(cursor, limit=2)
     ...     page.rows.ids.tolist(), page.more, live.feed.since(page.next, limit=2).rows.ids.tolist()
     ...     live.close()
     (['ann', 'bob'], True, ['cat', 'dan'])
@@ -75,9 +75,9 @@ class Feed:
         return self._histories.known(self.sequence)
 
     @property
-    def place(self) -> str:
-        """The place behind everything that there is now."""
-        return str(Place.of(self.history))
+    def cursor(self) -> str:
+        """The cursor behind everything that there is now."""
+        return str(Cursor.of(self.history))
 
     # ---- writing -----------------------------------------------------------------------------------
 
@@ -98,13 +98,13 @@ class Feed:
 
     # ---- reading -----------------------------------------------------------------------------------
 
-    def since(self, place: str, limit: int) -> Page:
-        """Return up to `limit` rows, moved and left together, that a reader at a place was not shown.
+    def since(self, cursor: str, limit: int) -> Page:
+        """Return up to `limit` rows, moved and left together, that a reader at a cursor was not shown.
 
         Parameters
         ----------
-        place
-            The `next` of an earlier page. The empty text, a bare number, and a place of another history are
+        cursor
+            The `next` of an earlier page. The empty text, a bare number, and a cursor of another history are
             before everything: the page has `reset`, and what left before it is not told.
         limit
             Rows in the page.
@@ -119,62 +119,64 @@ class Feed:
         Raises
         ------
         OptionError
-            If the text is no place, or if the limit is less than one.
+            If the text is no cursor, or if the limit is less than one.
         """
         if limit < 1:
             raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
-        found = self._find(Place.read(place))
-        cursor = found or Cursor(-1, ALL_NODES, self._departures.last, self._run)
-        left, cursor, more = self._next_departures(cursor, limit)
+        found = self._find(Cursor.read(cursor))
+        page_position = found or PagePosition(-1, ALL_NODES, self._departures.last, self._run)
+        left, page_position, more = self._next_departures(page_position, limit)
         nodes: Nodes = np.empty(0, np.int32)
         if not more:
-            nodes, cursor, more = self._next_nodes(cursor, limit - len(left))
+            nodes, page_position, more = self._next_nodes(page_position, limit - len(left))
         history = self.history
-        behind = Place.of(history, cursor if more else None)
+        behind = Cursor.of(history, page_position if more else None)
         reset = found is None
         floor = history.sequence if reset else 0
         return Page(self._rows(nodes, left, history), str(behind), reset, more, history.sequence, floor)
 
-    def _find(self, place: Place | None) -> Cursor | None:
-        """Return how far the reader at a place came; None where it has to begin anew."""
-        if place is None or place.sequence > self.sequence or not self._histories.confirm_place(place):
+    def _find(self, cursor: Cursor | None) -> PagePosition | None:
+        """Return how far the reader at a cursor came; None where it has to begin anew."""
+        if cursor is None or cursor.sequence > self.sequence or not self._histories.confirm_cursor(cursor):
             return None
-        inside, departures = place.cursor, self._departures
+        inside, departures = cursor.page_position, self._departures
         if inside is not None and inside.run == self._run:
             return inside if inside.left >= departures.forgotten else None
-        upto = place.sequence
+        upto = cursor.sequence
         if inside is not None:  # of a run that is over: all before the sequence that it was in was shown
             upto = min(inside.upto if inside.node == ALL_NODES else inside.upto - 1, upto)
         if upto < departures.floor:
             return None
-        return Cursor(upto, ALL_NODES, departures.number_at(upto), self._run)
+        return PagePosition(upto, ALL_NODES, departures.number_at(upto), self._run)
 
-    def _next_departures(self, cursor: Cursor, limit: int) -> tuple[NDArray[Any], Cursor, bool]:
+    def _next_departures(
+        self, page_position: PagePosition, limit: int
+    ) -> tuple[NDArray[Any], PagePosition, bool]:
         """Return ids that left and are not back, how far they reach, and whether others are behind them."""
         departures = self._departures
         most = max(limit, _LOOK)
-        found = departures.behind(cursor.left, most)
+        found = departures.behind(page_position.left, most)
         if found is None:
-            return python_ids(self._live.names(np.empty(0, np.int32))), cursor, False
+            return python_ids(self._live.names(np.empty(0, np.int32))), page_position, False
         gone = np.flatnonzero(self._gone(found.ids))
         reached = int(found.numbers[gone[limit - 1] if len(gone) > limit else -1])
         more = len(gone) > limit or departures.behind(reached, 1) is not None
         left = dict.fromkeys(python_ids(take(found.ids, gone[:limit])).tolist())  # some left twice
         ids: NDArray[Any] = np.array(list(left), np.int64 if found.ids.data is None else object)
-        return ids, replace(cursor, left=reached), more
+        return ids, replace(page_position, left=reached), more
 
-    def _next_nodes(self, cursor: Cursor, limit: int) -> tuple[Nodes, Cursor, bool]:
+    def _next_nodes(self, page_position: PagePosition, limit: int) -> tuple[Nodes, PagePosition, bool]:
         """Return nodes that moved, how far they reach, and whether others are behind them."""
         graph = self._live.state.graph
         moved_at = self._moved_at[: graph.ids.high]
-        waiting = np.flatnonzero(moved_at >= cursor.upto).astype(np.int32)
-        waiting = waiting[(moved_at[waiting] > cursor.upto) | (waiting > cursor.node)]
+        waiting = np.flatnonzero(moved_at >= page_position.upto).astype(np.int32)
+        waiting = waiting[(moved_at[waiting] > page_position.upto) | (waiting > page_position.node)]
         waiting = waiting[graph.present(waiting)]
         chosen = _first(waiting, moved_at, limit)
         if len(chosen):
             last = int(chosen[-1])
-            cursor = replace(cursor, upto=int(moved_at[last]), node=last)
-        return chosen, cursor, len(chosen) < len(waiting)
+            page_position = replace(page_position, upto=int(moved_at[last]), node=last)
+        return chosen, page_position, len(chosen) < len(waiting)
 
     def _gone(self, ids: IdColumn) -> Bool:
         return self._live.state.graph.find(ids) < 0

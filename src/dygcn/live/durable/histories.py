@@ -12,7 +12,7 @@ from dygcn.errors import OptionError
 if TYPE_CHECKING:
     from dygcn.live.durable.storage import Epoch, EventLog
 
-_CHAIN = 16  # digits of the chain value in a place
+_CHAIN = 16  # digits of the chain value in a cursor
 _NUMBER, _WORD = "[0-9]{1,18}", "[0-9a-f]{16}"
 _INSIDE = f"[.]{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}[.]{_WORD}"
 PLACE_PATTERN = f"{_NUMBER}|{_WORD}[.]{_NUMBER}[.]{_WORD}({_INSIDE})?"
@@ -20,7 +20,7 @@ ALL_NODES = (1 << 31) - 1  # behind every node
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class PagePosition:
     """How far a reader came inside a run of pages: which nodes, and which departures, it was shown."""
 
     upto: int  # nodes that moved last before this sequence
@@ -30,43 +30,43 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What the text of a place says.
+class Cursor:
+    """What the text of a cursor says.
 
     Examples
     --------
-    >>> place = Place("00112233aabbccdd", 7, "8899aabbccddeeff")
-    >>> str(place), Place.read(str(place)) == place
+    >>> cursor = Cursor("00112233aabbccdd", 7, "8899aabbccddeeff")
+    >>> str(cursor), Cursor.read(str(cursor)) == cursor
     ('00112233aabbccdd.7.8899aabbccddeeff', True)
     """
 
     epoch: str
     sequence: int
     chain: str  # the first digits of the chain value
-    cursor: Cursor | None = None  # None: everything up to the sequence was shown
+    page_position: PagePosition | None = None  # None: everything up to the sequence was shown
 
     @classmethod
-    def of(cls, history: History, cursor: Cursor | None = None) -> Place:
-        """Return the place of a reader that was shown a position."""
-        return cls(history.epoch, history.sequence, history.chain[:_CHAIN], cursor)
+    def of(cls, history: History, page_position: PagePosition | None = None) -> Cursor:
+        """Return the cursor of a reader that was shown a position."""
+        return cls(history.epoch, history.sequence, history.chain[:_CHAIN], page_position)
 
     def __str__(self) -> str:
         text = f"{self.epoch}.{self.sequence}.{self.chain}"
-        inside = self.cursor
+        inside = self.page_position
         return text if inside is None else f"{text}.{inside.upto}.{inside.node}.{inside.left}.{inside.run}"
 
     @classmethod
-    def read(cls, text: str) -> Place | None:
+    def read(cls, text: str) -> Cursor | None:
         """Return what a text says; None for one that names no history: the empty one, or a bare number.
 
         Raises
         ------
         OptionError
-            If it is no place.
+            If it is no cursor.
         """
         if text and re.fullmatch(PLACE_PATTERN, text) is None:
             raise OptionError(
-                f"{text[:100]!r} is not a place in the feed; allowed is the 'next' of an earlier answer, or "
+                f"{text[:100]!r} is not a cursor in the feed; allowed is the 'next' of an earlier answer, or "
                 "nothing at all, for everything from the beginning"
             )
         epoch, *rest = text.split(".")
@@ -76,7 +76,7 @@ class Place:
         if not inside:
             return cls(epoch, int(sequence), chain)
         upto, node, left, run = inside
-        return cls(epoch, int(sequence), chain, Cursor(int(upto), int(node), int(left), run))
+        return cls(epoch, int(sequence), chain, PagePosition(int(upto), int(node), int(left), run))
 
 
 class Histories:
@@ -89,7 +89,7 @@ class Histories:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = EventLog(f"{folder}/log.sqlite3")
     ...     histories = Histories(log, Epoch.unpack(log.genesis))
-    ...     _ = log.append([NewEntry(EVENTS, "", -1, b"")], cut=1)
+    ...     _ = log.append([NewEntry(EVENTS, "", -1, b"")], batch_id=1)
     ...     now = histories.at(1)
     ...     histories.confirm(now), histories.at(2)
     ...     log.close()
@@ -117,7 +117,7 @@ class Histories:
         """Say whether a position is one of this history."""
         return self.at(history.sequence) == history
 
-    def confirm_place(self, place: Place) -> bool:
-        """Say whether the reader at a place was shown this history."""
-        ours = self.at(place.sequence) if place.epoch == self.epoch.id else None
-        return ours is not None and ours.chain[:_CHAIN] == place.chain
+    def confirm_cursor(self, cursor: Cursor) -> bool:
+        """Say whether the reader at a cursor was shown this history."""
+        ours = self.at(cursor.sequence) if cursor.epoch == self.epoch.id else None
+        return ours is not None and ours.chain[:_CHAIN] == cursor.chain

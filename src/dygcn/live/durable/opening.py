@@ -14,14 +14,14 @@ from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, St
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.storage import (
+    CURSORS,
     LOCK_FILE,
     LOG_FILE,
-    PLACES,
     EventLog,
     FolderLock,
     clear_leftovers,
     list_snapshots,
-    prepare_shelf,
+    prepare_layout,
 )
 from dygcn.live.files import load_snapshot
 
@@ -81,7 +81,7 @@ def open(
             if list_snapshots(folder):
                 raise DamagedLog(f"{folder} has snapshots and no {LOG_FILE}, which they are of; restore it")
             first = load_snapshot(folder)  # nothing is put beside what cannot be used
-        prepare_shelf(folder)
+        prepare_layout(folder)
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
         return DurableEmbedding(folder, log, held, newest_good(folder, log, first), snapshot_every)
@@ -146,7 +146,7 @@ def _copied(source: Path, target: Path) -> History:
     """Make the copy beside its place: no folder is ever there without its new epoch."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", PLACES)
+    left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", CURSORS)
     try:
         shutil.copytree(source, staged, symlinks=True, ignore=left_out, dirs_exist_ok=True)
         staged.chmod(0o755)

@@ -30,7 +30,7 @@ class RecoveredEmbedding(LiveEmbedding):
         self._sequence_to_be = self.sequence  # of the change that is being applied
         self._pending = False  # from before an entry is written to the log until all is done that it asks for
         self.followed = Followed.from_position(begin.position)
-        self._log, self._cut = log, begin.position.cut
+        self._log, self._batch_id = log, begin.position.batch_id
         self._histories = Histories(log, epoch_of(begin.position))
         self.feed = Feed(self, self._histories, begin.position.sequence)
         self.saved_at, self._events_since = begin.position.sequence, 0
@@ -55,13 +55,16 @@ class RecoveredEmbedding(LiveEmbedding):
         log = self._log
         standing = replay(log, begin, self.model.paper is None, self._replayed)
         self._settle_replay()
-        self._cut, self._version = max(self._cut, log.last_cut), max(self._version, standing.cut)
+        self._batch_id, self._version = (
+            max(self._batch_id, log.last_batch_id),
+            max(self._version, standing.batch_id),
+        )
         self._go_on_from(standing)
-        self.sequence = log.last  # a refusal may stand behind the last cut
+        self.sequence = log.last  # a refusal may stand behind the last batch
         self.feed.reach(self.sequence)
 
     def _replayed(self, one: Replayed) -> None:
-        last = one.cuts[-1]
+        last = one.logged_batches[-1]
         self.sequence = self._sequence_to_be = last.sequence
         if last.entries[-1].kind == BARRIER:
             if self.damage:
@@ -71,11 +74,11 @@ class RecoveredEmbedding(LiveEmbedding):
             self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
             return
         if last.entries[-1].kind == FORGET:
-            self._cut = last.number
+            self._batch_id = last.number
             self.followed.forget(*(entry.stream for entry in last.entries))
             return
         try:
-            self._replay_cut(one.batch, one.now, last.number)
+            self._replay_batch(one.batch, one.now, last.number)
         except EventError:
             if one.certain:
                 raise
@@ -84,18 +87,18 @@ class RecoveredEmbedding(LiveEmbedding):
         except Warning:  # it was told when it happened, and what it is about is done
             pass
         self._events_since += len(one.batch)
-        for cut in one.cuts:
-            for entry in cut.entries:
+        for logged in one.logged_batches:
+            for entry in logged.entries:
                 if entry.position >= 0:
                     self.followed.reach(entry.stream, entry.position)
 
-    def _replay_cut(self, batch: EventBatch, now: float | None, cut: int) -> None:
-        """Apply a cut again: with the exact rule to the graph alone, from which all else follows."""
+    def _replay_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> None:
+        """Apply a batch again: with the exact rule to the graph alone, from which all else follows."""
         if self.model.paper is not None:
-            self._apply_cut(batch, now, cut)
+            self._apply_batch(batch, now, batch_id)
             return
         delta, left = self._state.apply_to_graph(batch, now)
-        self._cut = self._version = cut
+        self._batch_id = self._version = batch_id
         self._reached += [delta.receiver]
         self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
 
@@ -112,18 +115,23 @@ class RecoveredEmbedding(LiveEmbedding):
         if standing.tolerance > 0:
             self._state.tolerate(standing.tolerance)
             if self._log.last_kind != FLUSH:
-                self._cut = self._version = self._cut + 1
-                self._append([NewEntry(FLUSH, "", -1, b"")], self._cut, ends=True)
+                self._batch_id = self._version = self._batch_id + 1
+                self._append([NewEntry(FLUSH, "", -1, b"")], self._batch_id, ends=True)
         if standing.tolerated:  # nobody knows any more of whom something was withheld
             everyone = self._state.graph.nodes()
             self.feed.note(everyone, self.names(everyone[:0]), self._log.last)
 
-    def _apply_cut(self, batch: EventBatch, now: float | None, cut: int) -> Change:
-        self._cut, self._version = cut, cut - 1
+    def _apply_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> Change:
+        self._batch_id, self._version = batch_id, batch_id - 1
         return LiveEmbedding._apply(self, batch, now)
 
     def _append(
-        self, entries: Sequence[NewEntry], cut: int, dead: Sequence[DeadLetter] = (), *, ends: bool = False
+        self,
+        entries: Sequence[NewEntry],
+        batch_id: int,
+        dead: Sequence[DeadLetter] = (),
+        *,
+        ends: bool = False,
     ) -> int:
         """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
 
@@ -132,7 +140,7 @@ class RecoveredEmbedding(LiveEmbedding):
         if not ends:
             self.check_whole()
         self._pending = True
-        last = self._log.append(entries, cut, dead)
+        last = self._log.append(entries, batch_id, dead)
         self._pending = not ends
         return last
 
@@ -143,8 +151,8 @@ class RecoveredEmbedding(LiveEmbedding):
         self._log.check()
         self._state.check()
 
-    def _refuse(self, cut: int) -> None:
-        self._cut = max(self._cut, cut) + 1
-        entry = NewEntry(REFUSAL, "", -1, str(cut).encode())
-        self.sequence = self._append([entry], self._cut, ends=True)
+    def _refuse(self, batch_id: int) -> None:
+        self._batch_id = max(self._batch_id, batch_id) + 1
+        entry = NewEntry(REFUSAL, "", -1, str(batch_id).encode())
+        self.sequence = self._append([entry], self._batch_id, ends=True)
         self.feed.reach(self.sequence)

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch, IdColumn, Nodes
 
 _NO_EVENTS = pack(read_events([]))
-_MERGED = 20_000  # events that are replayed as one batch, where cuts cannot be seen in the result
+_MERGED = (
+    20_000  # events that are replayed as one batch, where the borders of batches cannot be seen in the result
+)
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
 
 
 def _makes_sense(position: LogPosition) -> bool:
-    numbers = position.sequence, position.cut, *position.streams.values()
+    numbers = position.sequence, position.batch_id, *position.streams.values()
     whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
     try:
         epoch_of(position)
@@ -113,7 +115,7 @@ def epoch_of(position: LogPosition) -> Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class LoggedBatch:
     """Entries that are applied as one batch."""
 
     number: int
@@ -125,25 +127,25 @@ class Cut:
         return self.entries[-1].seq
 
 
-def cuts(entries: Iterable[Entry]) -> Iterator[tuple[Cut, bool]]:
-    """Yield the cuts that were not refused, each with whether it is the last and nobody knows if it was."""
+def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool]]:
+    """Yield the batches that were not refused, and whether it is unknown if they were (the last one)."""
     pending: list[Entry] = []
     for entry in entries:
-        if pending and entry.kind == REFUSAL and entry.body == str(pending[0].cut).encode():
+        if pending and entry.kind == REFUSAL and entry.body == str(pending[0].batch_id).encode():
             pending = []
             continue
-        if pending and pending[0].cut != entry.cut:
+        if pending and pending[0].batch_id != entry.batch_id:
             if pending[0].kind == BARRIER:
                 raise DamagedLog(
                     f"what entry {pending[0].seq} of the log stands for is only in a snapshot that "
                     "cannot be used; restore a copy"
                 )
-            yield Cut(pending[0].cut, tuple(pending)), False
+            yield LoggedBatch(pending[0].batch_id, tuple(pending)), False
             pending = []
         if entry.kind in (EVENTS, BARRIER, FORGET):
             pending.append(entry)
     if pending:
-        yield Cut(pending[0].cut, tuple(pending)), True
+        yield LoggedBatch(pending[0].batch_id, tuple(pending)), True
 
 
 @dataclass(slots=True)
@@ -152,18 +154,18 @@ class Replayed:
 
     batch: EventBatch
     now: float | None
-    cuts: list[Cut]
+    logged_batches: list[LoggedBatch]
     certain: bool = True
 
 
-def batches(found: Iterable[tuple[Cut, bool]], merge: bool) -> Iterator[Replayed]:
-    """Yield what to apply: every cut alone or, where cuts cannot be seen in the result, many as one."""
+def batches(found: Iterable[tuple[LoggedBatch, bool]], merge: bool) -> Iterator[Replayed]:
+    """Yield what to apply: each logged batch, or many as one where borders do not show in the result."""
     gathered: list[Replayed] = []
-    for cut, doubtful in found:
-        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in cut.entries]
+    for logged, doubtful in found:
+        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged.entries]
         now = read[0][1]
-        one = Replayed(join_events([batch for batch, _ in read]), now, [cut], not doubtful)
-        alone = not merge or doubtful or now is not None or cut.entries[0].kind == FORGET
+        one = Replayed(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
+        alone = not merge or doubtful or now is not None or logged.entries[0].kind == FORGET
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and (alone or not fits or sum(len(g.batch) for g in gathered) >= _MERGED):
             yield _joined(gathered)
@@ -177,7 +179,9 @@ def batches(found: Iterable[tuple[Cut, bool]], merge: bool) -> Iterator[Replayed
 
 def _joined(gathered: list[Replayed]) -> Replayed:
     return Replayed(
-        join_events([one.batch for one in gathered]), None, [cut for one in gathered for cut in one.cuts]
+        join_events([one.batch for one in gathered]),
+        None,
+        [logged for one in gathered for logged in one.logged_batches],
     )
 
 
@@ -188,7 +192,7 @@ class Standing:
     epoch: Epoch
     tolerance: float
     tolerated: bool  # whether readers may have been served vectors that were not exact
-    cut: int = 0  # of the last change of vectors alone
+    batch_id: int = 0  # of the last change of vectors alone
 
     def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Yield entries as they come, and learn from those that are no events."""
@@ -199,7 +203,7 @@ class Standing:
                 self.tolerance = unpack_tolerance(entry.body)
                 self.tolerated |= self.tolerance > 0
             if entry.kind in (TOLERANCE, FLUSH):
-                self.cut = entry.cut
+                self.batch_id = entry.batch_id
             yield entry
 
 
@@ -207,7 +211,7 @@ def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Repl
     """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
     standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
-    for one in batches(cuts(standing.follow(entries)), merge):
+    for one in batches(logged_batches(standing.follow(entries)), merge):
         apply(one)
     return standing
 

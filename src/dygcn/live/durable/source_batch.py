@@ -22,7 +22,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SourceBatch:
     """The events of one message or request."""
 
     batch: EventBatch
@@ -47,22 +47,22 @@ class Part:
         if bool(self.stream) != (self.position >= 0):
             raise OptionError("a stream and a position belong together: pass both, or neither")
 
-    def after(self, last: int) -> Part:
+    def after(self, last: int) -> SourceBatch:
         """Return the part without what was applied before, up to a number."""
         if self.first is None or last < self.first:
             return self
         done = last - self.first + 1
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
-        dead = tuple(letter for letter in self.dead if letter.place >= done)
+        dead = tuple(letter for letter in self.dead if letter.row >= done)
         return dataclasses.replace(self._only(np.flatnonzero(rows >= done)), dead=dead)
 
-    def _only(self, keep: Int64) -> Part:
+    def _only(self, keep: Int64) -> SourceBatch:
         """Return the part with some of its events."""
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
         origins = None if self.origins is None else self.origins[keep]
         return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows[keep], origins=origins)
 
-    def pieces(self) -> Iterator[Part]:
+    def chunks(self) -> Iterator[SourceBatch]:
         """Yield the part, or several if it is too long for one entry; the last one reaches the position."""
         n = len(self.batch)
         if n <= MOST_EVENTS:
@@ -73,15 +73,15 @@ class Part:
             position = self.position if start + MOST_EVENTS >= n else -1
             yield dataclasses.replace(self, batch=batch, position=position)
 
-    def buried(self) -> Part:
+    def buried(self) -> SourceBatch:
         """Return the part without its dead letters: they are written."""
         return dataclasses.replace(self, dead=())
 
-    def applied_as(self, applied: Part) -> Part:
+    def applied_as(self, applied: SourceBatch) -> SourceBatch:
         """Return what was applied instead of the part, with the dead letters of both."""
         return dataclasses.replace(applied, dead=(*self.dead, *applied.dead))
 
-    def without(self, refused: Mapping[int, str], sequence: int) -> Part:
+    def without(self, refused: Mapping[int, str], sequence: int) -> SourceBatch:
         """Return the part with some of its events as dead letters.
 
         Parameters
@@ -104,7 +104,7 @@ class Part:
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
 
 
-def without_refused(parts: Sequence[Part], refused: Mapping[int, str], last: int) -> list[Part]:
+def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], last: int) -> list[SourceBatch]:
     """Return parts with the refused events as dead letters.
 
     Parameters
@@ -168,9 +168,9 @@ def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
     return [msgspec.json.encode(dict(zip(columns, event, strict=True))).decode() for event in events]
 
 
-def groups(fresh: Iterable[tuple[Part, Receipt]]) -> Iterator[list[tuple[Part, Receipt]]]:
+def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[SourceBatch, Receipt]]]:
     """Yield parts that can be one batch: ids of one type, all dated or none, none with a time of its own."""
-    group: list[tuple[Part, Receipt]] = []
+    group: list[tuple[SourceBatch, Receipt]] = []
     for part, receipt in fresh:
         if group:
             first = group[0][0]

@@ -28,15 +28,15 @@ def _note(nodes: Nodes, marks: Int8, queue: Nodes, count: int) -> int:
     return count
 
 
-class Waiting:
+class DirtyQueue:
     """A queue of nodes, each in it once, those first that wait longest.
 
     Examples
     --------
-    >>> waiting = Waiting()
-    >>> waiting.make_room(9)
-    >>> waiting.add(np.array([4, 2, 4, 8], np.int32))
-    >>> waiting.take(2).tolist(), waiting.nodes.tolist()
+    >>> dirty = DirtyQueue()
+    >>> dirty.reserve(9)
+    >>> dirty.add(np.array([4, 2, 4, 8], np.int32))
+    >>> dirty.take(2).tolist(), dirty.nodes.tolist()
     ([4, 2], [8])
     """
 
@@ -53,7 +53,7 @@ class Waiting:
         """Who waits. Not for changing, and gone with the next call."""
         return self._queue[: self._count]
 
-    def make_room(self, high: int) -> None:
+    def reserve(self, high: int) -> None:
         """Grow to nodes below `high`."""
         self.marks, self._queue = grown(self.marks, high), grown(self._queue, high)
 

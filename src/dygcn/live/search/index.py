@@ -174,13 +174,13 @@ class NearestIndex:
             return 0
         self._replaced += upkeep.put(limit)
         self._begun = self._begun or self._replaced > 0
-        if upkeep.shelf.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.shelf):
+        if upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend):
             self.measure(_HELD_OUT)
-        return len(upkeep.waiting)
+        return len(upkeep.dirty)
 
     def _outgrown(self) -> bool:
         nodes = len(self._state.graph)
-        if self._upkeep.shelf.kind == "ivf":
+        if self._upkeep.backend.kind == "ivf":
             return nodes >= 2 * self._trained_at or 2 * nodes <= self._trained_at
         if nodes <= self._exact_up_to:
             return False
@@ -241,7 +241,7 @@ class NearestIndex:
         upkeep = self._upkeep
         with self._guard:
             upkeep.settle()
-        if len(upkeep.waiting) > (_BESIDE if upkeep.late or upkeep.shelf.kind == "ivf" else 0):
+        if len(upkeep.dirty) > (_BESIDE if upkeep.late or upkeep.backend.kind == "ivf" else 0):
             self.refresh(_AT_ONCE if upkeep.late else None)
         unit = to_units(query[None], norms(query[None]))[0]
         with self._guard:
@@ -249,10 +249,10 @@ class NearestIndex:
                 nodes = self._state.graph.nodes()
                 return [(int(node), 0.0) for node in nodes[nodes != leave_out][:k]]
         spare = k if upkeep.late else 0  # some are no longer where they were
-        found = upkeep.shelf.candidates(unit, k + spare + (leave_out >= 0))
+        found = upkeep.backend.candidates(unit, k + spare + (leave_out >= 0))
         with self._guard:
-            if len(upkeep.waiting):
-                found = np.unique(np.concatenate((found, upkeep.waiting.nodes[-_BESIDE:])))
+            if len(upkeep.dirty):
+                found = np.unique(np.concatenate((found, upkeep.dirty.nodes[-_BESIDE:])))
                 found = found[self._state.graph.present(found)]
             return self._best(found[found != leave_out], query, k)
 
@@ -302,11 +302,11 @@ class NearestIndex:
 
     def _improved(self, askers: Nodes, share: float) -> float:
         """Look at more lists, or build anew; return the recall after it."""
-        shelf, old = self._upkeep.shelf, False
-        if isinstance(shelf, InvertedLists) and self._probes is None and shelf.probes < shelf.lists:
-            self._choose_probes(shelf, shelf.probes + 1)
+        backend, old = self._upkeep.backend, False
+        if isinstance(backend, InvertedLists) and self._probes is None and backend.probes < backend.lists:
+            self._choose_probes(backend, backend.probes + 1)
             share = self._ask(askers)
-            old = shelf.probes > _TOO_MANY * self._wanted
+            old = backend.probes > _TOO_MANY * self._wanted
             if share >= _FLOOR and not old:
                 return share
         if not old:
@@ -327,7 +327,7 @@ class NearestIndex:
         return self._recall
 
     def _questions(self, askers: Nodes) -> Questions:
-        """Return what is asked, with true answers: from the vectors, not from what is on the shelf."""
+        """Return what is asked, with true answers: from the vectors, not from what is on the backend."""
         vectors = self._read(askers)
         units = to_units(vectors, norms(vectors))
         return questions(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
@@ -349,14 +349,14 @@ class NearestIndex:
         """Return how the index stands; no vector is read for it."""
         with self._guard:
             self._upkeep.settle()
-        shelf = self._upkeep.shelf
-        lists, probes = (shelf.lists, shelf.probes) if isinstance(shelf, InvertedLists) else (0, 0)
+        backend = self._upkeep.backend
+        lists, probes = (backend.lists, backend.probes) if isinstance(backend, InvertedLists) else (0, 0)
         return IndexStatus(
-            kind=shelf.kind,
+            kind=backend.kind,
             nodes=len(self._state.graph),
             lists=lists,
             probes=probes,
-            pending=len(self._upkeep.waiting),
+            pending=len(self._upkeep.dirty),
             recall=self._recall,
             measured_on=self._measured_on,
             trained_at_nodes=self._trained_at,

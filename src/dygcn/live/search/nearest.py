@@ -32,7 +32,7 @@ class VectorCache:
     def refresh(self, nodes: Nodes) -> tuple[Float32, Float64]:
         """Return vectors and lengths of nodes as they are now."""
         self._state.check()
-        self._make_room()
+        self._reserve()
         stale = nodes[self._stale[nodes] > 0]
         if len(stale):
             self._read(stale)
@@ -42,7 +42,7 @@ class VectorCache:
         """Return the vector of one node as it is now, (dim,); the caller may change it."""
         self._state.check()
         if node >= len(self._stale) or self._stale[node]:
-            self._make_room()
+            self._reserve()
             fresh = self._reading().vectors(np.array([node], np.int32))
             # One number at a time: setting it by an array of one takes five times as long.
             self._vectors[node], self._lengths[node], self._stale[node] = fresh[0], norms(fresh)[0], 0
@@ -51,7 +51,7 @@ class VectorCache:
             row = self._vectors[node].copy()
         return row
 
-    def _make_room(self) -> None:
+    def _reserve(self) -> None:
         known, high = len(self._stale), self._state.graph.ids.high
         if known >= high:
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.models import to_units
-from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.unit_rows import UnitRows
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _BLOCK, _SMALL_BLOCK = 1 << 14, 512
 
 
 class Upkeep:
-    """A shelf of vectors of length one, kept in step with a state that changes.
+    """A backend of vectors of length one, kept in step with a state that changes.
 
-    After `settle`, every node of the graph is either on the shelf, with the vector it has now, or waits.
-    With a `guard`, those who wait stay on the shelf with the vectors they had.
+    After `settle`, every node of the graph is either on the backend, with the vector it has now, or waits.
+    With a `guard`, those who wait stay on the backend with the vectors they had.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Upkeep:
     >>> live = dygcn.fit([(1, 2), (2, 3)], dim=4)
     >>> upkeep = Upkeep(live.state, VectorCache(live.state))
     >>> upkeep.settle()
-    >>> len(upkeep.waiting), upkeep.put(2), len(upkeep.waiting), len(upkeep.shelf)
+    >>> len(upkeep.dirty), upkeep.put(2), len(upkeep.dirty), len(upkeep.backend)
     (3, 2, 1, 2)
     """
 
@@ -59,57 +59,57 @@ class Upkeep:
         self.late = guard is not None
         self.guard: AbstractContextManager[Any] = nullcontext() if guard is None else guard
         self._block = _BLOCK if guard is None else _SMALL_BLOCK
-        self.shelf: UnitRows | InvertedLists = UnitRows(state.model.dim)
-        self.waiting = Waiting()
-        self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the shelf
-        self._clean = 0  # so many of those who wait have no old vector on the shelf
+        self.backend: UnitRows | InvertedLists = UnitRows(state.model.dim)
+        self.dirty = DirtyQueue()
+        self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the backend
+        self._clean = 0  # so many of those who wait have no old vector on the backend
 
     def mark(self, nodes: Nodes) -> None:
         """Say that nodes moved, came or left; nothing is read."""
-        self._make_room()
-        self.waiting.add(nodes)
+        self._reserve()
+        self.dirty.add(nodes)
         self._cache.mark(nodes)
 
     def settle(self) -> None:
-        """Take old vectors from the shelf, and see who left."""
-        self._make_room()
-        graph, waiting = self._state.graph, self.waiting
+        """Take old vectors from the backend, and see who left."""
+        self._reserve()
+        graph, dirty = self._state.graph, self.dirty
         if not self.late:
-            fresh = waiting.nodes[self._clean :]
+            fresh = dirty.nodes[self._clean :]
             self._drop(fresh[self._held[fresh] > 0])
-        here = graph.present(waiting.nodes)
+        here = graph.present(dirty.nodes)
         if not here.all():
-            waiting.keep(here)
-        new = len(waiting) - int(self._held[waiting.nodes].sum(dtype=np.int64))
-        if len(self.shelf) + new != len(graph):
+            dirty.keep(here)
+        new = len(dirty) - int(self._held[dirty.nodes].sum(dtype=np.int64))
+        if len(self.backend) + new != len(graph):
             # Who left is told by id, when the number may be another's already: so it is looked for.
             now = graph.here
             held = self._held[: len(now)]
             self._drop(np.flatnonzero(held > now).astype(np.int32))
-            waiting.add(np.flatnonzero(held + waiting.marks[: len(now)] < now).astype(np.int32))
-        self._clean = len(waiting)
+            dirty.add(np.flatnonzero(held + dirty.marks[: len(now)] < now).astype(np.int32))
+        self._clean = len(dirty)
 
     def put(self, limit: int | None = None) -> int:
-        """Put those who wait longest on the shelf, after `settle`; return how many."""
-        taken = self.waiting.take(limit)
-        self._clean = len(self.waiting)
+        """Put those who wait longest on the backend, after `settle`; return how many."""
+        taken = self.dirty.take(limit)
+        self._clean = len(self.dirty)
         self._drop(taken[self._held[taken] > 0])
         self._put(taken)
         return len(taken)
 
-    def refill(self, shelf: UnitRows | InvertedLists) -> None:
-        """Put every node on an empty shelf, which takes the place of the other."""
+    def refill(self, backend: UnitRows | InvertedLists) -> None:
+        """Put every node on an empty backend, which takes the place of the other."""
         with self.guard:  # one moment for room and nodes: another thread may bring nodes in between
-            self._make_room()
+            self._reserve()
             nodes = self._numbers()
-            self.waiting.take()
-        self.shelf = shelf
+            self.dirty.take()
+        self.backend = backend
         self._held[:] = 0
         self._clean = 0
         self._put(nodes)
 
     def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
-        """Yield all nodes, in parts, with the vectors that they have now, whatever is on the shelf."""
+        """Yield all nodes, in parts, with the vectors that they have now, whatever is on the backend."""
         yield from self._units(self.numbers())
 
     def numbers(self) -> Nodes:
@@ -125,20 +125,20 @@ class Upkeep:
     def _numbers(self) -> Nodes:
         return np.flatnonzero(self._state.graph.here).astype(np.int32)
 
-    def _make_room(self) -> None:
+    def _reserve(self) -> None:
         high = self._state.graph.ids.high
         if high > len(self._held):
             self._held = grown(self._held, high)
-            self.waiting.make_room(len(self._held))
+            self.dirty.reserve(len(self._held))
 
     def _drop(self, nodes: Nodes) -> None:
         if len(nodes):
-            self.shelf.drop(nodes)
+            self.backend.drop(nodes)
             self._held[nodes] = 0
 
     def _put(self, nodes: Nodes) -> None:
         for some, units in self._units(nodes):
-            self.shelf.put(some, units)
+            self.backend.put(some, units)
         self._held[nodes] = 1
 
     def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:

@@ -103,7 +103,7 @@ class Scores(msgspec.Struct):
     scores: list[float | None]
 
 
-class Moved(msgspec.Struct):
+class Changed(msgspec.Struct):
     """A node that moved, its vector now, and the sequence at which it moved last."""
 
     id: Id
@@ -119,14 +119,14 @@ class Left(msgspec.Struct):
 
 
 class Changes(msgspec.Struct):
-    """What moved behind a place, each node once. Ask again with `next`, or with `latest` to skip the rest."""
+    """What moved behind a cursor, each node once. Ask again with `next`; `latest` skips the rest."""
 
     sequence: Sequence
     next: str
-    latest: str  # the place behind all that there is
+    latest: str  # the cursor behind all that there is
     reset: bool  # forget all that you have before you take this in
     more: bool  # another page is there already
-    moved: list[Moved]
+    moved: list[Changed]
     left: list[Left]
 
 

@@ -111,7 +111,7 @@ async def stream_changes(
     limit: int,
     gone: Gone,
 ) -> AsyncIterator[bytes]:
-    """Yield server-sent events, one for each page; the id of each is the place behind it."""
+    """Yield server-sent events, one for each page; the id of each is the cursor behind it."""
     yield b": here\n\n"
     while not waiters.closing and not await gone():
         page = service.page(since, limit)

@@ -15,7 +15,7 @@ from dygcn.engine.events import decode_events
 from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.followed import CLIENT
-from dygcn.live.durable.source_batch import Part, Receipt
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.service import answers
 from dygcn.serving.service.changes import Waiters, stream_changes
 from dygcn.serving.service.service import Service
@@ -52,7 +52,7 @@ class Handlers:
         """Take events in; answer when they are on disk and applied."""
         form = FORMS[content_type(request)]
         client, first, resumes = self._sender(request)
-        self.service.intake.refuse_if_full()
+        self.service.ingest_queue.refuse_if_full()
         body = await request.body()
         latest = self.service.latest_time()
         limit = self.limits.queued_events
@@ -71,7 +71,7 @@ class Handlers:
         named = position if client else self.service.next_letter()
         letters = tuple(letters_of(decoded.bad, stream, named))
         start = first if client else None
-        part = Part(
+        part = SourceBatch(
             decoded.batch,
             stream,
             position,
@@ -114,7 +114,7 @@ class Handlers:
             raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
         return client, first, bool(expected)
 
-    async def _apply(self, part: Part) -> Receipt:
+    async def _apply(self, part: SourceBatch) -> Receipt:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Receipt] = loop.create_future()
 
@@ -123,8 +123,8 @@ class Handlers:
 
         async for now in self._looks():
             if not now:
-                await run_in_threadpool(self.service.intake.submit, part, answer)
-            elif not self.service.intake.submit_now(part, answer):
+                await run_in_threadpool(self.service.ingest_queue.submit, part, answer)
+            elif not self.service.ingest_queue.submit_now(part, answer):
                 continue
             break
         return await done

@@ -18,7 +18,7 @@ SAME, NEW, REWRITING, REWRITTEN, REFUSED = "same", "new", "rewriting", "rewritte
 
 
 class Log(Protocol):
-    """What a sink's pump asks of the embedding that it writes out: where its log is, and what it was."""
+    """What a sink's worker asks of the embedding that it writes out: where its log is, and what it was."""
 
     @property
     def history(self) -> History:
@@ -31,15 +31,15 @@ class Log(Protocol):
         """Begin an epoch of a greater generation: all that was written before is of another history."""
 
 
-class Place(msgspec.Struct, forbid_unknown_fields=True):
+class Cursor(msgspec.Struct, forbid_unknown_fields=True):
     """How far a sink came, as it is kept in the folder.
 
-    It says which history it is of: a place in a folder that was copied, or restored, is not the place of the
+    It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
     log that goes on there.
     """
 
-    next: str = ""  # the place in the feed
-    settle: int | None = None  # what the sink has from before this sequence is to go, once all is there
+    next: str = ""  # the cursor in the feed
+    delete_below: int | None = None  # what the sink has from before this sequence is to go, once all is there
     history: History | None = None  # the last position that was written
     reached: int = 0  # the sequence up to which nothing is missing
     why: str = ""  # all is being written again, and why
@@ -47,11 +47,11 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a pump does with a sink that it has opened."""
+    """What a worker does with a sink that it has opened."""
 
     history: str  # SAME, NEW or REWRITING
     why: str = ""
-    anew: bool = False  # write everything, whatever the kept place says
+    anew: bool = False  # write everything, whatever the kept cursor says
     begin_epoch: bool = False  # first begin a new epoch, whose generation keeps other writers out
 
 
@@ -89,7 +89,7 @@ def judge(held: History | None, kept: History | None, log: Log, rule: OnOtherHis
         of = f"an older history ({described(held)}; ours is {described(ours)})"
     if rule == "refuse":
         raise OtherHistory(
-            f'{name} holds rows of {of}, and its setting other_history is "refuse": choose another place, '
+            f'{name} holds rows of {of}, and its setting other_history is "refuse": choose another cursor, '
             'remove what is there, or set other_history = "rewrite"'
         )
     why = f"{name} held rows of {of}: all rows are written again, those of the other history are taken out"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
-from dygcn.live.durable.source_batch import Part, Receipt
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.service.cost_estimate import expected_rows
 from dygcn.serving.service.settings import Limits
 
@@ -30,15 +30,15 @@ class Closing(DygcnError):
 
 
 @dataclass(slots=True)
-class _Waiting:
-    part: Part
+class _Pending:
+    part: SourceBatch
     events: int
     rows: int
     answer: Answer
     since: float
 
 
-class Intake:
+class IngestQueue:
     """Takes parts from any thread, and applies them in the order in which they came, many in a transaction.
 
     Parameters
@@ -51,7 +51,7 @@ class Intake:
 
     def __init__(self, live: DurableEmbedding, limits: Limits, applied: Callable[[], None]) -> None:
         self._live, self._limits, self._applied = live, limits, applied
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[_Pending] = deque()
         self._changed = threading.Condition()
         self._open = True
         self.events = self.rows = 0  # waiting
@@ -61,7 +61,7 @@ class Intake:
         self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, part: Part, answer: Answer, *, wait: float = 0.0) -> None:
+    def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0) -> None:
         """Put a part into the queue; `answer` is called from the writing thread.
 
         Parameters
@@ -80,7 +80,7 @@ class Intake:
             rows = expected_rows(self._live.state, part.batch)
         self._put(part, rows, answer, wait)
 
-    def submit_now(self, part: Part, answer: Answer) -> bool:
+    def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
         """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
         if not self._live.lock.acquire(blocking=False):
             return False
@@ -107,7 +107,7 @@ class Intake:
         self.shed += 1
         return Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
 
-    def _put(self, part: Part, rows: int, answer: Answer, wait: float) -> None:
+    def _put(self, part: SourceBatch, rows: int, answer: Answer, wait: float) -> None:
         events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
         with self._changed:
             room = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
@@ -115,7 +115,7 @@ class Intake:
                 raise Closing("the service is going down")
             if not room:
                 raise self._overloaded()
-            self._queue.append(_Waiting(part, events, rows, answer, time.monotonic()))
+            self._queue.append(_Pending(part, events, rows, answer, time.monotonic()))
             self.events += events
             self.rows += rows
             self._changed.notify_all()
@@ -146,9 +146,9 @@ class Intake:
                 self.rows -= rows
                 self._changed.notify_all()
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[_Pending]:
         """Take from the front what makes one cut."""
-        taken: list[_Waiting] = []
+        taken: list[_Pending] = []
         events = rows = 0
         while self._queue:
             one = self._queue[0]
@@ -158,7 +158,7 @@ class Intake:
             taken.append(self._queue.popleft())
         return taken
 
-    def _apply(self, taken: list[_Waiting]) -> None:
+    def _apply(self, taken: list[_Pending]) -> None:
         try:
             results: list[Receipt | BaseException] = [*self._live.ingest([one.part for one in taken])]
         except Exception as error:  # to whoever waits for an answer

@@ -82,7 +82,9 @@ class _Reading:
         }
         for name, (about, value) in counters.items():
             yield CounterMetricFamily(name, about, value=value)
-        failures = GaugeMetricFamily("dygcn_pump_failing", "1 while a source or sink fails", labels=["name"])
-        for pump in (*status.sources, *status.sinks):
-            failures.add_metric([pump["name"]], 0 if pump["failure"] is None else 1)
+        failures = GaugeMetricFamily(
+            "dygcn_worker_failing", "1 while a source or sink fails", labels=["name"]
+        )
+        for worker in (*status.sources, *status.sinks):
+            failures.add_metric([worker["name"]], 0 if worker["failure"] is None else 1)
         yield failures

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dygcn.errors import TornState
-from dygcn.live.search.dirty_queue import Waiting
+from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import IndexStatus, NearestIndex
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Neighbours:
             live.state, exact_up_to=settings.exact_up_to, cache=live.cached(), guard=live.lock
         )
         self._lock = threading.Lock()
-        self._moved = Waiting()  # each node once: a hub moves a million at a time, and nobody may ask
+        self._moved = DirtyQueue()  # each node once: a hub moves a million at a time, and nobody may ask
         self._status = self._index.status()
         self._stop = threading.Event()
         self._asked_at = -_RECENT
@@ -54,7 +54,7 @@ class Neighbours:
 
     def mark(self, nodes: Nodes) -> None:
         """Say that nodes moved; called by whoever writes, under the embedding's lock."""
-        self._moved.make_room(self._live.state.graph.ids.high)
+        self._moved.reserve(self._live.state.graph.ids.high)
         self._moved.add(nodes)
 
     def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
@@ -88,14 +88,14 @@ class Neighbours:
         while not self._stop.is_set():
             recent = time.monotonic() - self._asked_at < _RECENT
             begun = time.monotonic()
-            waiting = self._step() if recent or not built else 0
-            built = built or not waiting
+            dirty = self._step() if recent or not built else 0
+            built = built or not dirty
             spent = time.monotonic() - begun
             if built and recent and time.monotonic() - measured > self._settings.measure_seconds:
                 with self._lock:
                     self._index.measure()
                 measured = time.monotonic()
-            self._stop.wait(0.25 if not waiting else spent / _SHARE if built else 0.001)
+            self._stop.wait(0.25 if not dirty else spent / _SHARE if built else 0.001)
 
     def _step(self) -> int:
         with self._lock:

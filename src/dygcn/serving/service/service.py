@@ -19,11 +19,11 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.reading import Reader
 from dygcn.serving.service import answers
 from dygcn.serving.service.clock import latest_of
-from dygcn.serving.service.ingest_queue import Intake
+from dygcn.serving.service.ingest_queue import IngestQueue
 from dygcn.serving.service.neighbours import Neighbours
 from dygcn.serving.service.settings import ServiceSettings
 from dygcn.serving.service.traffic import Rate
-from dygcn.serving.service.workers import SinkPump, SourcePump
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import make_sink
 from dygcn.serving.sources import make_source
 
@@ -52,23 +52,23 @@ class Service:
         self.live.watch(self._moved)
         self._told: list[Callable[[], None]] = []
         self._event_rate, self._read_rate = Rate(), Rate()
-        self.intake = Intake(self.live, settings.limits, self._applied)
-        self.sources = [SourcePump(self, one) for one in sources]
+        self.ingest_queue = IngestQueue(self.live, settings.limits, self._applied)
+        self.sources = [SourceWorker(self, one) for one in sources]
         self.sinks = [
-            SinkPump(self, sink, one.other_history) for sink, one in zip(sinks, settings.sinks, strict=True)
+            SinkWorker(self, sink, one.other_history) for sink, one in zip(sinks, settings.sinks, strict=True)
         ]
 
     def start(self) -> None:
         """Begin to read sources, write sinks and keep the index."""
         self.neighbours.start()
-        for pump in (*self.sinks, *self.sources):
-            pump.start()
+        for worker in (*self.sinks, *self.sources):
+            worker.start()
 
     def stop(self) -> None:
         """Drain: read no more, apply what waits, bring sinks up to it, write a snapshot."""
         for source in self.sources:
             source.stop()
-        self.intake.close()
+        self.ingest_queue.close()
         self._publish()
         for sink in self.sinks:
             sink.stop()
@@ -170,7 +170,7 @@ class Service:
     def page(self, since: str, limit: int) -> answers.Changes:
         """Return what moved behind a place."""
         with self.live.lock:
-            page, latest = self.live.feed.since(since, limit), self.live.feed.place
+            page, latest = self.live.feed.since(since, limit), self.live.feed.cursor
         rows = page.rows
         return answers.Changes(
             page.sequence,
@@ -178,7 +178,7 @@ class Service:
             latest,
             page.reset,
             page.more,
-            list(map(answers.Moved, rows.ids.tolist(), rows.versions.tolist(), rows.vectors.tolist())),
+            list(map(answers.Changed, rows.ids.tolist(), rows.versions.tolist(), rows.vectors.tolist())),
             list(map(answers.Left, rows.left.tolist(), rows.left_versions.tolist())),
         )
 
@@ -186,7 +186,7 @@ class Service:
         """Return dead letters, newest first."""
         log = self.live.log
         found = [
-            answers.Letter(number, one.received, one.stream, one.position, one.place, one.reason, one.event)
+            answers.Letter(number, one.received, one.stream, one.position, one.row, one.reason, one.event)
             for number, one in log.dead_letters(limit, before)
         ]
         return answers.Letters(log.count_dead_letters(), found)
@@ -210,7 +210,7 @@ class Service:
 
     def status(self) -> answers.Status:
         """Return everything worth knowing at a glance."""
-        live, intake = self.live, self.intake
+        live, ingest_queue = self.live, self.ingest_queue
         index = msgspec.to_builtins(self.neighbours.status())
         with live.lock:
             graph = live.state.graph  # it can be counted also while the state is torn
@@ -230,25 +230,25 @@ class Service:
             self.accepting,
             None if live.log.failure is None else str(live.log.failure),
             answers.TrafficStatus(
-                intake.total_events,
-                intake.total_requests,
+                ingest_queue.total_events,
+                ingest_queue.total_requests,
                 self.reads,
                 live.log.count_dead_letters(),
-                self._event_rate.at(intake.total_events),
+                self._event_rate.at(ingest_queue.total_events),
                 self._read_rate.at(self.reads),
             ),
             answers.QueueStatus(
-                intake.events,
-                intake.rows,
+                ingest_queue.events,
+                ingest_queue.rows,
                 self.settings.limits.queued_events,
                 self.settings.limits.queued_rows,
-                intake.shed,
-                intake.longest_wait * 1e3,
+                ingest_queue.shed,
+                ingest_queue.longest_wait * 1e3,
             ),
             answers.SnapshotStatus(live.saved_at, live.snapshot_seconds, live.damage),
             index,
-            [pump.status() for pump in self.sources],
-            [pump.status() for pump in self.sinks],
+            [worker.status() for worker in self.sources],
+            [worker.status() for worker in self.sinks],
             moved_last,
         )
 

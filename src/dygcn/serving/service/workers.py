@@ -15,9 +15,9 @@ import numpy as np
 from dygcn.engine.events import BadEvent, Decoded, decode_events, join_events
 from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
-from dygcn.live.durable.source_batch import FULL, Part, Receipt
-from dygcn.live.durable.storage import DeadLetter, keep_place, read_place
-from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Log, Place, judge
+from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
+from dygcn.live.durable.storage import DeadLetter, keep_cursor, read_cursor
+from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Cursor, Log, judge
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 from dygcn.serving.sinks import Sink
 from dygcn.serving.sinks.settings import OnOtherHistory
@@ -32,7 +32,7 @@ _DRAIN = 30.0
 _ONE_BEGINS = threading.Lock()
 
 
-class _Pump:
+class _Worker:
     """A thread that tries again after a failure, less and less often."""
 
     def __init__(self, service: Service, name: str) -> None:
@@ -69,8 +69,8 @@ class _Pump:
         raise NotImplementedError
 
 
-class SourcePump(_Pump):
-    """Reads a source into the queue, from the place that the state has reached."""
+class SourceWorker(_Worker):
+    """Reads a source into the queue, from the cursor that the state has reached."""
 
     def __init__(self, service: Service, source: Source) -> None:
         super().__init__(service, source.name)
@@ -93,14 +93,14 @@ class SourcePump(_Pump):
             self._source.close()
 
     def _submit(self, messages: Sequence[Message]) -> None:
-        """Hand messages to the queue and wait until they are applied: the place is then in the state."""
-        parts = parts_of(messages, self.service)
+        """Hand messages to the queue and wait until they are applied: the cursor is then in the state."""
+        parts = source_batches(messages, self.service)
         for part in parts:
             part.check()
         for part in parts:
             while True:
                 try:
-                    self.service.intake.submit(part, self._answer, wait=1.0)
+                    self.service.ingest_queue.submit(part, self._answer, wait=1.0)
                     break
                 except Overloaded:
                     if self._stop.is_set():
@@ -131,10 +131,10 @@ class SourcePump(_Pump):
         }
 
 
-def parts_of(messages: Sequence[Message], service: Service) -> list[Part]:
+def source_batches(messages: Sequence[Message], service: Service) -> list[SourceBatch]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
     kind, latest = service.live.model.kind, service.latest_time()
-    parts: list[Part] = []
+    parts: list[SourceBatch] = []
     for stream, run in groupby(
         _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
     ):
@@ -156,9 +156,9 @@ def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) ->
             yield message
 
 
-def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> Part:
+def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
     dead = [letter for one, found in group for letter in letters_of(found.bad, stream, one.position)]
-    return Part(
+    return SourceBatch(
         join_events([found.batch for _, found in group]),
         stream,
         group[-1][0].position,
@@ -181,7 +181,7 @@ def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[Dead
     return [DeadLetter(stream, position, one.row, one.reason, one.text) for one in bad]
 
 
-class SinkPump(_Pump):
+class SinkWorker(_Worker):
     """Writes what moved to a sink, each node once however often it moved meanwhile.
 
     Parameters
@@ -202,19 +202,19 @@ class SinkPump(_Pump):
         self.history: str | None = None  # not opened yet
         self.why = ""
         self._epoch = ""
-        self._place, self._kept = self._read_place(), ""
+        self._cursor, self._kept = self._read_cursor(), ""
         self._news = threading.Event()
         self._give_up = float("inf")
         service.tell(self._news.set)
 
-    def _read_place(self) -> Place:
-        text = read_place(self.service.live.folder, self.name)
+    def _read_cursor(self) -> Cursor:
+        text = read_cursor(self.service.live.folder, self.name)
         try:
-            place = Place() if text is None else msgspec.json.decode(text, type=Place)
+            cursor = Cursor() if text is None else msgspec.json.decode(text, type=Cursor)
         except msgspec.DecodeError:
-            return Place()
-        behind = place.history is not None and place.history.sequence <= self.service.live.sequence
-        return place if behind else Place()  # one from ahead came with another log, which ours may overtake
+            return Cursor()
+        behind = cursor.history is not None and cursor.history.sequence <= self.service.live.sequence
+        return cursor if behind else Cursor()  # one from ahead came with another log, which ours may overtake
 
     def stop(self) -> None:
         """Bring the sink up to the last sequence, if it can be had in time."""
@@ -248,16 +248,16 @@ class SinkPump(_Pump):
         held = self._sink.open(live.model.kind, live.model.dim)
         with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
             with live.lock:
-                verdict = judge(held, self._place.history, self._log, self._rule, self.name)
+                verdict = judge(held, self._cursor.history, self._log, self._rule, self.name)
             if verdict.begin_epoch:
                 self._log.begin_epoch()
-                for pump in self.service.sinks:
-                    pump.wake()
+                for worker in self.service.sinks:
+                    worker.wake()
         if verdict.anew:
-            self._place = Place(why=verdict.why if verdict.history == REWRITING else "")
+            self._cursor = Cursor(why=verdict.why if verdict.history == REWRITING else "")
         self.history, self.why = verdict.history, verdict.why
-        if self.history == SAME and self._place.why:
-            self.history, self.why = REWRITING, self._place.why  # it goes on with what it had begun
+        if self.history == SAME and self._cursor.why:
+            self.history, self.why = REWRITING, self._cursor.why  # it goes on with what it had begun
         with live.lock:
             self._epoch = self._log.history.epoch
         self.failure = None
@@ -267,39 +267,39 @@ class SinkPump(_Pump):
         self._news.set()
 
     def _write_page(self) -> bool:
-        live, place = self.service.live, self._place
+        live, cursor = self.service.live, self._cursor
         with live.lock:
             ours = self._log.history.epoch == self._epoch
-            page = live.feed.since(place.next, _ROWS) if ours else None
+            page = live.feed.since(cursor.next, _ROWS) if ours else None
         if page is None:
             self._begin()
             return time.monotonic() < self._give_up
-        if page.reset or not place.next:
-            place.settle = page.floor
+        if page.reset or not cursor.next:
+            cursor.delete_below = page.floor
         if len(page.rows):
             self._sink.write(page.rows)
             self.rows += len(page.rows)
-            place.history = page.rows.history
+            cursor.history = page.rows.history
         if not page.more:
-            self._settle(page.rows.history)
-            place.reached = page.sequence
-        place.next = page.next
-        self._keep_place()
+            self._delete_below(page.rows.history)
+            cursor.reached = page.sequence
+        cursor.next = page.next
+        self._keep_cursor()
         return page.more and time.monotonic() < self._give_up
 
-    def _keep_place(self) -> None:
-        text = msgspec.json.encode(self._place).decode()
+    def _keep_cursor(self) -> None:
+        text = msgspec.json.encode(self._cursor).decode()
         if text != self._kept:
-            keep_place(self.service.live.folder, self.name, text)
+            keep_cursor(self.service.live.folder, self.name, text)
             self._kept = text
 
-    def _settle(self, history: History) -> None:
+    def _delete_below(self, history: History) -> None:
         """Take out what did not come again, where everything was written."""
-        place = self._place
-        if place.settle is None:
+        cursor = self._cursor
+        if cursor.delete_below is None:
             return
-        self._sink.settle(place.settle, history)
-        place.settle, place.history, place.why = None, history, ""
+        self._sink.delete_below(cursor.delete_below, history)
+        cursor.delete_below, cursor.history, cursor.why = None, history, ""
         if self.history == REWRITING:
             self.history = REWRITTEN
 
@@ -308,7 +308,7 @@ class SinkPump(_Pump):
         return {
             "name": self.name,
             "rows": self.rows,
-            "behind": max(self.service.live.sequence - self._place.reached, 0),
+            "behind": max(self.service.live.sequence - self._cursor.reached, 0),
             "history": self.history,
             "why": self.why or None,
             "failure": self.failure,

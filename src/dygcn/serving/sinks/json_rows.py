@@ -5,7 +5,7 @@ message                                   meaning
 ========================================  =================================================================
 ``{"id":7, HISTORY, "vector":[0.5,-1]}``  node 7 has this vector at this version
 ``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
-``{"settled":5, HISTORY}``                gone is every row of a lower generation, and every row of this
+``{"deleted_below":5, HISTORY}``                gone is every row of a lower generation, and every row of this
                                           generation below version 5, unless the node came again
 ========================================  =================================================================
 
@@ -14,7 +14,7 @@ of the epoch of the log, the sequence in it, and the log's chain value there. Of
 greater generation counts.
 
 Messages may come twice, and old ones late. Whoever keeps the row of the highest (generation, version) for
-each id, and drops those below the highest (generation, settled), has what the sink would have;
+each id, and drops those below the highest (generation, deleted_below), has what the sink would have;
 `dygcn.testing.sink_model.replayed` does it in a few lines.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
@@ -72,9 +72,9 @@ def left_messages(rows: Rows) -> list[bytes]:
     return [b'{"id":%b,%b,"left":true}' % (msgspec.json.encode(id_), history) for id_ in rows.left.tolist()]
 
 
-def settled_message(floor: int, history: History) -> bytes:
+def deleted_below_message(floor: int, history: History) -> bytes:
     """Return the message that ends rows of other histories, and every row below a version."""
-    return b'{"settled":%d,%b}' % (floor, _history_text(history))
+    return b'{"deleted_below":%d,%b}' % (floor, _history_text(history))
 
 
 def _history_text(history: History) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 from dygcn._extras import extra
 from dygcn.errors import OptionError, OtherHistory, SinkError
 from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, check_history, from_fields, newest
-from dygcn.serving.sinks.json_rows import row_messages, settled_message
+from dygcn.serving.sinks.json_rows import deleted_below_message, row_messages
 from dygcn.serving.sinks.settings import DAY, OnOtherHistory, Settings, check_name, check_seconds, without
 from dygcn.serving.sinks.shape import Shape, opened
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import History, Rows
 
-SETTLED_KEY = b"\xffsettled"
+DELETED_BELOW_KEY = b"\xffdeleted-below"
 """The key of the record that ends old rows: no id, because no UTF-8 text begins with this byte."""
 _FIXED = {"bootstrap.servers", "enable.idempotence", "acks", "partitioner", "message.timeout.ms"}
 _log = logging.getLogger(__name__)
@@ -72,9 +72,9 @@ class KafkaSink:
 
     The key is the id as text, the value JSON (see `dygcn.serving.sinks.json_rows`), or null for a node that
     left, so that a compacted topic forgets it. The headers ``shape``, ``generation``, ``epoch``, ``version``
-    and ``chain`` are on every record. What was settled is a record with the key `SETTLED_KEY` in every
-    partition. Partitions are chosen by murmur2, as Java clients do. A write returns when all replicas that
-    are in step have every record.
+    and ``chain`` are on every record. Each `delete_below` is a record with the key
+    `DELETED_BELOW_KEY` in every partition. Partitions are chosen by murmur2, as Java clients do. A write
+    returns when all replicas that are in step have every record.
 
     Each write looks first whether others have written since, and is refused where the last record of a
     partition is of a newer history. What is on its way in that moment still comes; whoever reads drops it, by
@@ -137,13 +137,15 @@ class KafkaSink:
         records = ((key, value, -1) for key, value in zip(keys, values, strict=True))
         self._deliver(shape, rows.history, records)
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Produce to every partition that rows of other epochs are gone, and rows below `floor`."""
         shape = opened(self._shape, self.name)
         check_history(history, self.name)
-        value = settled_message(floor, history)
+        value = deleted_below_message(floor, history)
         self._connect(shape)
-        self._deliver(shape, history, ((SETTLED_KEY, value, partition) for partition in sorted(self._ends)))
+        self._deliver(
+            shape, history, ((DELETED_BELOW_KEY, value, partition) for partition in sorted(self._ends))
+        )
 
     def close(self) -> None:
         """Let go of the connections. Safe to call twice."""

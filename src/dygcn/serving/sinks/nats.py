@@ -13,7 +13,7 @@ from dygcn._extras import extra
 from dygcn.errors import SinkError
 from dygcn.serving.event_loop import LoopThread
 from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, check_history, from_fields
-from dygcn.serving.sinks.json_rows import left_messages, row_messages, settled_message
+from dygcn.serving.sinks.json_rows import deleted_below_message, left_messages, row_messages
 from dygcn.serving.sinks.settings import (
     DAY,
     OnOtherHistory,
@@ -169,12 +169,12 @@ class NatsSink:
         ids = self._message_ids(chain(rows.ids, rows.left), rows.history)
         self._run(self._publish(shape, rows.history, zip(ids, bodies, strict=True)))
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Publish that rows of other epochs are gone, and rows below `floor` that did not come again."""
         shape = opened(self._shape, self.name)
         check_history(history, self.name)
-        id_ = f"{self._settings.subject}:{history.epoch}:settled:{floor}:{history.sequence}"
-        self._run(self._publish(shape, history, [(id_, settled_message(floor, history))]))
+        id_ = f"{self._settings.subject}:{history.epoch}:deleted_below:{floor}:{history.sequence}"
+        self._run(self._publish(shape, history, [(id_, deleted_below_message(floor, history))]))
 
     def close(self) -> None:
         """Let go of the connection. Safe to call twice."""

@@ -65,7 +65,8 @@ class ParquetSink:
     Columns are ``id``, ``generation``, ``epoch``, ``version``, ``chain``, ``vector`` (null for a node that
     left) and ``left``. A file is called after the position that it is of and a checksum of what is in it, so
     a repeated write is the same file. It is written beside, forced to disk, and renamed; one that is there is
-    whole. `read_rows` gives the newest row of each id. `settle` merges all files into one: call it before
+    whole. `read_rows` gives the newest row of each id. `delete_below` merges all files into one: call it
+    before
     they are too many (with a floor of 0 it drops no row of its epoch).
 
     A write looks at the names of all files, and is refused where one of them is of a newer history. Should
@@ -117,7 +118,7 @@ class ParquetSink:
             return
         _guard(self.name, lambda: self._put(rows, shape))
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Merge all files into one with the newest row of each id; rows below `floor` are gone for good.
 
         So are rows of other epochs. Versions below `floor` that come later are never read.
@@ -156,10 +157,10 @@ class ParquetSink:
         whole = read_whole(self._folder, shape)
         there = newest(read_name(file).history for file in whole.files)
         admit(there, history, self.name)
-        if whole.settled is not None and whole.settled.epoch == history.epoch:
-            floor = max(floor, whole.settled.floor)
+        if whole.deleted_below is not None and whole.deleted_below.epoch == history.epoch:
+            floor = max(floor, whole.deleted_below.floor)
         about = About(newest([there, history]) or history, floor)
-        kept = put(self._folder, newest_rows(whole.table, about.settled), about)
+        kept = put(self._folder, newest_rows(whole.table, about.deleted_below), about)
         for file in whole.files:
             if file != kept:
                 file.unlink(missing_ok=True)
@@ -197,7 +198,7 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
 
     def read() -> pa.Table:
         whole = read_whole(path, read_shape(path))
-        table = newest_rows(whole.table, whole.settled)
+        table = newest_rows(whole.table, whole.deleted_below)
         there = table.filter(pc.invert(table["left"])).drop_columns(["left"])
         return there.sort_by("id").replace_schema_metadata(None)
 

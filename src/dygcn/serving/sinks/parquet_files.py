@@ -35,12 +35,12 @@ _TRIES = 30  # files may be merged away while somebody reads
 _IDS = {"int64": pa.int64(), "string": pa.string()}
 _SAME = ["epoch", "chain"]  # columns in which few texts come again and again
 _NAME = re.compile(
-    r"(rows|settled)-(\d{19})-([0-9a-f]{16})-(\d{19})-([0-9a-f]{32})(?:-(\d{19}))?-([0-9a-f]{32})\.parquet"
+    r"(rows|deleted_below)-(\d{19})-([0-9a-f]{16})-(\d{19})-([0-9a-f]{32})(?:-(\d{19}))?-([0-9a-f]{32})\.parquet"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class DeletedBelow:
     """Rows of lower generations are gone, those of other epochs, and those of this one below a version."""
 
     generation: int
@@ -56,16 +56,16 @@ class About:
     floor: int | None = None
 
     @property
-    def settled(self) -> Settled | None:
+    def deleted_below(self) -> DeletedBelow | None:
         """What is gone in all other files, if this one says so."""
         if self.floor is None:
             return None
-        return Settled(self.history.generation, self.history.epoch, self.floor)
+        return DeletedBelow(self.history.generation, self.history.epoch, self.floor)
 
     def __str__(self) -> str:
         at = self.history
         text = f"{at.generation:019d}-{at.epoch}-{at.sequence:019d}-{at.chain}"
-        return f"rows-{text}" if self.floor is None else f"settled-{text}-{self.floor:019d}"
+        return f"rows-{text}" if self.floor is None else f"deleted_below-{text}-{self.floor:019d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Whole:
     """All that a folder held at one moment."""
 
     table: pa.Table  # every row of every file
-    settled: Settled | None  # of all that were merged, the highest
+    deleted_below: DeletedBelow | None  # of all that were merged, the highest
     files: list[Path]
 
 
@@ -143,7 +143,7 @@ def file_name(table: pa.Table, about: About) -> str:
 def read_name(path: Path) -> About:
     """Return what the name of a file says."""
     found = _NAME.fullmatch(path.name)
-    if found is None or (found[1] == "settled") != (found[6] is not None):
+    if found is None or (found[1] == "deleted_below") != (found[6] is not None):
         raise SinkError(f"{path} is damaged, or not ours: its name is none that we give")
     history = History(int(found[2]), found[3], int(found[4]), found[5])
     return About(history, None if found[6] is None else int(found[6]))
@@ -154,7 +154,7 @@ def held(folder: Path) -> History | None:
     return newest(read_name(file).history for file in files_of(folder))
 
 
-def newest_rows(table: pa.Table, settled: Settled | None) -> pa.Table:
+def newest_rows(table: pa.Table, deleted_below: DeletedBelow | None) -> pa.Table:
     """Return the row of the highest generation and version of each id, unless that is gone."""
     if table.num_rows == 0:
         return table
@@ -165,16 +165,16 @@ def newest_rows(table: pa.Table, settled: Settled | None) -> pa.Table:
     order = np.lexsort((versions, generations, codes))
     last: Bool = np.append(codes[order][1:] != codes[order][:-1], True)
     chosen = np.sort(order[last])
-    if settled is not None:
-        chosen = chosen[~_gone(table, settled)[chosen]]
+    if deleted_below is not None:
+        chosen = chosen[~_gone(table, deleted_below)[chosen]]
     return table.take(pa.array(chosen))
 
 
-def _gone(table: pa.Table, settled: Settled) -> Bool:
+def _gone(table: pa.Table, deleted_below: DeletedBelow) -> Bool:
     generations, versions = table["generation"].to_numpy(), table["version"].to_numpy()
-    ours = pc.equal(table["epoch"], settled.epoch).to_numpy()
-    at = generations == settled.generation
-    gone: Bool = (generations < settled.generation) | (at & (~ours | (versions < settled.floor)))
+    ours = pc.equal(table["epoch"], deleted_below.epoch).to_numpy()
+    at = generations == deleted_below.generation
+    gone: Bool = (generations < deleted_below.generation) | (at & (~ours | (versions < deleted_below.floor)))
     return gone
 
 
@@ -190,7 +190,7 @@ def read_shape(folder: Path) -> Shape:
 
 def files_of(folder: Path) -> list[Path]:
     """Return the files that have their names, that is, those that are whole."""
-    return sorted([*folder.glob("rows-*.parquet"), *folder.glob("settled-*.parquet")])
+    return sorted([*folder.glob("rows-*.parquet"), *folder.glob("deleted_below-*.parquet")])
 
 
 def read_whole(folder: Path, shape: Shape) -> Whole:
@@ -202,17 +202,19 @@ def read_whole(folder: Path, shape: Shape) -> Whole:
             read = [_read(file, shape) for file in files]
         except FileNotFoundError:
             continue  # merged since it was listed
-        if _settled(files) == _settled(files_of(folder)):  # or the listing may have missed both of two
+        if _deleted_below(files) == _deleted_below(
+            files_of(folder)
+        ):  # or the listing may have missed both of two
             break
     else:
         raise SinkError(f"{folder} is merged again and again while it is read; try again")
-    ended = [about.settled for about in map(read_name, files) if about.settled is not None]
+    ended = [about.deleted_below for about in map(read_name, files) if about.deleted_below is not None]
     highest = max(ended, key=lambda one: (one.generation, one.floor), default=None)
     return Whole(pa.concat_tables([_schema(shape).empty_table(), *read]), highest, files)
 
 
-def _settled(files: list[Path]) -> list[Path]:
-    return [file for file in files if file.name.startswith("settled-")]
+def _deleted_below(files: list[Path]) -> list[Path]:
+    return [file for file in files if file.name.startswith("deleted_below-")]
 
 
 def _read(path: Path, shape: Shape) -> pa.Table:

@@ -164,11 +164,11 @@ class PostgresSink:
             self._call(shape, lambda table: table.forget(self._settings.keep_left))
             self._forgot = time.monotonic()
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Take out every row of another epoch, and every row with a version below `floor`."""
         shape = opened(self._shape, self.name)
         check_history(history, self.name)
-        self._call(shape, lambda table: table.settle(floor, history))
+        self._call(shape, lambda table: table.delete_below(floor, history))
 
     def close(self) -> None:
         """Let go of the connection. Safe to call twice."""

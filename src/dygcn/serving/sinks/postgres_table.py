@@ -110,14 +110,14 @@ _REMEMBER = """
         at = excluded.at
     WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
 """
-_SETTLE = """
+_DELETE_BELOW = """
     WITH gone AS (DELETE FROM {table} WHERE version < %(floor)s RETURNING id)
     INSERT INTO {left} AS l (id, generation, version) SELECT id, %(generation)s, %(floor)s - 1 FROM gone
     ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, version = excluded.version,
         at = excluded.at
     WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
 """
-_SETTLE_OTHERS = "DELETE FROM {table} WHERE epoch IS DISTINCT FROM %(epoch)s"
+_DELETE_OTHERS = "DELETE FROM {table} WHERE epoch IS DISTINCT FROM %(epoch)s"
 _FORGET_OTHERS = "DELETE FROM {left} WHERE generation <> %(generation)s"
 _FORGET_ALL = "DELETE FROM {left}"
 _BEGIN_ANEW = "UPDATE {history} SET version = -1, chain = ''"  # generation and epoch stay: they are the fence
@@ -207,7 +207,7 @@ class Table:
                 for statement in (_DELETE, _REMEMBER):
                     self._run(statement, values)
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Take out rows of other epochs, and rows below a version; late repeats of these are recognised.
 
         Late repeats of other epochs need no memory: they are refused.
@@ -215,7 +215,7 @@ class Table:
         values = {**_values(history), "floor": floor}
         with self._transaction(self._lock):
             self._reach(history)
-            for statement in (_SETTLE_OTHERS, _FORGET_OTHERS, _SETTLE):
+            for statement in (_DELETE_OTHERS, _FORGET_OTHERS, _DELETE_BELOW):
                 self._run(statement, values)
 
     def forget(self, seconds: float) -> None:

@@ -90,7 +90,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[5])
 return 1
 """
 )
-_SETTLE = (
+_DELETE_BELOW = (
     _LOOK
     + """
 local e, v = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'version'))
@@ -186,7 +186,7 @@ class RedisSink:
         self._reach = self._client.register_script(_REACH)
         self._write = self._client.register_script(_WRITE)
         self._leave = self._client.register_script(_LEAVE)
-        self._settle = self._client.register_script(_SETTLE)
+        self._delete_below = self._client.register_script(_DELETE_BELOW)
 
     @property
     def name(self) -> str:
@@ -233,7 +233,7 @@ class RedisSink:
         if len(rows):
             self._in_pipelines(rows.history, self._commands(rows))
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Take out every row of another epoch, and every row with a version below `floor`.
 
         It looks at every key of the database.
@@ -242,7 +242,7 @@ class RedisSink:
         check_history(history, self.name)
         below = [str(floor), str(floor - 1), self._remembered]
         keys = self._client.scan_iter(match=f"{self._settings.prefix}:node:*", count=_AT_ONCE)
-        self._in_pipelines(history, ((self._settle, key, below) for key in keys))
+        self._in_pipelines(history, ((self._delete_below, key, below) for key in keys))
 
     def close(self) -> None:
         """Let go of the connections. Safe to call twice."""

@@ -56,7 +56,7 @@ class Sink(Protocol):
             If not all is written; the same rows come again.
         """
 
-    def settle(self, floor: int, history: History) -> None:
+    def delete_below(self, floor: int, history: History) -> None:
         """Take out every row of another epoch than that of `history`, and every row below version `floor`.
 
         All nodes were just written, in this epoch, at or above that version.

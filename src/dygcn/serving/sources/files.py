@@ -72,12 +72,12 @@ class FileSource:
         return f"file:{self._settings.path}"
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Open the files, each behind its place.
+        """Open the files, each behind its cursor.
 
         Raises
         ------
         SourceError
-            If there is no such file or folder, or a file is not the one of which the place is known.
+            If there is no such file or folder, or a file is not the one of which the cursor is known.
         """
         self.close()
         if not self._path.exists():

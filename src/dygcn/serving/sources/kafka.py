@@ -107,12 +107,12 @@ class KafkaSource:
         return f"kafka://{self._settings.servers} {self._settings.topic}"
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, look up the partitions, and begin each behind its place.
+        """Connect, look up the partitions, and begin each behind its cursor.
 
         Raises
         ------
         SourceError
-            If no broker can be reached, there is no such topic, or records behind a place were deleted.
+            If no broker can be reached, there is no such topic, or records behind a cursor were deleted.
         """
         self.close()
         try:
@@ -189,11 +189,11 @@ class KafkaSource:
     def _assign(self, partitions: list[int], after: Mapping[str, int]) -> None:
         assigned = []
         for partition in partitions:
-            place = after.get(f"kafka:{self._settings.topic}/{partition}")
-            self._next[partition] = None if place is None else place + 1
-            if place is not None:
-                self._check(partition, place + 1)
-            begin = self._kafka.OFFSET_BEGINNING if place is None else place + 1
+            cursor = after.get(f"kafka:{self._settings.topic}/{partition}")
+            self._next[partition] = None if cursor is None else cursor + 1
+            if cursor is not None:
+                self._check(partition, cursor + 1)
+            begin = self._kafka.OFFSET_BEGINNING if cursor is None else cursor + 1
             assigned.append(self._kafka.TopicPartition(self._settings.topic, partition, begin))
         self._consumer.assign(assigned)
 

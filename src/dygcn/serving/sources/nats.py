@@ -120,17 +120,17 @@ class NatsSource:
         return f"{public_address(self._settings.url)} {self._settings.stream}"
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and make a consumer that begins behind the place.
+        """Connect, and make a consumer that begins behind the cursor.
 
         Raises
         ------
         SourceError
-            If no server can be reached, there is no such stream, or messages behind the place were deleted.
+            If no server can be reached, there is no such stream, or messages behind the cursor were deleted.
         """
         self.close()
         self._loop = LoopThread(f"dygcn source {self._settings.stream}")
-        place = after.get(f"nats:{self._settings.stream}")
-        self._run(self._open(place), 4 * self._settings.timeout * len(self._settings.url.split()))
+        cursor = after.get(f"nats:{self._settings.stream}")
+        self._run(self._open(cursor), 4 * self._settings.timeout * len(self._settings.url.split()))
 
     def read(self, limit: int, timeout: float) -> Sequence[Message]:
         """Return up to `limit` further messages, none after `timeout` seconds.
@@ -161,14 +161,14 @@ class NatsSource:
         self._client = None
         self._forget()
 
-    async def _open(self, place: int | None) -> None:
+    async def _open(self, cursor: int | None) -> None:
         self._forget()
         self._client = await self._connect()
         streams = self._client.jsm(timeout=self._settings.timeout)
         state = (await streams.stream_info(self._settings.stream)).state
-        self._reached = 0 if place is None else place
-        if place is not None:
-            self._check(state, place)
+        self._reached = 0 if cursor is None else cursor
+        if cursor is not None:
+            self._check(state, cursor)
         begin = max(self._reached + 1, 1)
         config = self._api.ConsumerConfig(
             name=self._client.new_inbox().rpartition(".")[2],
@@ -302,22 +302,22 @@ class NatsSource:
         await self._client.publish(subject, json.dumps(request).encode(), self._inbox)
 
     async def _look_for_gaps(self, positions: list[int]) -> None:
-        """Ask what a missing sequence means: one deleted message, or a stream trimmed beyond our place."""
+        """Ask what a missing sequence means: one deleted message, or a stream trimmed beyond our cursor."""
         if self._settings.subject is not None or positions[-1] - self._reached == len(positions):
             return
         streams = self._client.jsm(timeout=self._settings.timeout)
         if self._reached:
             self._check((await streams.stream_info(self._settings.stream)).state, self._reached)
 
-    def _check(self, state: Any, place: int) -> None:
-        if state.first_seq > place + 1:
+    def _check(self, state: Any, cursor: int) -> None:
+        if state.first_seq > cursor + 1:
             raise SourceError(
-                f"{self.name}: the stream begins at {state.first_seq}, {place} was read: what was between "
+                f"{self.name}: the stream begins at {state.first_seq}, {cursor} was read: what was between "
                 "them was deleted before it was read"
             )
-        if state.last_seq < place:
+        if state.last_seq < cursor:
             raise SourceError(
-                f"{self.name}: the stream ends at {state.last_seq}, {place} was read: it was made anew, or "
+                f"{self.name}: the stream ends at {state.last_seq}, {cursor} was read: it was made anew, or "
                 "an older copy was brought back"
             )
 

@@ -99,7 +99,7 @@ class RedisSource:
     """Entries of one or more streams, read by id, without a consumer group.
 
     The stream of an entry is ``redis:<name>``. Each read begins *at* the entry that was read last: as long as
-    that one is still there, nothing behind it was trimmed. So trim a stream at or before the place that was
+    that one is still there, nothing behind it was trimmed. So trim a stream at or before the cursor that was
     reached (``XTRIM ... MINID`` keeps the entry it names), and let the server keep what it was given
     (``appendonly yes``).
 
@@ -130,7 +130,7 @@ class RedisSource:
         self._reached: dict[str, int | None] = {}
         self._turn = 0
         self._looked = 0.0
-        self._counted: dict[str, int | None] = {}  # entries of each stream up to the place, where known
+        self._counted: dict[str, int | None] = {}  # entries of each stream up to the cursor, where known
         self._waiting: int | None = None
 
     @property
@@ -139,12 +139,12 @@ class RedisSource:
         return f"{public_address(self._settings.url)} {' '.join(self._settings.streams)}"
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and compare each place with what the stream still has.
+        """Connect, and compare each cursor with what the stream still has.
 
         Raises
         ------
         SourceError
-            If the server cannot be reached, or entries behind a place were trimmed or deleted.
+            If the server cannot be reached, or entries behind a cursor were trimmed or deleted.
         """
         self.close()
         try:
@@ -162,7 +162,7 @@ class RedisSource:
         Raises
         ------
         SourceError
-            If the connection is lost, or entries behind a place were trimmed.
+            If the connection is lost, or entries behind a cursor were trimmed.
         """
         if self._client is None:
             raise not_open(self.name)
@@ -224,11 +224,11 @@ class RedisSource:
 
     def _wait(self, seconds: float) -> None:
         """Wait until some stream has a further entry."""
-        places = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
-        self._client.xread(places, count=1, block=max(int(seconds * 1000), 1))
+        cursors = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
+        self._client.xread(cursors, count=1, block=max(int(seconds * 1000), 1))
 
     def _check(self, name: str, deleted: bool = False) -> None:
-        """Raise unless all that ever came behind our place is still there, as far as one can know."""
+        """Raise unless all that ever came behind our cursor is still there, as far as one can know."""
         about, reached = self._about(name), self._reached[name]
         if about is None:
             if reached is not None:
@@ -238,22 +238,22 @@ class RedisSource:
         self._counted[name] = self._count(about, reached, last)
         if reached is None or reached == last:
             return
-        place = entry_of(reached)
+        cursor = entry_of(reached)
         if last < reached:
             raise SourceError(
-                f"{self.name}: the stream {name} ends before {place}, which was read: it was made anew, or "
+                f"{self.name}: the stream {name} ends before {cursor}, which was read: it was made anew, or "
                 "an older copy was brought back"
             )
         first = about["first-entry"]
         if first is None or position_of(first[0].decode()) > reached:
             raise SourceError(
-                f"{self.name}: {name} was trimmed up to {place} or beyond, and what was not read may be "
+                f"{self.name}: {name} was trimmed up to {cursor} or beyond, and what was not read may be "
                 "lost; keep the entry that was read last"
             )
         tombstone = about.get("max-deleted-entry-id", b"0-0").decode()
         if deleted and position_of(tombstone) > reached:
             raise SourceError(
-                f"{self.name}: entries of {name} behind {place} were deleted, up to {tombstone}"
+                f"{self.name}: entries of {name} behind {cursor} were deleted, up to {tombstone}"
             )
 
     def _look(self) -> None:

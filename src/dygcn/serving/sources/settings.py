@@ -34,7 +34,7 @@ __all__ = [
 
 
 def failure(name: str, error: BaseException, secrets: Iterable[str] = ()) -> SourceError:
-    """Return what a client said as an error of ours, with stars in the place of every secret."""
+    """Return what a client said as an error of ours, with stars in the cursor of every secret."""
     said = without(str(error), secrets)
     return SourceError(f"{name}: {type(error).__name__}{': ' if said else ''}{said[:500]}")
 

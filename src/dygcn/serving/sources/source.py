@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Ordered streams of messages that can be read again from any place.
+    """Ordered streams of messages that can be read again from any cursor.
 
-    The place up to which a stream was applied is kept with our state, never at the broker: a broker's own
-    acknowledgement and our transaction cannot be one. So a source is asked to begin after a place, and
+    The cursor up to which a stream was applied is kept with our state, never at the broker: a broker's own
+    acknowledgement and our transaction cannot be one. So a source is asked to begin after a cursor, and
     nothing that it delivers twice does harm.
     """
 
@@ -23,12 +23,12 @@ class Source(Protocol):
         """Kind and address of what is read, without any secret: for logs, metrics and dead letters."""
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and begin each stream behind the place given for it, or at its beginning.
+        """Connect, and begin each stream behind the cursor given for it, or at its beginning.
 
         Raises
         ------
         SourceError
-            If it cannot be reached, or if messages behind the given place are no longer there: going on
+            If it cannot be reached, or if messages behind the given cursor are no longer there: going on
             would lose them silently.
         """
 
@@ -38,7 +38,7 @@ class Source(Protocol):
         Raises
         ------
         SourceError
-            If the connection is lost. `open` may be called again, with the places reached.
+            If the connection is lost. `open` may be called again, with the cursors reached.
         """
 
     def lag(self) -> int | None:

@@ -13,10 +13,10 @@ from dygcn.live.durable.storage import (
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
-    keep_place,
+    keep_cursor,
     list_snapshots,
-    prepare_shelf,
-    read_place,
+    prepare_layout,
+    read_cursor,
     set_aside,
     snapshot_path,
 )
@@ -124,20 +124,20 @@ def test_the_last_damaged_snapshot_is_kept_aside(tmp_path):
 
 def test_leftovers_are_removed_and_nothing_else(tmp_path):
     make(tmp_path, 3)
-    keep_place(tmp_path, "pg", "7")
-    for room in ("snapshots", "places"):
+    keep_cursor(tmp_path, "pg", "7")
+    for room in ("snapshots", "cursors"):
         (tmp_path / room / ".half").mkdir()
         (tmp_path / room / ".half" / "file").write_text("")
         (tmp_path / room / ".file").write_text("")
     (tmp_path / ".mine").write_text("")
     clear_leftovers(tmp_path)
     assert sorted(path.name for path in (tmp_path / "snapshots").iterdir()) == [f"{3:020d}"]
-    assert len(list((tmp_path / "places").iterdir())) == 1
-    assert read_place(tmp_path, "pg") == "7"
+    assert len(list((tmp_path / "cursors").iterdir())) == 1
+    assert read_cursor(tmp_path, "pg") == "7"
     assert (tmp_path / ".mine").exists()
 
 
-@pytest.mark.parametrize("room", ["snapshots", "places"])
+@pytest.mark.parametrize("room", ["snapshots", "cursors"])
 def test_what_a_link_leads_to_is_left_alone(tmp_path, room):
     """A folder from a stranger must not make us tidy another one."""
     home, folder = tmp_path / "home", tmp_path / "folder"
@@ -148,7 +148,7 @@ def test_what_a_link_leads_to_is_left_alone(tmp_path, room):
     folder.mkdir()
     (folder / room).symlink_to(home)
     with pytest.raises(DamagedFolder, match="not a folder of this one"):
-        prepare_shelf(folder)
+        prepare_layout(folder)
     clear_leftovers(folder)
     drop_old_snapshots(folder)
     assert len(list(home.iterdir())) == 5
@@ -166,21 +166,21 @@ def test_a_link_among_leftovers_is_removed_not_followed(tmp_path):
 
 def test_tidying_through_links_would_be_noticed(tmp_path, monkeypatch):
     """The mutant: a link to a folder counts as a folder."""
-    monkeypatch.setattr(shelf, "_is_room", lambda path: path.is_dir())
+    monkeypatch.setattr(shelf, "_has_capacity", lambda path: path.is_dir())
     (tmp_path / "a").mkdir()
     with pytest.raises(AssertionError):
         test_what_a_link_leads_to_is_left_alone(tmp_path / "a", "snapshots")
 
 
 def test_the_shelf_is_made_once(tmp_path):
-    prepare_shelf(tmp_path)
-    prepare_shelf(tmp_path)
+    prepare_layout(tmp_path)
+    prepare_layout(tmp_path)
     assert (tmp_path / "snapshots").is_dir()
-    (tmp_path / "places").write_text("a file")
+    (tmp_path / "cursors").write_text("a file")
     with pytest.raises(DamagedFolder):
-        prepare_shelf(tmp_path)
+        prepare_layout(tmp_path)
     with pytest.raises(StorageError):
-        prepare_shelf(tmp_path / "nowhere")
+        prepare_layout(tmp_path / "nowhere")
 
 
 # ---- places ------------------------------------------------------------------------------------------
@@ -191,42 +191,42 @@ def test_places_are_kept_by_name(tmp_path_factory, kept):
     folder, model = tmp_path_factory.mktemp("folder"), {}
     for name, text in kept:
         text = text.encode("utf-8", "replace").decode()
-        keep_place(folder, name, text)
+        keep_cursor(folder, name, text)
         model[name] = text
-        assert {name: read_place(folder, name) for name in model} == model
-    assert read_place(folder, "another") is None
+        assert {name: read_cursor(folder, name) for name in model} == model
+    assert read_cursor(folder, "another") is None
 
 
 def test_a_damaged_place_is_none(tmp_path):
-    keep_place(tmp_path, "pg", "7")
-    [file] = (tmp_path / "places").iterdir()
+    keep_cursor(tmp_path, "pg", "7")
+    [file] = (tmp_path / "cursors").iterdir()
     whole = file.read_bytes()
     for at in range(len(whole)):
         spoilt = bytearray(whole)
         spoilt[at] ^= 1
         file.write_bytes(spoilt)
-        assert read_place(tmp_path, "pg") is None
+        assert read_cursor(tmp_path, "pg") is None
         file.write_bytes(whole[:at])
-        assert read_place(tmp_path, "pg") is None
+        assert read_cursor(tmp_path, "pg") is None
     file.write_bytes(whole)
-    assert read_place(tmp_path, "pg") == "7"
+    assert read_cursor(tmp_path, "pg") == "7"
 
 
 def test_the_place_of_another_is_none(tmp_path):
-    keep_place(tmp_path, "pg", "7")
-    keep_place(tmp_path, "kafka", "8")
-    first, second = (tmp_path / "places").iterdir()
+    keep_cursor(tmp_path, "pg", "7")
+    keep_cursor(tmp_path, "kafka", "8")
+    first, second = (tmp_path / "cursors").iterdir()
     one, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
     second.write_bytes(one)
-    assert read_place(tmp_path, "pg") is None
-    assert read_place(tmp_path, "kafka") is None
+    assert read_cursor(tmp_path, "pg") is None
+    assert read_cursor(tmp_path, "kafka") is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
 def test_a_place_is_a_file(tmp_path, kind):
-    keep_place(tmp_path, "pg", "7")
-    [file] = (tmp_path / "places").iterdir()
+    keep_cursor(tmp_path, "pg", "7")
+    [file] = (tmp_path / "cursors").iterdir()
     file.rename(tmp_path / "elsewhere")
     if kind == "pipe":
         os.mkfifo(file)
@@ -234,7 +234,7 @@ def test_a_place_is_a_file(tmp_path, kind):
         file.symlink_to(tmp_path / "elsewhere")
     else:
         file.mkdir()
-    assert read_place(tmp_path, "pg") is None
+    assert read_cursor(tmp_path, "pg") is None
 
 
 def test_places_without_a_checksum_would_be_noticed(tmp_path, monkeypatch):

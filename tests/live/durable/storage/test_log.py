@@ -14,7 +14,7 @@ from dygcn.errors import DamagedLog, StorageError, WriteFailed
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, REFUSAL, DeadLetter, Epoch, EventLog, NewEntry
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.chains import Chains
-from dygcn.live.durable.storage.watermark import Mark, Reached
+from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 
 def entry(number, stream="clicks"):
@@ -23,7 +23,7 @@ def entry(number, stream="clicks"):
 
 @pytest.fixture
 def path(tmp_path):
-    """A log of five entries in three cuts, closed."""
+    """A log of five entries in three batches, closed."""
     log = EventLog(tmp_path / "log.sqlite3")
     log.append([entry(1), entry(2, "http:ann")], 1, [DeadLetter("clicks", 1, 0, "bad", "{}")])
     log.append([entry(3), entry(4)], 2)
@@ -49,7 +49,7 @@ def hot_copy(log, tmp_path, name="crashed"):
     """Copy a log that is in use, as a crash leaves it: with a journal that nobody has put away."""
     folder = tmp_path / name
     folder.mkdir()
-    for file in (log.path, log.path.with_name(log.path.name + "-wal"), log.path.with_suffix(".mark")):
+    for file in (log.path, log.path.with_name(log.path.name + "-wal"), log.path.with_suffix(".watermark")):
         shutil.copy(file, folder)
     return folder / log.path.name
 
@@ -59,7 +59,7 @@ def hot_copy(log, tmp_path, name="crashed"):
 
 def test_there_and_back(path):
     found = read(path)
-    assert [(e.seq, e.cut, e.kind, e.stream, e.position, e.body) for e in found] == [
+    assert [(e.seq, e.batch_id, e.kind, e.stream, e.position, e.body) for e in found] == [
         (1, 1, EVENTS, "clicks", 1, b"body 1"),
         (2, 1, EVENTS, "http:ann", 2, b"body 2"),
         (3, 2, EVENTS, "clicks", 3, b"body 3"),
@@ -67,7 +67,7 @@ def test_there_and_back(path):
         (5, 3, BARRIER, "", -1, b""),
     ]
     with closing(EventLog(path)) as log:
-        assert (log.last, log.last_cut, log.chain) == (5, 3, found[-1].chain)
+        assert (log.last, log.last_batch_id, log.chain) == (5, 3, found[-1].chain)
         assert log.last_kind == BARRIER
         assert [log.chain_at(e.seq) for e in found] == [e.chain for e in found]
         assert log.chain_at(0) == log.genesis
@@ -79,7 +79,7 @@ def test_there_and_back(path):
 
 def test_an_empty_log(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log:
-        assert (log.last, log.last_cut, log.chain, log.last_kind) == (0, 0, log.genesis, "")
+        assert (log.last, log.last_batch_id, log.chain, log.last_kind) == (0, 0, log.genesis, "")
         assert list(log.entries(0, log.genesis)) == []
         assert log.append([], 1) == 0
     assert read(log.path) == []
@@ -142,18 +142,18 @@ class Transactions:
 def test_any_transactions_come_back(tmp_path_factory, transactions):
     log = EventLog(tmp_path_factory.mktemp("log") / "log.sqlite3")
     wanted, letters = [], {}
-    for cut, (entries, dead, reopen) in enumerate(transactions, 1):
-        assert log.append(entries, cut, dead) == len(wanted) + len(entries)
-        wanted += [(cut, e.kind, e.stream, e.position, e.body) for e in entries]
+    for batch_id, (entries, dead, reopen) in enumerate(transactions, 1):
+        assert log.append(entries, batch_id, dead) == len(wanted) + len(entries)
+        wanted += [(batch_id, e.kind, e.stream, e.position, e.body) for e in entries]
         for d in dead:
-            letters.setdefault((d.stream, d.position, d.place), d)
+            letters.setdefault((d.stream, d.position, d.row), d)
         if reopen:
             log.close()
             log = EventLog(log.path)
     found = list(log.entries(0, log.genesis))
-    assert [(e.cut, e.kind, e.stream, e.position, e.body) for e in found] == wanted
+    assert [(e.batch_id, e.kind, e.stream, e.position, e.body) for e in found] == wanted
     assert [e.seq for e in found] == list(range(1, len(wanted) + 1))
-    assert {(d.stream, d.position, d.place) for _, d in log.dead_letters(limit=1000)} == set(letters)
+    assert {(d.stream, d.position, d.row) for _, d in log.dead_letters(limit=1000)} == set(letters)
     assert log.count_dead_letters() == len(letters)
     log.close()
 
@@ -208,7 +208,7 @@ ALTERED = {
     "stream": "clocks",
     "position": 8,
     "kind": REFUSAL,
-    "cut": 8,
+    "batch_id": 8,
     "chain": b"0123456789abcdef",
 }
 
@@ -246,7 +246,8 @@ MOVED = {
         "UPDATE entries SET seq = 2 WHERE seq = 99",
     ],
     "one twice": [
-        "INSERT INTO entries SELECT 6, cut, kind, stream, position, body, chain FROM entries WHERE seq = 5"
+        "INSERT INTO entries SELECT 6, batch_id, kind, stream, position, body, chain FROM entries "
+        "WHERE seq = 5"
     ],
     "one more": [
         "INSERT INTO entries VALUES (6, 4, 'events', '', -1, x'00', x'00112233445566778899aabbccddeeff')"
@@ -281,13 +282,13 @@ def test_a_chain_that_is_not_checked_would_be_noticed(path, monkeypatch):
 def test_a_chain_without_the_ones_before_it_would_be_noticed(path, monkeypatch):
     """The mutant: checksums of single entries; then one can be taken out and the others closed up."""
     whole = logs.chained
-    monkeypatch.setattr(logs, "chained", lambda chain, seq, cut, entry: whole(b"", 0, cut, entry))
+    monkeypatch.setattr(logs, "chained", lambda chain, seq, batch_id, entry: whole(b"", 0, batch_id, entry))
     fresh = path.with_name("fresh.sqlite3")
     with closing(EventLog(fresh)) as log:
         for number in range(1, 6):
             log.append([entry(number)], number)
     change(fresh, *MOVED["one removed, the others closed up"])
-    fresh.with_suffix(".mark").unlink()
+    fresh.with_suffix(".watermark").unlink()
     assert len(read(fresh)) == 4
 
 
@@ -301,12 +302,12 @@ def test_a_lost_journal_is_noticed(path, tmp_path):
     crashed.with_name("log.sqlite3-wal").unlink()
     with pytest.raises(DamagedLog, match="ends with entry 5 and reached 6"):
         EventLog(crashed)
-    crashed.with_suffix(".mark").unlink()  # as the message says, for who wants to go on without it
+    crashed.with_suffix(".watermark").unlink()  # as the message says, for who wants to go on without it
     assert len(read(crashed)) == 5
 
 
 def test_every_flipped_bit_of_a_journal_is_noticed_or_harmless(path, tmp_path):
-    """SQLite takes a damaged end for a transaction that never was; the mark knows better."""
+    """SQLite takes a damaged end for a transaction that never was; the watermark knows better."""
     with closing(EventLog(path)) as log:
         log.append([entry(6)], 4)
         log.append([entry(7)], 5)
@@ -329,8 +330,8 @@ def test_every_flipped_bit_of_a_journal_is_noticed_or_harmless(path, tmp_path):
 
 
 def test_a_log_without_its_mark_would_be_noticed(path, tmp_path, monkeypatch):
-    """The mutant: nobody looks at the mark, and entries that were acknowledged vanish without a word."""
-    monkeypatch.setattr(Mark, "read", lambda self: None)
+    """The mutant: nobody looks at the watermark, and entries that were acknowledged vanish without a word."""
+    monkeypatch.setattr(Watermark, "read", lambda self: None)
     with pytest.raises(AssertionError):
         test_every_flipped_bit_of_a_journal_is_noticed_or_harmless(path, tmp_path)
 
@@ -339,19 +340,19 @@ def test_a_log_without_its_mark_would_be_noticed(path, tmp_path, monkeypatch):
     "content", [b"", b"garbage", bytes(64), bytes(99)], ids=["empty", "short", "zeros", "long"]
 )
 def test_a_mark_that_cannot_be_read_says_nothing(path, content):
-    path.with_suffix(".mark").write_bytes(content)
+    path.with_suffix(".watermark").write_bytes(content)
     assert len(read(path)) == 5
     with closing(EventLog(path)) as log:
-        assert log._mark.read() == Reached(log.genesis, 5, log.chain, 0)
+        assert log._watermark.read() == Reached(log.genesis, 5, log.chain, 0)
 
 
 def test_an_old_mark_is_no_news(path):
-    """After a loss of power the mark may be older than the log, never newer."""
-    old = path.with_suffix(".mark").read_bytes()
+    """After a loss of power the watermark may be older than the log, never newer."""
+    old = path.with_suffix(".watermark").read_bytes()
     with closing(EventLog(path)) as log:
         log.append([entry(6)], 4)
         log.note_snapshot(6)
-    path.with_suffix(".mark").write_bytes(old)
+    path.with_suffix(".watermark").write_bytes(old)
     with closing(EventLog(path)) as log:
         assert (log.last, log.saved) == (6, 0)
 
@@ -385,7 +386,7 @@ def test_a_log_that_is_gone_is_not_begun_anew(path, how):
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-@pytest.mark.parametrize("name", ["log.sqlite3", "log.mark"])
+@pytest.mark.parametrize("name", ["log.sqlite3", "log.watermark"])
 def test_neither_log_nor_mark_is_anything_but_a_file(path, name, kind):
     place = path.with_name(name)
     place.rename(path.with_name("elsewhere"))
@@ -400,21 +401,21 @@ def test_neither_log_nor_mark_is_anything_but_a_file(path, name, kind):
 
 
 def test_a_mark_keeps_one_record(tmp_path):
-    mark = Mark(tmp_path / "log.mark")
-    assert mark.read() is None
+    watermark = Watermark(tmp_path / "log.watermark")
+    assert watermark.read() is None
     for sequence in (1, 2**62, 0):
         reached = Reached(b"g" * 16, sequence, b"c" * 16, sequence)
-        mark.reach(reached)
-        assert mark.read() == reached
-    mark.close()
-    mark.close()
-    content = bytearray((tmp_path / "log.mark").read_bytes())
+        watermark.reach(reached)
+        assert watermark.read() == reached
+    watermark.close()
+    watermark.close()
+    content = bytearray((tmp_path / "log.watermark").read_bytes())
     for at in range(len(content)):
         content[at] ^= 4
-        (tmp_path / "log.mark").write_bytes(content)
-        mark = Mark(tmp_path / "log.mark")
-        assert mark.read() is None
-        mark.close()
+        (tmp_path / "log.watermark").write_bytes(content)
+        watermark = Watermark(tmp_path / "log.watermark")
+        assert watermark.read() is None
+        watermark.close()
         content[at] ^= 4
 
 
@@ -436,7 +437,8 @@ STRANGE = {
     "a virtual table": ["CREATE VIRTUAL TABLE more USING fts5(x)"],
     "entries that are a view": [
         "DROP TABLE entries",
-        "CREATE VIEW entries AS SELECT 1 seq, 1 cut, 'events' kind, '' stream, 0 position, x'' body, x''",
+        "CREATE VIEW entries AS SELECT 1 seq, 1 batch_id, 'events' kind, '' stream, 0 position, "
+        "x'' body, x''",
     ],
 }
 
@@ -524,7 +526,7 @@ def test_a_mark_that_cannot_be_written_is_a_failed_write(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with closing(EventLog(path)) as log:
-        monkeypatch.setattr(Mark, "reach", full)
+        monkeypatch.setattr(Watermark, "reach", full)
         with pytest.raises(WriteFailed, match="No space left"):
             log.append([entry(6)], 4)
         with pytest.raises(WriteFailed):
@@ -561,7 +563,7 @@ def test_pruning_keeps_what_is_behind(path):
         log.prune(1000)
         assert (log.last, log.chain_at(5)) == (5, log.chain)
     with closing(EventLog(path)) as log:
-        assert (log.last, log.last_cut) == (5, 3)
+        assert (log.last, log.last_batch_id) == (5, 3)
         assert log.append([entry(6)], 4) == 6
 
 

@@ -16,7 +16,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DygcnError, FolderError, StorageError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import LOG_FILE
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
@@ -56,9 +56,7 @@ class Whole:
 
 def letters(live: DurableEmbedding) -> list[tuple[str, int, int, str, str]]:
     """Return what the table of dead letters says."""
-    found = [
-        (one.stream, one.position, one.place, one.reason, one.event) for _, one in live.log.dead_letters()
-    ]
+    found = [(one.stream, one.position, one.row, one.reason, one.event) for _, one in live.log.dead_letters()]
     return sorted(found)
 
 
@@ -91,7 +89,7 @@ def make_folder(path: Path) -> DurableEmbedding:
         rows = [(step % 7, 7 + step % 5, 0, 1, 1.0 + step % 3), (step % 4, 7 + step % 3, 0, -1, 1.0)]
         if step % 10 == 4:
             rows[0] = (*rows[0][:4], _TOO_HEAVY)
-        live.ingest([Part(read_events(rows), "http:ann", 2 * step + 1, 2 * step)])
+        live.ingest([SourceBatch(read_events(rows), "http:ann", 2 * step + 1, 2 * step)])
         live.update(add=[(step, step + 1)], stream="kafka:clicks/0", position=10 * step)
         if step == 9:
             live.bulk([[(50, 51), (51, 52)]])
@@ -103,7 +101,7 @@ def make_folder(path: Path) -> DurableEmbedding:
 def next_update(live: DurableEmbedding) -> str:
     """Write a little more; return the digest after it."""
     live.update(add=[(3, 60), (60, 61)])
-    live.ingest([Part(read_events([(3, 9, 0, 1, _TOO_HEAVY)]), "http:bob", 0, 0)])
+    live.ingest([SourceBatch(read_events([(3, 9, 0, 1, _TOO_HEAVY)]), "http:bob", 0, 0)])
     return live.digest()
 
 

@@ -13,7 +13,7 @@ from dygcn.engine.events import read_events
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable.admission import Screened
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Part, Receipt
+from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Receipt, SourceBatch
 from dygcn.live.loading import start
 from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.soak.check import Check, Finding
@@ -66,20 +66,20 @@ class Sender:
             self.parts.append((at, length, position))
             at += length
 
-    def part(self, number: int) -> Part:
+    def part(self, number: int) -> SourceBatch:
         """Return one message."""
         first, length, position = self.parts[number]
         batch = read_events(self.events[first : first + length])
-        return Part(batch, self.name, position, first if self.dense else None)
+        return SourceBatch(batch, self.name, position, first if self.dense else None)
 
-    def overlapping(self, number: int, before: int) -> Part:
+    def overlapping(self, number: int, before: int) -> SourceBatch:
         """Return a message that also holds the last events of the one before it, as a client may send it."""
         first, length, position = self.parts[number]
         before = min(before, first)
         batch = read_events(self.events[first - before : first + length])
-        return Part(batch, self.name, position, first - before)
+        return SourceBatch(batch, self.name, position, first - before)
 
-    def deliveries(self, random: Random) -> Iterator[Part]:
+    def deliveries(self, random: Random) -> Iterator[SourceBatch]:
         """Yield every message three times: a client's in any order in a window, a broker's by rewinding."""
         count = len(self.parts)
         for begin in range(0, count, WINDOW):
@@ -110,11 +110,11 @@ class Delivery:
 
     def run(self) -> None:
         """Send everything, several messages in a transaction, and die in between."""
-        waiting = [(sender.deliveries(self._random), list[Part]()) for sender in self._senders]
+        waiting = [(sender.deliveries(self._random), list[SourceBatch]()) for sender in self._senders]
         crash_every = max(self.tally.events // 200, 5)
         while waiting:
             deliveries, early = self._random.choice(waiting)
-            parts: list[Part] = []
+            parts: list[SourceBatch] = []
             if len(early) <= TIMES * WINDOW:  # all of a window was sent before anything of the next but one
                 parts = [part for _, part in zip(range(self._random.randint(1, 6)), deliveries, strict=False)]
             if not parts:
@@ -128,7 +128,7 @@ class Delivery:
                 self._crash()
         self._crash()
 
-    def _send(self, parts: list[Part]) -> list[Part]:
+    def _send(self, parts: list[SourceBatch]) -> list[SourceBatch]:
         receipts = self.live.ingest(parts)
         self.tally.sent += len(parts)
         again = []
@@ -191,7 +191,7 @@ def deliver(size: int, seed: int) -> Tally:
     return tally
 
 
-def nothing_is_a_repeat(parts: Sequence[Part], followed: Followed) -> Screened:
+def nothing_is_a_repeat(parts: Sequence[SourceBatch], followed: Followed) -> Screened:
     """The seeded bug: nobody looks at where a stream has come to."""
     del followed
     fresh = [(part, Receipt(APPLIED)) for part in parts]

@@ -18,7 +18,7 @@ from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.disk import Disk
 from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace, read_trace
 from dygcn_lab.soak.promises.images import Examiner, ImageTally, Told, memory_folder
-from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
 
@@ -143,7 +143,7 @@ class Trial:
             self._open_again(case, told)
             self._lose_power(case, disk)
 
-    def _judge(self, case: Case, said: list[Said]) -> bool:
+    def _judge(self, case: Case, said: list[Event]) -> bool:
         """Look at what the writer said; return whether the operation was there to fail."""
         tally = self.tally
         told = next((one for one in said if one.what in ("failed", "refused", "closed")), None)
@@ -163,7 +163,7 @@ class Trial:
             self._judge_failure(case, told)
         return True
 
-    def _judge_failure(self, case: Case, told: Said) -> None:
+    def _judge_failure(self, case: Case, told: Event) -> None:
         tally = self.tally
         tally.slowest = max(tally.slowest, told.seconds)
         if told.error != "WriteFailed" or "a write to" not in told.text:
@@ -208,7 +208,7 @@ class Trial:
             self._wrong(case, f"the state at position {found.step} is that of no step")
 
     def _lose_power(self, case: Case, disk: Disk) -> None:
-        """Cut images from what both writers did: a sync that failed may show only then."""
+        """LoggedBatch images from what both writers did: a sync that failed may show only then."""
         random, done = Random(f"{self._seed} {case}"), self._done[case.beginning]
         told, calls = Told(done, done), list(read_trace(self._trace))
         moments = Counter(random.choices(range(len(calls)), k=_IMAGES))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.staging import NodeEvents
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Moved, Written
+    from dygcn.engine.records import Changed, Written
     from dygcn.live import LiveEmbedding
 
 BATCHES, THREADS = (1, 7, 100, 10_000), (1, 2)
@@ -189,7 +189,7 @@ def walk(size: int, seed: int) -> Tally:
     return tally
 
 
-def lose_a_push(self: ExactRule, graph: Graph, ready: NodeEvents) -> tuple[Written, Moved]:
+def lose_a_push(self: ExactRule, graph: Graph, ready: NodeEvents) -> tuple[Written, Changed]:
     """The seeded bug: now and then a row of the last order keeps what it was."""
     sums = self.sums[-1]
     before = sums.narrow.copy()

@@ -20,7 +20,7 @@ import dygcn
 from dygcn.engine.events import read_events
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.loading import start
 from dygcn.testing.crafted import ids_of_one_place, names_of_one_key
 from dygcn.testing.seeding import seeded, small_model
@@ -30,7 +30,7 @@ from dygcn_lab.soak.promises.images import memory_folder
 
 TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /healthz may take
 _REPEATS = 3
-_FURTHEST = 64  # places that an id may stand from where it is looked for first
+_FURTHEST = 64  # cursors that an id may stand from where it is looked for first
 _HEAVY, _TOO_MUCH = 4e6, 1e300
 Events: TypeAlias = list[dict[str, Any]]
 Ask: TypeAlias = Callable[[str, int], None]  # an address, and which of the repeats it is
@@ -54,7 +54,7 @@ def _ordinary_names(count: int, seed: int, length: int) -> list[str]:
 
 
 def probes(size: int) -> dict[str, int]:
-    """Return how far the furthest id stands from its place, of ids made to collide and of others."""
+    """Return how far the furthest id stands from its cursor, of ids made to collide and of others."""
     names = names_of_one_key(size)
     chosen: dict[str, tuple[str, list[Any]]] = {
         "ids made to collide": ("int64", ids_of_one_place(size)),
@@ -75,7 +75,7 @@ def entries(folder: Path, events: Events) -> tuple[int, int]:
     live = open_folder(folder, start(small_model()))
     try:
         columns = {name: [event[name] for event in events] for name in events[0]}
-        receipt = live.ingest([Part(read_events(columns))])[0]
+        receipt = live.ingest([SourceBatch(read_events(columns))])[0]
         return live.log.last, receipt.dead
     finally:
         live.let_go()
@@ -86,13 +86,13 @@ def largest_page(folder: Path, size: int) -> int:
     live = open_folder(folder, start(small_model()))
     try:
         live.update(add=[(0, 1)])
-        place = live.feed.place
+        cursor = live.feed.cursor
         for op in (1, -1):
             live.update({"src": [0] * size, "dst": list(range(10, 10 + size)), "op": [op] * size})
         found = 0
         for _ in range(20):
-            page = live.feed.since(place, 1)
-            place, found = page.next, max(found, len(page.rows))
+            page = live.feed.since(cursor, 1)
+            cursor, found = page.next, max(found, len(page.rows))
         return found
     finally:
         live.let_go()
@@ -100,8 +100,8 @@ def largest_page(folder: Path, size: int) -> int:
 
 def count_costs(size: int) -> tuple[dict[str, Any], list[str]]:
     """Return what hostile requests cost in counts, and what of it is too much."""
-    told: dict[str, Any] = {"furthest place": probes(size)}
-    wrong = [name for name, far in told["furthest place"].items() if far > _FURTHEST]
+    told: dict[str, Any] = {"furthest cursor": probes(size)}
+    wrong = [name for name, far in told["furthest cursor"].items() if far > _FURTHEST]
     ids = list(range(2 * size))
     with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
         asked = {
@@ -172,7 +172,7 @@ class Pages:
         self._place = ""
 
     def first(self, address: str, number: int) -> None:
-        """Ask before they leave, and keep the place of now."""
+        """Ask before they leave, and keep the cursor of now."""
         del number
         self._place = self._ask(f"{address}/changes?limit=1")["latest"]
 
@@ -300,7 +300,7 @@ def time_costs(size: int) -> dict[str, Timed]:
 # ---- the check ---------------------------------------------------------------------------------------
 
 
-def _unsifted(self: DurableEmbedding, parts: list[Part]) -> list[Part]:
+def _unsifted(self: DurableEmbedding, parts: list[SourceBatch]) -> list[SourceBatch]:
     """The seeded bug: what cannot be applied is only found when it is applied."""
     del self
     return list(parts)

@@ -185,15 +185,15 @@ def _sql(*statements: str) -> Build:
     return build
 
 
-def _entry(kind: str, body: bytes, stream: str = "", position: int = -1, cut: int = 4) -> Build:
+def _entry(kind: str, body: bytes, stream: str = "", position: int = -1, batch_id: int = 4) -> Build:
     """An entry whose chain is right: the checksum says that it is whole, not that it makes sense."""
 
     def build(room: Path) -> Trap:
         folder = durable(room / "x")
         with closing(sqlite3.connect(folder / LOG_FILE)) as db, db:
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 3").fetchone()
-            chain = chained(before, 4, cut, NewEntry(kind, stream, position, body))
-            row = (4, cut, kind, stream, position, body, chain)
+            chain = chained(before, 4, batch_id, NewEntry(kind, stream, position, body))
+            row = (4, batch_id, kind, stream, position, body, chain)
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 4").fetchone()
             good = NewEntry(EVENTS, "", -1, pack(read_events([(7, 8)])))
@@ -232,7 +232,7 @@ def _table_cases() -> Iterator[tuple[str, Build]]:
         _sql(
             "DROP TABLE entries",
             "CREATE VIEW entries AS WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n) "
-            "SELECT seq, 1 cut, 'events' kind, '' stream, 0 position, x'' body, x'' chain FROM n",
+            "SELECT seq, 1 batch_id, 'events' kind, '' stream, 0 position, x'' body, x'' chain FROM n",
         ),
     )
     yield "log: other columns", _sql("ALTER TABLE entries ADD COLUMN more DEFAULT 7")
@@ -267,7 +267,7 @@ def _entry_cases() -> Iterator[tuple[str, Build]]:
     yield "log: a deep body", _entry(EVENTS, b"\x91" * 1_000_000)
     yield "log: a kind that is none", _entry("magic", b"")
     yield "log: a load that is nowhere", _entry("barrier", b"")
-    yield "log: a cut beyond all", _entry(EVENTS, _packed(), cut=-5)
+    yield "log: a batch_id beyond all", _entry(EVENTS, _packed(), batch_id=-5)
 
 
 def _log_file_cases() -> Iterator[tuple[str, Build]]:

@@ -12,7 +12,7 @@ import msgspec
 from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn_lab.soak.promises.disk import write_image
-from dygcn_lab.soak.promises.life import Said
+from dygcn_lab.soak.promises.life import Event
 from dygcn_lab.soak.promises.script import STREAM
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Told:
     begun: int = -1
     acknowledged: int = -1
 
-    def take(self, said: Said) -> None:
+    def take(self, said: Event) -> None:
         """Take something that a writer said."""
         if said.what == "begun":
             self.begun = max(self.begun, said.step)
@@ -47,7 +47,7 @@ class Told:
     def hear(self, call: Call) -> None:
         """Take what a writer said, if a recorded call is that."""
         if call.kind == "note":
-            self.take(msgspec.json.decode(call.data, type=Said))
+            self.take(msgspec.json.decode(call.data, type=Event))
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.images import memory_folder
-from dygcn_lab.soak.promises.life import Order, Said
+from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
 
@@ -115,7 +115,7 @@ class Campaign:
             self._wrong(f"it ended with status {said[-1].status}: {self._process.errors()}")
         self._judge(said)
 
-    def _judge(self, said: Iterable[Said]) -> None:
+    def _judge(self, said: Iterable[Event]) -> None:
         for one in said:
             if one.what == "begun":
                 self._begun = max(self._begun, one.step)
@@ -129,7 +129,7 @@ class Campaign:
             elif one.what in ("recovered", "closed"):
                 self._compare(one)
 
-    def _compare(self, one: Said) -> None:
+    def _compare(self, one: Event) -> None:
         """Find the step after which a state is the right one, not before what was acknowledged."""
         if one.doubles:
             self.tally.doubled += one.doubles

@@ -45,7 +45,7 @@ class Order(msgspec.Struct, forbid_unknown_fields=True):
     bug: str = ""
 
 
-class Said(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Something that a life tells."""
 
     what: str  # refused (to open), recovered, begun, acknowledged, failed, closed, ended
@@ -66,7 +66,7 @@ class Said(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class Life:
     """Opens a folder, goes on where it stands, and tells what is acknowledged after each request."""
 
-    def __init__(self, order: Order, say: Callable[[Said], None]) -> None:
+    def __init__(self, order: Order, say: Callable[[Event], None]) -> None:
         self.order, self._say = order, say
         self.script = Script(order.seed, order.rule, order.others)
         self.trace = DiskTrace() if order.trace or order.fault else None
@@ -81,7 +81,7 @@ class Life:
         except DygcnError as error:
             self.say(self._told("refused", error))
             return
-        self.say(Said("recovered", self._position(live), live.digest(), self._doubles()))
+        self.say(Event("recovered", self._position(live), live.digest(), self._doubles()))
         try:
             self._write(live)
             if not order.close:
@@ -112,12 +112,12 @@ class Life:
         while number < order.until:
             group = [one for one in script.group(number) if one >= number]
             if script.is_message(number) or number >= resume:
-                self.say(Said("begun", group[-1]))
+                self.say(Event("begun", group[-1]))
                 statuses = script.send(live, group)
                 if not set(statuses) <= {"applied", "repeated"}:
-                    self.say(Said("failed", group[-1], error="Receipt", text=str(statuses)))
+                    self.say(Event("failed", group[-1], error="Receipt", text=str(statuses)))
                 self._before_acknowledging()
-                self.say(Said("acknowledged", group[-1]))
+                self.say(Event("acknowledged", group[-1]))
             number = group[-1] + 1
 
     def _before_acknowledging(self) -> None:
@@ -141,14 +141,14 @@ class Life:
             return 0
         db = sqlite3.connect(f"file:{self.order.folder}/{LOG_FILE}?mode=ro", uri=True)
         try:
-            rows = db.execute("SELECT cut, kind, position, body FROM entries ORDER BY seq").fetchall()
+            rows = db.execute("SELECT batch_id, kind, position, body FROM entries ORDER BY seq").fetchall()
         finally:
             db.close()
         refused = {int(body) for _, kind, _, body in rows if kind == REFUSAL}
-        positions = [at for cut, _, at, _ in rows if at >= 0 and cut not in refused]
+        positions = [at for batch_id, _, at, _ in rows if at >= 0 and batch_id not in refused]
         return sum(after <= before for before, after in pairwise(positions))
 
-    def say(self, said: Said) -> None:
+    def say(self, said: Event) -> None:
         """Tell the one who ordered, and the trace."""
         if self.trace is not None:
             self.trace.note(msgspec.json.encode(said).decode())
@@ -156,9 +156,9 @@ class Life:
 
     # ---- after a failure ---------------------------------------------------------------------------------
 
-    def _told(self, what: str, error: DygcnError | None = None, step: int = -1, digest: str = "") -> Said:
+    def _told(self, what: str, error: DygcnError | None = None, step: int = -1, digest: str = "") -> Event:
         """Return what became of it, and of the operation that was made to fail."""
-        told = Said(what, step, digest)
+        told = Event(what, step, digest)
         if error is not None:
             told.error, told.text = type(error).__name__, str(error)
         if self.trace is not None:

@@ -64,19 +64,19 @@ class Mirror:
     def __init__(self, nodes: int, strings: bool) -> None:
         self.rows: Float32 = np.zeros((nodes, _DIM), np.float32)
         self.here = np.zeros(nodes, np.bool_)
-        self.place = ""
+        self.cursor = ""
         self._strings = strings
 
     def follow(self, live: DurableEmbedding, limit: int, pages: int) -> bool:
         """Read up to so many pages; say whether that was all."""
         for _ in range(pages):
-            page = live.feed.since(self.place, limit)
+            page = live.feed.since(self.cursor, limit)
             if page.reset:
                 self.here[:] = False
             at = numbers_of(page.rows.ids, self._strings)
             self.rows[at], self.here[at] = page.rows.vectors, True
             self.here[numbers_of(page.rows.left, self._strings)] = False
-            self.place = page.next
+            self.cursor = page.next
             if not page.more:
                 return True
         return False
@@ -187,7 +187,7 @@ class Round:
         self.live = open_folder(self.folder / "live", snapshot_every=self._every())
 
     def _restore(self) -> None:
-        """Put the copy in the place of the folder: what came after it never was. Nobody tells the mirror."""
+        """Put the copy in the cursor of the folder: what came after it never was. Nobody tells the mirror."""
         assert self._backup is not None
         self.tally.restores += 1
         self.live.let_go()
@@ -260,9 +260,9 @@ def _round(events: int, seed: int, tally: Tally) -> None:
     tally.rounds += 1
 
 
-def _any_chain_will_do(self: Any, place: object) -> bool:
+def _any_chain_will_do(self: Any, cursor: object) -> bool:
     """The seeded bug: nobody compares epochs and chain values."""
-    del self, place
+    del self, cursor
     return True
 
 
@@ -296,7 +296,7 @@ def bugs_noticed(seed: int) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClockWarning)
         right = sum(followed(one, copies) for one in seeds for copies in (True, False))
-        with seeded(histories_module.Histories, "confirm_place", _any_chain_will_do):
+        with seeded(histories_module.Histories, "confirm_cursor", _any_chain_will_do):
             blind = sum(followed(one, True) for one in seeds)
         with seeded(feed_module.Feed, "note", forget_some):
             forgetful = sum(followed(one, False) for one in seeds)

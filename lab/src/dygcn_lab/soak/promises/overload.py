@@ -24,7 +24,7 @@ import numpy as np
 import dygcn
 from dygcn.engine.records import Int64
 from dygcn.live import DurableEmbedding
-from dygcn.live.durable.source_batch import Part, Receipt
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.testing.plain_http import PlainClient
 from dygcn.testing.seeding import small_model
 from dygcn.testing.served import ServedProcess, served_process
@@ -312,7 +312,7 @@ def lose_some() -> None:
     ingest: Callable[..., Any] = DurableEmbedding.ingest
     count = iter(range(1 << 60))
 
-    def forgetful(self: DurableEmbedding, parts: Sequence[Part]) -> list[Receipt]:
+    def forgetful(self: DurableEmbedding, parts: Sequence[SourceBatch]) -> list[Receipt]:
         if next(count) % 10:
             found: list[Receipt] = ingest(self, parts)
             return found

@@ -14,7 +14,7 @@ from dygcn.live.durable import opening
 from dygcn.live.durable.recovered import RecoveredEmbedding
 from dygcn.live.durable.storage import EventLog, log
 from dygcn.live.durable.storage import layout as shelf
-from dygcn.live.durable.storage.watermark import Mark
+from dygcn.live.durable.storage.watermark import Watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,10 +118,10 @@ def _around_statements(seen: Callable[[str, str], Any]) -> None:
 def commit_later() -> None:
     """Acknowledge before the commit: four requests share one that comes with the last of them.
 
-    The mark would tell that the end of the log is missing, so that it has to go, too.
+    The watermark would tell that the end of the log is missing, so that it has to go, too.
     """
     waiting = [0]
-    Mark.reach = lambda self, reached: None  # type: ignore[method-assign]
+    Watermark.reach = lambda self, reached: None  # type: ignore[method-assign]
 
     def seen(where: str, sql: str) -> str | None:
         if where == AFTER or not sql.startswith(("BEGIN IMMEDIATE", _COMMIT, "PRAGMA wal_checkpoint")):
@@ -190,9 +190,9 @@ def swallow_errors() -> None:
     """Go on when a commit fails, as if it had not."""
     append = EventLog.append
 
-    def careless(self: EventLog, entries: Any, cut: int, dead: Any = ()) -> int:
+    def careless(self: EventLog, entries: Any, batch_id: int, dead: Any = ()) -> int:
         try:
-            return append(self, entries, cut, dead)
+            return append(self, entries, batch_id, dead)
         except WriteFailed:
             self.failure = None
             return self._last

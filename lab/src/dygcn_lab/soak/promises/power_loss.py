@@ -143,7 +143,7 @@ def cut(
 
 
 def run(size: int, seed: int) -> Finding:
-    """Cut so many images; then see that seeded bugs are noticed."""
+    """LoggedBatch so many images; then see that seeded bugs are noticed."""
     begun, tally, caught = time.perf_counter(), Tally(), {}
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         room = Path(name).resolve()

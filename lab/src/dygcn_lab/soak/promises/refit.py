@@ -14,7 +14,7 @@ import numpy as np
 
 import dygcn
 from dygcn._extras import extra
-from dygcn.serving.service import workers as pumps
+from dygcn.serving.service import workers as workers
 from dygcn.serving.service.histories import SAME, Verdict
 from dygcn.serving.sinks import PostgresSettings
 from dygcn.testing.postgres import postgres_server
@@ -114,7 +114,7 @@ def run(size: int, seed: int) -> Finding:
     begun = time.perf_counter()
     told = _play(size)
     bad = sum(one["rows that differ"] for one in told.values())
-    with seeded(pumps, "judge", _never_another):
+    with seeded(workers, "judge", _never_another):
         try:
             caught = sum(one["rows that differ"] for one in _play(min(size, 300)).values()) > 0
         except AssertionError:  # the sink refuses, and never catches up

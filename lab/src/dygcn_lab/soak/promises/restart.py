@@ -11,7 +11,7 @@ import numpy as np
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.testing.subprocess_ready import started
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.soak.check import Check, Finding
@@ -35,7 +35,7 @@ def run(size: int, seed: int) -> Finding:
                 ends = random.integers(0, nodes, (_EACH, 2))
                 op = random.choice([1, 1, -1], _EACH)
                 batch = read_events({"src": ends[:, 0], "dst": ends[:, 1], "op": op})
-                durable.ingest([Part(batch)])
+                durable.ingest([SourceBatch(batch)])
             digest, sequence = durable.digest(), durable.sequence
             durable.let_go()  # as if it were killed: no snapshot is written
         first = str(int(ends[0, 0]))

@@ -12,7 +12,7 @@ from dygcn.engine.models import Model, Paper, State
 from dygcn.engine.propagation import RuleOptions
 from dygcn.errors import EventError
 from dygcn.live import LiveEmbedding
-from dygcn.live.durable.source_batch import Part
+from dygcn.live.durable.source_batch import SourceBatch
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
@@ -104,7 +104,7 @@ class Script:
     def send(self, live: DurableEmbedding, group: list[int]) -> list[str]:
         """Do the steps of a request; return what became of each."""
         if self.is_message(group[0]):
-            parts = [Part(self.batch(number), STREAM, number) for number in group]
+            parts = [SourceBatch(self.batch(number), STREAM, number) for number in group]
             return [receipt.status for receipt in live.ingest(parts)]
         self._change(live, group[0])
         return ["applied"]

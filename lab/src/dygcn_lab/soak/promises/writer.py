@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from dygcn_lab.soak.promises.life import Life, Order, Said
+from dygcn_lab.soak.promises.life import Event, Life, Order
 from dygcn_lab.soak.promises.script import Script
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ def serve() -> None:
     """Read orders and live them, one after the other."""
     out = sys.stdout.fileno()
 
-    def say(said: Said) -> None:
+    def say(said: Event) -> None:
         os.write(out, msgspec.json.encode(said) + b"\n")
 
     _warm_up()
     if threads := [name for name in _threads() if not name.startswith("jemalloc")]:  # it knows of forks
         raise RuntimeError(f"threads run that children would not have: {threads}")
-    say(Said("ready"))
+    say(Event("ready"))
     for line in sys.stdin.buffer:
         order = msgspec.json.decode(line, type=Order)
-        say(Said("ended", status=_fork(order, say)))
+        say(Event("ended", status=_fork(order, say)))
 
 
 def _threads() -> list[str]:
@@ -61,7 +61,7 @@ def _warm_up() -> None:
                 Life(Order(folder, 0, rule, until=until, every=20), lambda said: None).run()
 
 
-def _fork(order: Order, say: Callable[[Said], None]) -> int:
+def _fork(order: Order, say: Callable[[Event], None]) -> int:
     """Live in a process of its own; kill it when its time has come; return how it ended."""
     alive, kept = os.pipe()
     child = os.fork()
@@ -101,7 +101,7 @@ class Writer:
         )
         self._read()
 
-    def live(self, order: Order) -> list[Said]:
+    def live(self, order: Order) -> list[Event]:
         """Have a life lived; return what it said, the end last."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(order) + b"\n")
@@ -111,12 +111,12 @@ class Writer:
             said.append(self._read())
         return said
 
-    def _read(self) -> Said:
+    def _read(self) -> Event:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the writer ended: {self.errors()}")
-        return msgspec.json.decode(line, type=Said)
+        return msgspec.json.decode(line, type=Event)
 
     def errors(self) -> str:
         """Return the end of what it wrote to standard error."""

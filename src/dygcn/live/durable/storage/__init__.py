@@ -2,16 +2,16 @@
 
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.layout import (
+    CURSORS,
     LOCK_FILE,
     LOG_FILE,
-    PLACES,
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
-    keep_place,
+    keep_cursor,
     list_snapshots,
-    prepare_shelf,
-    read_place,
+    prepare_layout,
+    read_cursor,
     set_aside,
     snapshot_path,
 )
@@ -33,6 +33,7 @@ from dygcn.live.durable.storage.packing import pack, pack_tolerance, unpack, unp
 
 __all__ = [
     "BARRIER",
+    "CURSORS",
     "EPOCH",
     "EVENTS",
     "FLUSH",
@@ -40,7 +41,6 @@ __all__ = [
     "LOCK_FILE",
     "LOG_FILE",
     "LONGEST_BODY",
-    "PLACES",
     "REFUSAL",
     "TOLERANCE",
     "DeadLetter",
@@ -51,12 +51,12 @@ __all__ = [
     "NewEntry",
     "clear_leftovers",
     "drop_old_snapshots",
-    "keep_place",
+    "keep_cursor",
     "list_snapshots",
     "pack",
     "pack_tolerance",
-    "prepare_shelf",
-    "read_place",
+    "prepare_layout",
+    "read_cursor",
     "set_aside",
     "snapshot_path",
     "unpack",

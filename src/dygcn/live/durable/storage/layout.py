@@ -14,7 +14,7 @@ import msgspec
 from dygcn.engine._disk import lock, open_own, sync_names
 from dygcn.errors import DamagedFolder, FolderInUse, StorageError
 
-LOG_FILE, LOCK_FILE, SNAPSHOTS, PLACES = "log.sqlite3", "lock", "snapshots", "places"
+LOG_FILE, LOCK_FILE, SNAPSHOTS, CURSORS = "log.sqlite3", "lock", "snapshots", "cursors"
 KEPT = 2
 _DIGITS = 20  # of a snapshot's name
 _LONGEST_PLACE = 1 << 20  # bytes
@@ -50,27 +50,27 @@ def snapshot_path(folder: Path, seq: int) -> Path:
 
 
 def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
-    """Return sequence and place of every snapshot, newest first."""
+    """Return sequence and folder of every snapshot, newest first."""
     found = [
         (int(path.name), path)
         for path in _inside(folder / SNAPSHOTS)
-        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _is_room(path)
+        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _has_capacity(path)
     ]
     return sorted(found, reverse=True)
 
 
-def _is_room(path: Path) -> bool:
+def _has_capacity(path: Path) -> bool:
     """Say whether it is a folder, and not a link to one elsewhere."""
     return path.is_dir() and not path.is_symlink()
 
 
 def _inside(room: Path) -> list[Path]:
-    return list(room.iterdir()) if _is_room(room) else []
+    return list(room.iterdir()) if _has_capacity(room) else []
 
 
-def prepare_shelf(folder: Path) -> None:
-    """Make the places of snapshots, so that they outlive a power cut; refuse what is a link to elsewhere."""
-    for name in (SNAPSHOTS, PLACES):
+def prepare_layout(folder: Path) -> None:
+    """Make the folders of snapshots and cursors, so that they outlive a power cut; refuse links."""
+    for name in (SNAPSHOTS, CURSORS):
         room = folder / name
         if room.is_symlink() or (room.exists() and not room.is_dir()):
             raise DamagedFolder(f"{room} is not a folder of this one; remove it, or restore a copy")
@@ -102,33 +102,33 @@ def drop_old_snapshots(folder: Path, keep: int = KEPT) -> int | None:
 
 def clear_leftovers(folder: Path) -> None:
     """Remove what a process that died left half written."""
-    for path in (*_inside(folder / SNAPSHOTS), *_inside(folder / PLACES)):
-        if path.name.startswith(".") and _is_room(path):
+    for path in (*_inside(folder / SNAPSHOTS), *_inside(folder / CURSORS)):
+        if path.name.startswith(".") and _has_capacity(path):
             shutil.rmtree(path, ignore_errors=True)
         elif path.name.startswith("."):
             path.unlink(missing_ok=True)
 
 
-class _Place(msgspec.Struct, forbid_unknown_fields=True):
+class _KeptCursor(msgspec.Struct, forbid_unknown_fields=True):
     name: str
-    place: str
+    cursor: str
     checksum: str = ""
 
 
-def _checksum(place: _Place) -> str:
+def _checksum(cursor: _KeptCursor) -> str:
     return hashlib.blake2b(
-        f"{len(place.name)} {place.name}{place.place}".encode(), digest_size=16
+        f"{len(cursor.name)} {cursor.name}{cursor.cursor}".encode(), digest_size=16
     ).hexdigest()
 
 
-def read_place(folder: Path, name: str) -> str | None:
+def read_cursor(folder: Path, name: str) -> str | None:
     """Return what was last kept under a name; None if nothing was, or if it is not what was written."""
     try:
         content = _read_file(_place_file(folder, name))
-        place = msgspec.json.decode(content, type=_Place)
+        cursor = msgspec.json.decode(content, type=_KeptCursor)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return place.place if place.name == name and place.checksum == _checksum(place) else None
+    return cursor.cursor if cursor.name == name and cursor.checksum == _checksum(cursor) else None
 
 
 def _read_file(path: Path) -> bytes:
@@ -140,16 +140,16 @@ def _read_file(path: Path) -> bytes:
         return file.read(_LONGEST_PLACE)
 
 
-def keep_place(folder: Path, name: str, text: str) -> None:
+def keep_cursor(folder: Path, name: str, text: str) -> None:
     """Keep how far a reader of changes came. Losing it costs work, never a row: writes are idempotent."""
-    place = _Place(name, text)
-    place.checksum = _checksum(place)
+    cursor = _KeptCursor(name, text)
+    cursor.checksum = _checksum(cursor)
     file = _place_file(folder, name)
     file.parent.mkdir(exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_bytes(msgspec.json.encode(place))
+    beside.write_bytes(msgspec.json.encode(cursor))
     beside.replace(file)
 
 
 def _place_file(folder: Path, name: str) -> Path:
-    return folder / PLACES / f"{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}.json"
+    return folder / CURSORS / f"{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}.json"

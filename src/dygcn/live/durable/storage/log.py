@@ -2,7 +2,7 @@
 
 An entry is on disk before it is applied, and applied before it is acknowledged. A wrong byte anywhere in an
 entry, or an entry that is missing between two others, breaks the chain and is noticed when it is read. A
-mark beside the log notices an end that is missing.
+watermark beside the log notices an end that is missing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, StorageError, WriteFailed
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.watermark import Mark, Reached
+from dygcn.live.durable.storage.watermark import Reached, Watermark
 
-FORMAT = 2
+FORMAT = 3
 _RESTORE = "restore a copy"
 EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
 EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
@@ -35,11 +35,12 @@ _BLOCK = 1 << 20
 _READ_AT_ONCE = 256, 16 << 20  # entries, bytes
 _TABLES = {
     "about": "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-    "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, cut INTEGER NOT NULL, kind TEXT NOT NULL, "
+    "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, batch_id INTEGER NOT NULL, "
+    "kind TEXT NOT NULL, "
     "stream TEXT NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL, chain BLOB NOT NULL)",
     "dead_letters": "CREATE TABLE dead_letters (id INTEGER PRIMARY KEY, received REAL NOT NULL, "
-    "stream TEXT NOT NULL, position INTEGER NOT NULL, place INTEGER NOT NULL, reason TEXT NOT NULL, "
-    "event TEXT NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, position, place))",
+    "stream TEXT NOT NULL, position INTEGER NOT NULL, row INTEGER NOT NULL, reason TEXT NOT NULL, "
+    "event TEXT NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, position, row))",
 }
 _SCHEMA = sorted(
     [("table", name, name, sql) for name, sql in _TABLES.items()]
@@ -51,7 +52,7 @@ _SCHEMA = sorted(
 class NewEntry:
     """What is to be appended."""
 
-    kind: str  # of KINDS; REFUSAL: of a cut that cannot be applied, BARRIER: of what is in a snapshot
+    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
     stream: str  # where it came from; "" where nobody asked for repeats to be noticed
     position: int  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes
@@ -59,10 +60,10 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was appended. Entries of one cut were applied as one batch."""
+    """What was appended. Entries of one `batch_id` were applied together."""
 
     seq: int
-    cut: int
+    batch_id: int
     kind: str
     stream: str
     position: int
@@ -76,7 +77,7 @@ class DeadLetter:
 
     stream: str
     position: int
-    place: int  # row inside its message, -1: the message itself
+    row: int  # inside its message, -1: the message itself
     reason: str
     event: str
     received: float = 0.0
@@ -90,7 +91,7 @@ class EventLog:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = EventLog(f"{folder}/log.sqlite3")
-    ...     log.append([NewEntry(EVENTS, "clicks", 7, b"...")], cut=1)
+    ...     log.append([NewEntry(EVENTS, "clicks", 7, b"...")], batch_id=1)
     ...     [(entry.seq, entry.stream, entry.position) for entry in log.entries(0, log.genesis)]
     ...     log.close()
     1
@@ -106,7 +107,7 @@ class EventLog:
         self._chains = Chains()
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise DamagedLog(f"{self.path} is not a file, so it is not a log of dygcn")
-        self._mark = Mark(self.path.with_suffix(".mark"))
+        self._watermark = Watermark(self.path.with_suffix(".watermark"))
         try:
             write_again(self.path.with_name(f"{self.path.name}-wal"))
             self._db = sqlite3.connect(
@@ -118,10 +119,10 @@ class EventLog:
                 self._db.close()
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: what SQLite says of damaged text
-            self._mark.close()
+            self._watermark.close()
             raise DamagedLog(f"{self.path} cannot be used as a log: {error}") from None
         except OSError as error:
-            self._mark.close()
+            self._watermark.close()
             if isinstance(error, StorageError):
                 raise
             raise StorageError(f"{self.path} cannot be opened: {error.strerror}") from None
@@ -134,7 +135,7 @@ class EventLog:
         found = sorted(db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
         if found and found != _SCHEMA:
             raise DamagedLog(f"{self.path} is not a log of dygcn: it has other tables than a log has")
-        reached = self._mark.read()
+        reached = self._watermark.read()
         if not found and reached is not None:
             raise DamagedLog(f"{self.path} is empty, and reached entry {reached.sequence}; {_RESTORE}")
         if db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
@@ -150,7 +151,7 @@ class EventLog:
         self._read_end(reached)
         self._settle()
         self.saved = 0 if reached is None else reached.saved  # sequence of the newest snapshot that is known
-        self._mark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
+        self._watermark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
 
     def _settle(self) -> None:
         """Put on disk what a process that died may have left in the cache alone: from here on it is done."""
@@ -168,21 +169,23 @@ class EventLog:
             raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
         self.genesis: bytes = genesis
         row = self._db.execute(
-            "SELECT seq, cut, chain, kind FROM entries ORDER BY seq DESC LIMIT 1"
+            "SELECT seq, batch_id, chain, kind FROM entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
         end: tuple[int, int, bytes, str] = (0, 0, genesis, "") if row is None else row
-        self._last, self._last_cut, self._chain, self._last_kind = end
-        ends = isinstance(self._last_cut, int) and isinstance(self._chain, bytes) and len(self._chain) == 16
-        if not ends or not 0 <= self._last < 1 << 62 or not 0 <= self._last_cut < 1 << 62:
+        self._last, self._last_batch_id, self._chain, self._last_kind = end
+        ends = (
+            isinstance(self._last_batch_id, int) and isinstance(self._chain, bytes) and len(self._chain) == 16
+        )
+        if not ends or not 0 <= self._last < 1 << 62 or not 0 <= self._last_batch_id < 1 << 62:
             raise DamagedLog(f"{self.path}: entry {self._last} is not what was written; {_RESTORE}")
         if reached is None:
             return
         if reached.genesis != genesis or self.chain_at(reached.sequence) not in (None, reached.chain):
-            raise DamagedLog(f"{self.path} is not the log that {self._mark.path} is of; {_RESTORE}")
+            raise DamagedLog(f"{self.path} is not the log that {self._watermark.path} is of; {_RESTORE}")
         if reached.sequence > self._last:
             raise DamagedLog(
                 f"{self.path} ends with entry {self._last} and reached {reached.sequence}: its end is lost; "
-                f"restore a copy, or remove {self._mark.path} to go on without what is lost"
+                f"restore a copy, or remove {self._watermark.path} to go on without what is lost"
             )
 
     def _create(self) -> None:
@@ -195,8 +198,8 @@ class EventLog:
 
     # ---- writing -----------------------------------------------------------------------------------
 
-    def append(self, entries: Sequence[NewEntry], cut: int, dead: Sequence[DeadLetter] = ()) -> int:
-        """Write entries of one cut, and dead letters, in one transaction; return the last sequence.
+    def append(self, entries: Sequence[NewEntry], batch_id: int, dead: Sequence[DeadLetter] = ()) -> int:
+        """Write the entries of one batch, and dead letters, in one transaction; return the last sequence.
 
         It returns when they are on disk.
 
@@ -211,15 +214,15 @@ class EventLog:
             last, chain, rows = self._last, self._chain, []
             for entry in entries:
                 last += 1
-                chain = chained(chain, last, cut, entry)
-                rows.append((last, cut, entry.kind, entry.stream, entry.position, entry.body, chain))
+                chain = chained(chain, last, batch_id, entry)
+                rows.append((last, batch_id, entry.kind, entry.stream, entry.position, entry.body, chain))
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
                 self._bury(dead)
                 self._db.execute("COMMIT")
-                self._mark.reach(Reached(self.genesis, last, chain, self.saved))
-                self._last, self._last_cut, self._chain = last, cut, chain
+                self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
+                self._last, self._last_batch_id, self._chain = last, batch_id, chain
                 for sequence, _, self._last_kind, *_, value in rows:
                     self._chains.note(sequence, value)
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
@@ -247,10 +250,10 @@ class EventLog:
         now = time.time()
         rows = []
         for d in dead:
-            letter = _text(d.stream), d.position, d.place, _text(d.reason), _text(d.event), now
+            letter = _text(d.stream), d.position, d.row, _text(d.reason), _text(d.event), now
             rows.append((*letter, _letter_sum(letter)))
         self._db.executemany(
-            "INSERT INTO dead_letters (stream, position, place, reason, event, received, checksum) "
+            "INSERT INTO dead_letters (stream, position, row, reason, event, received, checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             rows,
         )
@@ -273,7 +276,7 @@ class EventLog:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
         with self._lock:
             self.saved = max(self.saved, sequence)
-            self._mark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
+            self._watermark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
@@ -297,7 +300,7 @@ class EventLog:
         with self._lock:
             self._closed = True
             self._db.close()
-            self._mark.close()
+            self._watermark.close()
 
     # ---- reading -----------------------------------------------------------------------------------
 
@@ -307,9 +310,9 @@ class EventLog:
         return self._last
 
     @property
-    def last_cut(self) -> int:
-        """The number of the last cut, 0 before the first."""
-        return self._last_cut
+    def last_batch_id(self) -> int:
+        """The id of the last batch, 0 before the first."""
+        return self._last_batch_id
 
     @property
     def last_kind(self) -> str:
@@ -375,7 +378,7 @@ class EventLog:
         bound = (1 << 63) - 1 if before is None else before
         with self._lock, reading(self):
             rows = self._db.execute(
-                "SELECT id, checksum, stream, position, place, reason, event, received FROM dead_letters "
+                "SELECT id, checksum, stream, position, row, reason, event, received FROM dead_letters "
                 "WHERE id < ? ORDER BY id DESC LIMIT ?",
                 (bound, limit),
             ).fetchall()
@@ -420,10 +423,12 @@ def write_again(file: Path) -> None:
         os.fsync(handle.fileno())
 
 
-def chained(chain: bytes, seq: int, cut: int, entry: NewEntry | Entry) -> bytes:
+def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
     """Return the checksum of an entry and of all before it."""
     digest = hashlib.blake2b(chain, digest_size=16)
-    head = f"{seq} {cut} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream} {len(entry.body)}"
+    head = (
+        f"{seq} {batch_id} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream} {len(entry.body)}"
+    )
     digest.update(head.encode())
     digest.update(entry.body)
     return digest.digest()
@@ -442,14 +447,14 @@ def _letter_sum(letter: tuple[object, ...]) -> bytes:
 def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
     whole = (
         entry.seq == expected
-        and isinstance(entry.cut, int)
-        and 0 <= entry.cut < 1 << 62
+        and isinstance(entry.batch_id, int)
+        and 0 <= entry.batch_id < 1 << 62
         and entry.kind in KINDS
         and isinstance(entry.stream, str)
         and isinstance(entry.position, int)
         and entry.position >= -1
         and isinstance(entry.body, bytes)
-        and entry.chain == chained(chain, entry.seq, entry.cut, entry)
+        and entry.chain == chained(chain, entry.seq, entry.batch_id, entry)
     )
     if not whole:
         raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {_RESTORE}")

@@ -1,8 +1,8 @@
 """How far a log came, kept beside it: an end that is missing cannot be told from one that never was.
 
 SQLite takes a damaged end of its journal for a transaction that was never committed, and forgets it without
-a word. The mark is written after every commit, without waiting for the disk: it is never ahead of what is
-durable, and outlives the process. After a power cut it may be old, or gone; then it says nothing.
+a word. The watermark is written after every commit, without waiting for the disk: it is never ahead of
+what is durable, and outlives the process. After a power cut it may be old, or gone; then it says nothing.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Reached:
     saved: int  # the sequence of the newest snapshot
 
 
-class Mark:
+class Watermark:
     """A file of one record, written over in place.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mark = Mark(f"{folder}/log.mark")
-    ...     mark.reach(Reached(b"g" * 16, 7, b"c" * 16, 5))
-    ...     mark.read().sequence
-    ...     mark.close()
+    ...     watermark = Watermark(f"{folder}/log.watermark")
+    ...     watermark.reach(Reached(b"g" * 16, 7, b"c" * 16, 5))
+    ...     watermark.read().sequence
+    ...     watermark.close()
     7
     """
 
@@ -79,4 +79,4 @@ class Mark:
 
 
 def _checksum(record: bytes) -> bytes:
-    return hashlib.blake2b(record, digest_size=16, person=b"dygcn mark").digest()
+    return hashlib.blake2b(record, digest_size=16, person=b"dygcn watermark").digest()
