@@ -20,7 +20,7 @@ from tests.seeded import ROOT, copy_sources, elsewhere, with_line
 BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "thread": ["-Db_sanitize=thread"]}
 DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=false"]
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
-KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/graph", "tests/propagation"]
+KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/engine/graph", "tests/engine/propagation"]
 KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]

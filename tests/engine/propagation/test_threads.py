@@ -155,7 +155,7 @@ def test_how_many_threads(monkeypatch):
 
 FORKED = """
 import os, signal, sys
-from dygcn.propagation import spreading
+from dygcn.engine.propagation import spreading
 from tests.propagation.test_threads import LEAST, played
 
 spreading.SHARED = LEAST
