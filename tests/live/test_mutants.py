@@ -59,7 +59,7 @@ def last_order_is_not_reported(monkeypatch):
     def step(self, order, arcs, wave):
         after = whole(self, order, arcs, wave)
         if order == len(self._sums):
-            self.seen[self._buffers.reach.arrays[0][wave.reached_count : after.reached_count]] = 0
+            self.seen[self._buffers.reach.arrays.nodes[wave.reached_count : after.reached_count]] = 0
             after.reached_count = wave.reached_count
         return after
 
@@ -149,9 +149,9 @@ LINES = {
         "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
         -1,
     ),
-    "those who left are told as changed": (
+    "those who left are reported as changed": (
         "dygcn.engine.propagation.at_once",
-        "course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere",
+        "course.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
         "course.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW,
     ),

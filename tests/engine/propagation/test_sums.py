@@ -96,7 +96,7 @@ def test_all_kinds_are_met():
 
 
 def test_rows_that_stay_narrow_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(Sums, "settle", lambda self, nodes, degree: None)
+    monkeypatch.setattr(Sums, "place", lambda self, nodes, degree: None)
     for case in ("unweighted", "memory"):
         with pytest.raises(AssertionError):
             follow(case)

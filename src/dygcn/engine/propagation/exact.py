@@ -92,9 +92,9 @@ class ExactRule:
         """For each order, the weights of the neighbours that have a message, on the grid."""
         return [sums.degree for sums in self.sums]
 
-    def watch(self, told: Callable[[Additions], None] | None) -> None:
-        """Have a function told what is added, order by order, before it is; None: no longer."""
-        self._spreading.watch = told
+    def watch(self, watcher: Callable[[Additions], None] | None) -> None:
+        """Call a function with what is added, order by order, before it is; None: no longer."""
+        self._spreading.watch = watcher
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
@@ -113,9 +113,9 @@ class ExactRule:
 
     def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
         if len(delta.left):
-            self._spreading.seen[delta.left] = 1  # who left is told elsewhere
+            self._spreading.seen[delta.left] = 1  # who left is reported by the graph
         if wave.senders:
-            wave.reached_count = self._spreading.note(wave.handoff.arrays[2], 0, 0)
+            wave.reached_count = self._spreading.note(wave.handoff.arrays.nodes, 0, 0)
         if len(delta.arrived):
             wave.reached_count = self._spreading.note(delta.arrived, 1, wave.reached_count)
         return wave
@@ -189,8 +189,8 @@ class ExactRule:
     ) -> Changed:
         """Go on from the order that one call could not do, if there is one."""
         if order == ALL_DONE:
-            nodes, orders = self._buffers.reach.arrays
-            return Changed(nodes[:reached_count].copy(), orders[:reached_count].copy(), rows)
+            reach = self._buffers.reach.arrays
+            return Changed(reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy(), rows)
         graph, delta = transaction.graph, transaction.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
@@ -265,8 +265,8 @@ class ExactRule:
 
     def _moved(self, wave: Wave, left: Nodes) -> Changed:
         """Return each node with the lowest order at which it changed."""
-        reach = self._buffers.reach.arrays
-        nodes, orders = reach[0][: wave.reached_count].copy(), reach[1][: wave.reached_count].copy()
+        reach, count = self._buffers.reach.arrays, wave.reached_count
+        nodes, orders = reach.nodes[:count].copy(), reach.orders[:count].copy()
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
@@ -284,7 +284,7 @@ class ExactRule:
             else:
                 message, has = self.messages(graph, everyone, k)
             in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
-            sums.settle(everyone, sums.degree[: len(everyone)])
+            sums.place(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 

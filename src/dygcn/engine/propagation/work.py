@@ -5,7 +5,7 @@ None of these grows: one with more buffers is another one, and a loop that runs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 try:
     import cython
@@ -15,11 +15,24 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
-    Arrays: TypeAlias = tuple[NDArray[Any], ...]
+
+class WorkArrays(NamedTuple):
+    """The arrays of a `Work`."""
+
+    node: Int32
+    row: Int32
+    factor: Int64
+    receivers: Nodes
+    first: Int32
+    sorted_row: Int32
+    sorted_factor: Int64
+    before: Int64
+    after: Int64
+    slots: Int32
+    movers: Int32
+    spans: Int64
 
 
 class Work:
@@ -61,15 +74,20 @@ class Work:
         self.sorted_row, self.sorted_factor = sorted_row, sorted_factor
         self.before, self.after, self.slots, self.movers = before, after, slots, movers
         self.spans = spans
-        listed = node, row, factor
-        self.arrays = (
-            *listed,
-            *(receivers, first, sorted_row, sorted_factor),
-            *(before, after, slots, movers, spans),
-        )
+        found = receivers, first, sorted_row, sorted_factor
+        self.arrays = WorkArrays(node, row, factor, *found, before, after, slots, movers, spans)
 
-    def __reduce__(self) -> tuple[type[Work], Arrays]:
+    def __reduce__(self) -> tuple[type[Work], WorkArrays]:
         return Work, self.arrays
+
+
+class HandoffArrays(NamedTuple):
+    """The arrays of a `Handoff`."""
+
+    table: Stored
+    has: Int64
+    nodes: Nodes
+    row: Int32
 
 
 class Handoff:
@@ -86,10 +104,10 @@ class Handoff:
     """
 
     def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
-        self.arrays = table, has, nodes, row
+        self.arrays = HandoffArrays(table, has, nodes, row)
         self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
 
-    def __reduce__(self) -> tuple[type[Handoff], tuple[Stored, Int64, Nodes, Int32]]:
+    def __reduce__(self) -> tuple[type[Handoff], HandoffArrays]:
         return Handoff, self.arrays
 
 
@@ -112,23 +130,37 @@ class ArcChanges:
         return ArcChanges, self.arrays
 
 
+class MarkArrays(NamedTuple):
+    """The arrays of `Marks`."""
+
+    place: Int32
+    seen: Int8
+
+
 class Marks:
     """Marks of every node: `place` holds -1 between updates, `seen` 0."""
 
     def __init__(self, place: Int32, seen: Int8) -> None:
-        self.arrays = place, seen
+        self.arrays = MarkArrays(place, seen)
         self.place, self.seen = place, seen
 
-    def __reduce__(self) -> tuple[type[Marks], tuple[Int32, Int8]]:
+    def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
         return Marks, self.arrays
+
+
+class ReachArrays(NamedTuple):
+    """The arrays of a `Reach`."""
+
+    nodes: Nodes
+    orders: Int8
 
 
 class Reach:
     """Whom an update changed, and at which order."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
-        self.arrays = nodes, orders
+        self.arrays = ReachArrays(nodes, orders)
         self.nodes, self.orders = nodes, orders
 
-    def __reduce__(self) -> tuple[type[Reach], tuple[Nodes, Int8]]:
+    def __reduce__(self) -> tuple[type[Reach], ReachArrays]:
         return Reach, self.arrays
