@@ -206,11 +206,6 @@ class Graph:
         return self.memory is None and len(self.ones) > 0 and self.weight_shift <= self.plain_shift
 
     @property
-    def last_contact(self) -> float:
-        """When an event without a time happens: when the last one did; 0 where nobody looks at times."""
-        return 0.0 if self.contacts is None else self.contacts.clock
-
-    @property
     def too_heavy(self) -> str:
         """Why events are refused that would give a node too much."""
         return (

@@ -7,7 +7,7 @@ mark `torn`, and `complete` finishes the graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -116,10 +116,6 @@ class Transaction:
             graph.ids.release(np.setdiff1d(named, here, assume_unique=True))
         self.events = self.edge = None
 
-    def _refuse(self) -> NoReturn:
-        self.undo()
-        raise CapacityError(self.graph.too_heavy)
-
     # ---- writing ---------------------------------------------------------------------------------------
 
     def write(self) -> GraphDelta:
@@ -163,7 +159,8 @@ class Transaction:
                 graph.push.reserve_arcs(more_pool, more_table)
             return None
         if status == OVERWEIGHT:
-            self._refuse()
+            self.undo()
+            raise CapacityError(graph.too_heavy)
         if graph.contacts is not None and self.events is not None:
             graph.contacts.clock = self.events.contact_clock
         came, went, idle, _, _, edges, unchanged, missing, loops, _ = buffers.sizes.tolist()
@@ -190,35 +187,26 @@ class Transaction:
         count = len(events.op)
         buffers.reserve(count)
         where = buffers.arrays, graph.pull.arrays, graph.node_arrays, memory.arrays
+        src, dst, directed, limit = events.src, events.dst, graph.directed, graph.limit
+        lives = memory.clock, events.clock, memory.half_life, graph.count_half_life
         status = writing.play_remembered(
-            *where,
-            events.src,
-            events.dst,
-            events.op,
-            events.weight,
-            events.t,
-            graph.directed,
-            graph.limit,
-            memory.clock,
-            events.clock,
-            memory.half_life,
-            graph.count_half_life,
+            *where, src, dst, events.op, events.weight, events.t, directed, limit, *lives
         )
         *counts, found = buffers.sizes[UNCHANGED:].tolist()
         a, b, kept = buffers.a[:found], buffers.b[:found], 0 if contacts is None else found
         if status == OVERWEIGHT:
             memory.remember(a, b, *memory.recall(a, b))  # ageing pairs were taken from the queue
-            self._refuse()
+            self.collect(status)
         touched = None
         if contacts is not None:
-            touched = contacts.after(events.src, events.dst, events.t, buffers.mark[:count])
+            touched = contacts.after(src, dst, events.t, buffers.mark[:count])
         pairs = StagedPairs(
             a,
             b,
             new=buffers.new[:found],
             last=buffers.last[:kept],
             count=buffers.count[:kept],
-            named=events.src,
+            named=src,
             pair_of=buffers.pair_of[:count],
             ghosts=buffers.ghosts[:found],
             ghost_t=buffers.ghost_t[:found],
@@ -231,12 +219,7 @@ class Transaction:
     def write_pairs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int] = (0, 0, 0)) -> GraphDelta:
         """Write what pairs become: marks, arcs, ghosts, clocks; after an exception `complete` does it again.
 
-        Parameters
-        ----------
-        old
-            What is stored of the pairs so far.
-        counts
-            Events without effect: unchanged, missing, loops.
+        `old` is what is stored of them so far; `counts` are events without effect (see `Written`).
         """
         self.pairs, graph = pairs, self.graph
         if pairs.own is not None:

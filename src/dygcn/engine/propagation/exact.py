@@ -145,11 +145,12 @@ class ExactRule:
         ):
             delta = transaction.write()
             return delta, self.apply(graph, delta)
+        contact = 0.0 if graph.contacts is None else graph.contacts.clock  # when the last event happened
         while True:
             course = self._course_of_now(graph)
             transaction.begun = True
             if edge is not None:
-                status, *reached = update_edge(course, *edge, graph.one, graph.last_contact)
+                status, *reached = update_edge(course, *edge, graph.one, contact)
             else:
                 assert events is not None
                 status, *reached = update_at_once(
@@ -178,16 +179,9 @@ class ExactRule:
             self._parts = parts
         return self._course
 
-    def _go_on(
-        self,
-        transaction: Transaction,
-        written: Written,
-        order: int,
-        changed: int,
-        reached_count: int,
-        rows: int,
-    ) -> Changed:
-        """Go on from the order that one call could not do, if there is one."""
+    def _go_on(self, transaction: Transaction, written: Written, order: int, *how_far: int) -> Changed:
+        """Go on from the order that one call could not do, if there is one; see `update_at_once`."""
+        changed, reached_count, rows = how_far
         if order == ALL_DONE:
             reach = self._buffers.reach.arrays
             return Changed(reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy(), rows)

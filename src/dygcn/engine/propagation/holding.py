@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
+from typing import TYPE_CHECKING
 
 try:
     import cython
@@ -20,14 +21,7 @@ FAR = 8  # rounds ahead
 NOTHING = -1
 
 
-class HeldArrays(NamedTuple):
-    """The arrays of `HeldRows`."""
-
-    slot: Int32
-    rows: Int32
-    lengths: Float64
-    free: Int32
-    counts: Int64
+HeldArrays = namedtuple("HeldArrays", "slot rows lengths free counts")
 
 
 class HeldRows:

@@ -81,12 +81,14 @@ class Spreading:
     @property
     def place(self) -> Int32:
         """-1 for every node, between updates."""
-        return self.marks.arrays.place
+        place: Int32 = self.marks.arrays.place
+        return place
 
     @property
     def seen(self) -> Int8:
         """1 for every node that the update has reached, 0 between updates."""
-        return self.marks.arrays.seen
+        seen: Int8 = self.marks.arrays.seen
+        return seen
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
         """Say that an order reached nodes; return how many were reached so far."""

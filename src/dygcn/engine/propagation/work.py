@@ -5,7 +5,8 @@ None of these grows: one with more buffers is another one, and a loop that runs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 try:
     import cython
@@ -17,22 +18,13 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
-
-class WorkArrays(NamedTuple):
-    """The arrays of a `Work`."""
-
-    node: Int32
-    row: Int32
-    factor: Int64
-    receivers: Nodes
-    first: Int32
-    sorted_row: Int32
-    sorted_factor: Int64
-    before: Int64
-    after: Int64
-    slots: Int32
-    movers: Int32
-    spans: Int64
+WorkArrays = namedtuple(
+    "WorkArrays",
+    "node row factor receivers first sorted_row sorted_factor before after slots movers spans",
+)
+HandoffArrays = namedtuple("HandoffArrays", "table has nodes row")
+MarkArrays = namedtuple("MarkArrays", "place seen")
+ReachArrays = namedtuple("ReachArrays", "nodes orders")
 
 
 class Work:
@@ -54,40 +46,20 @@ class Work:
         Where the pushes to each span of the nodes begin, then where they end.
     """
 
-    def __init__(
-        self,
-        node: Int32,
-        row: Int32,
-        factor: Int64,
-        receivers: Nodes,
-        first: Int32,
-        sorted_row: Int32,
-        sorted_factor: Int64,
-        before: Int64,
-        after: Int64,
-        slots: Int32,
-        movers: Int32,
-        spans: Int64,
-    ) -> None:
-        self.node, self.row, self.factor = node, row, factor
-        self.receivers, self.first = receivers, first
-        self.sorted_row, self.sorted_factor = sorted_row, sorted_factor
-        self.before, self.after, self.slots, self.movers = before, after, slots, movers
-        self.spans = spans
-        found = receivers, first, sorted_row, sorted_factor
-        self.arrays = WorkArrays(node, row, factor, *found, before, after, slots, movers, spans)
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = given = WorkArrays(*arrays)
+        self.node, self.row, self.factor = given.node, given.row, given.factor
+        self.receivers, self.first, self.spans = given.receivers, given.first, given.spans
+        self.sorted_row, self.sorted_factor = given.sorted_row, given.sorted_factor
+        self.before, self.after, self.slots, self.movers = (
+            given.before,
+            given.after,
+            given.slots,
+            given.movers,
+        )
 
     def __reduce__(self) -> tuple[type[Work], WorkArrays]:
         return Work, self.arrays
-
-
-class HandoffArrays(NamedTuple):
-    """The arrays of a `Handoff`."""
-
-    table: Stored
-    has: Int64
-    nodes: Nodes
-    row: Int32
 
 
 class Handoff:
@@ -130,13 +102,6 @@ class ArcChanges:
         return ArcChanges, self.arrays
 
 
-class MarkArrays(NamedTuple):
-    """The arrays of `Marks`."""
-
-    place: Int32
-    seen: Int8
-
-
 class Marks:
     """Marks of every node: `place` holds -1 between updates, `seen` 0."""
 
@@ -146,13 +111,6 @@ class Marks:
 
     def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
         return Marks, self.arrays
-
-
-class ReachArrays(NamedTuple):
-    """The arrays of a `Reach`."""
-
-    nodes: Nodes
-    orders: Int8
 
 
 class Reach:
