@@ -69,9 +69,9 @@ MEMORY_FAULTS = [
     ),
     Fault(
         "a lost bit",
-        "src/dygcn/engine/graph/store.py",
-        "self._note_bits(weight)",
-        "if self.weight_shift == GREATEST_SHIFT:\n    self._note_bits(weight)",
+        "src/dygcn/engine/graph/transaction.py",
+        "graph.note_bits(weight)",
+        "if graph.weight_shift == 30:\n    graph.note_bits(weight)",
         "tests/live/test_cuts.py::test_a_restart_that_joins_cuts_is_exact",
         "assert again.digest() == before == again.recompute().digest()",
     ),

@@ -100,37 +100,32 @@ class LiveEmbedding:
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
-        if events is None and now is None and columns is None:
-            pair = single_pair(add, remove)
-            change = None if pair is None else self._apply_edge(*pair)
-            if change is not None:
-                return change
-        batch = read_update(events, add, remove, self.model.kind, columns)
-        warn_of_jump(self._state, batch, now)
+        pair = single_pair(add, remove) if events is None and now is None and columns is None else None
+        edge = None if pair is None else self._state.find_edge(*pair)
+        if edge is not None:
+            return self._apply(edge, now)
+        batch = read_update(events, add, remove, self._state.model.kind, columns)
+        if now is not None or batch.t is not None:
+            warn_of_jump(self._state, batch, now)
         return self._apply(batch, now)
 
-    def _apply_edge(self, a: object, b: object, op: int) -> Change | None:
-        """Apply the commonest of all updates; None: apply it as a batch."""
-        ends = self._state.find_edge(a, b)
-        if ends is None:
-            return None
-        self._settle_latest()
-        with self._state.changing:
-            outcome = self._state.write_edge(*ends, op)
-            return None if outcome is None else self._changed(outcome)
-
-    def _apply(self, batch: EventBatch, now: float | None) -> Change:
-        self._settle_latest()
-        ready = self._state.stage(batch, now)
-        with self._state.changing:
-            outcome = self._state.write(ready)
+    def _apply(self, batch: EventBatch | tuple[int, int, int], now: float | None) -> Change:
+        """Apply events, or one edge by its nodes."""
+        self._keep_latest_ids()
+        state = self._state
+        with state.transaction:
+            if isinstance(batch, EventBatch):
+                state.stage(batch, now)
+            else:
+                state.stage_edge(batch)
+            outcome = state.write()
             change = self._changed(outcome)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        if self.model.paper is not None and health.wants_restart(self._state, self._version):
-            base = fresh_base.base_or_warning(self._state)
+        if state.model.paper is not None and health.wants_restart(state, self._version):
+            base = fresh_base.base_or_warning(state)
             if base is not None:
-                with self._state.changing:
-                    change = self._note(fresh_base.renewed(self._state, base, outcome))
+                with state.changing:
+                    change = self._note(fresh_base.renewed(state, base, outcome))
         return change
 
     @guarded
@@ -148,7 +143,7 @@ class LiveEmbedding:
         >>> len(live.bulk([[(1, 2)], [(2, 3), (3, 4)]]))
         4
         """
-        self._settle_latest()
+        self._keep_latest_ids()
         _ = self._state.exact
         with self._state.changing:
             read = (read_events(part, self.model.kind, columns) for part in parts)
@@ -169,7 +164,7 @@ class LiveEmbedding:
             raise FeatureError(
                 f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
             )
-        self._settle_latest()
+        self._keep_latest_ids()
         with self._state.changing:
             return self._changed(self._state.set_features(column, matrix))
 
@@ -184,7 +179,7 @@ class LiveEmbedding:
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
         fresh_base.check_base(self.model, base)
-        self._settle_latest()
+        self._keep_latest_ids()
         if base is not None:
             with self._state.changing:
                 return self._changed(fresh_base.take_embedding(self._state, base))
@@ -214,14 +209,14 @@ class LiveEmbedding:
         True
         """
         allowed = read_tolerance(tolerance)
-        self._settle_latest()
+        self._keep_latest_ids()
         with self._state.changing:
             return self._changed(self._state.tolerate(allowed))
 
     @guarded
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
-        self._settle_latest()
+        self._keep_latest_ids()
         with self._state.changing:
             return self._changed(self._state.flush())
 
@@ -234,13 +229,13 @@ class LiveEmbedding:
         column = many_ids(ids)
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
-        self._settle_latest()
+        self._keep_latest_ids()
         with self._state.changing:
             outcome = self._state.remove(known)
             outcome.missing = len(nodes) - len(known)
             return self._changed(outcome)
 
-    def _settle_latest(self) -> None:
+    def _keep_latest_ids(self) -> None:
         """Let the last change look up its ids while its nodes still have them."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:

@@ -77,7 +77,7 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Loaded: TypeAlias = tuple[State, int, LogPosition | None]
-"""What is read from a folder: the state, not settled yet, its version, and what it holds of a log."""
+"""What is read from a folder: the state, not rebuilt yet, its version, and what it holds of a log."""
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,7 +162,7 @@ def _paper_settings(paper: Paper | None) -> PaperSettings | None:
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     """Read a folder that `Snapshot.write` wrote; return the state and its version."""
     state, version, _ = load_snapshot(path)
-    state.settle()
+    state.rebuild()
     return state, version
 
 
@@ -173,7 +173,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
         image = _read_image(settings, files[GRAPH_FILE], model)
-        state = State.from_image(model, image, settled=False)
+        state = State.from_image(model, image, rebuilt=False)
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):

@@ -53,8 +53,7 @@ def fit_paper(
     start = rolled.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
     weights = rolled.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
     paper = Paper(recipe.options, fitted, recipe.watch)
-    state = State(dataclasses.replace(model, weights=weights, paper=paper))
-    state.graph = history.graph
+    state = State(dataclasses.replace(model, weights=weights, paper=paper), history.graph)
     if isinstance(base, Embedding):
         state.adopt(base.ids, base.vectors)
     else:

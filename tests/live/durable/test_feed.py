@@ -267,7 +267,7 @@ def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
     """A reader that saw one of them never hears that it was taken back."""
-    monkeypatch.setattr(DurableEmbedding, "_settle_replay", lambda self: self._state.settle())
+    monkeypatch.setattr(DurableEmbedding, "_settle_replay", lambda self: self._state.rebuild())
 
 
 def recycled_nodes_keep_their_past(monkeypatch):
@@ -316,7 +316,9 @@ def who_fades_is_not_told(monkeypatch):
     """After a restart: ids that no event of the log names."""
     whole = State.apply_to_graph
     monkeypatch.setattr(
-        State, "apply_to_graph", lambda self, batch, now=None: (whole(self, batch, now)[0], self._nobody)
+        State,
+        "apply_to_graph",
+        lambda self, batch, now=None: (whole(self, batch, now)[0], self.transaction.nobody),
     )
 
 

@@ -107,7 +107,7 @@ def look_up(
     last: Float64,
     count_at_last: Float32,
 ) -> None:
-    """Write the stored weight of each of n arcs, 0 where there is none, and (if asked for) its contacts."""
+    """Write the stored weight of each of n arcs, 0 where there is none, and (if wanted) its contacts."""
     for i in range(n):
         if i + FAR < n:
             _ask_for_node(arcs, nodes[i + FAR])

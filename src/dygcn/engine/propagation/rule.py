@@ -21,13 +21,13 @@ class Rule(Protocol):
         """K, how far a change is propagated."""
 
     def reserve(self, graph: Graph) -> None:
-        """Have buffers for every node of a graph; asked before a change is written, and changes no value."""
+        """Have buffers for every node of a graph; called before a change is written; no value changes."""
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
-        """Return what taking away the features of nodes changes; asked before they are removed."""
+        """Return what taking away the features of nodes changes; called before they are removed."""
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
         """Return what a saved state needs beside model and graph, in the order of the nodes."""

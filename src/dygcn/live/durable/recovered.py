@@ -104,7 +104,7 @@ class RecoveredEmbedding(LiveEmbedding):
 
     def _settle_replay(self) -> None:
         """Compute what follows from the graph, and note all that the log may have moved."""
-        self._state.settle()
+        self._state.rebuild()
         if self._reached:
             self.feed.note(*may_have_moved(self._state, self._reached, self._named), self.sequence)
         self._reached, self._named = [], []
