@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.engine.features import to_grid
 from dygcn.engine.graph.completing import abandon, complete
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
-from dygcn.engine.propagation import ExactRule, RollingRule
+from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import (
     Changed,
     EventBatch,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.staging import NodeEvents
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model
+    from dygcn.engine.models.specs import Reading
 
 _TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
 _HOW_TO_HEAL = (
@@ -111,7 +112,7 @@ class State:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.graph = model.new_graph()
-        self.rule = model.new_rule()
+        self.rule = model.spec.new_rule(model)
         self._nobody = self.graph.ids.names(np.empty(0, np.int32))
         self.written = False  # whether the change that is made has been written to the graph
         self.torn = False  # while a change is written, and after an exception interrupted one
@@ -131,7 +132,7 @@ class State:
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""
         if self.torn:
-            raise TornState(_HOW_TO_HEAL if isinstance(self.rule, ExactRule) else _HOW_TO_RELOAD)
+            raise TornState(_HOW_TO_HEAL if self.model.spec.from_graph else _HOW_TO_RELOAD)
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
@@ -164,15 +165,10 @@ class State:
         CapacityError
             If a node would carry too much weight; then nothing was changed.
         """
-        if isinstance(self.rule, ExactRule):
-            return self._finish(*self.rule.apply_events(self.graph, ready))
-        delta = self.graph.write(ready)
-        return self._finish(delta, self.rule.apply(self.graph, delta))
+        return self._finish(*self.rule.apply_events(self.graph, ready))
 
     def find_edge(self, a: object, b: object) -> tuple[int, int] | None:
         """Return two nodes of the graph that `write_edge` may be called with, None if it may not."""
-        if not isinstance(self.rule, ExactRule):
-            return None
         first, second = self.graph.find_one(a), self.graph.find_one(b)
         return None if first < 0 or second < 0 or first == second else (first, second)
 
@@ -184,7 +180,7 @@ class State:
         Outcome or None
             None: nothing was done. The edge is to be applied as a batch.
         """
-        done = self.exact.apply_edge(self.graph, a, b, op)
+        done = self.rule.apply_edge(self.graph, a, b, op)
         return None if done is None else self._finish(*done)
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
@@ -242,9 +238,8 @@ class State:
         self._done()
 
     def settle(self) -> None:
-        """Compute what follows from the graph, from nothing, where the rule is exact."""
-        if isinstance(self.rule, ExactRule):
-            self.rule.rebuild(self.graph)
+        """Compute what follows from the graph, from nothing."""
+        self.rule.rebuild(self.graph)
 
     def _finish(self, written: Written, moved: Changed) -> Outcome:
         left = self._nobody
@@ -259,36 +254,13 @@ class State:
         """Give nodes features of their own, or replace them."""
         rule = self.exact
         rows = to_grid(values, self.model.scales)
-        nodes, last = _last_of_each(self.graph.intern(ids))
+        nodes, last = last_of_each(self.graph.intern(ids))
         rows = rows[last]
         old, had = rule.messages(self.graph, nodes, 0)
         has = np.ones(len(nodes), np.bool_)
         features = self._features = FeatureDelta(nodes, old, rows, had > 0, has)
         delta = _no_arcs(nodes, self.graph.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
-
-    def adopt(self, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
-        """Put vectors of your own in place of all that the paper's rules have.
-
-        Nodes without one start as the aggregation of their neighbours.
-
-        Parameters
-        ----------
-        keep
-            Ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
-        """
-        rule, graph = self.rule, self.graph
-        assert isinstance(rule, RollingRule)
-        nodes = graph.intern(ids) if keep else graph.find(ids)
-        vectors, nodes = vectors[nodes >= 0], nodes[nodes >= 0]
-        nodes, last = _last_of_each(nodes)
-        vectors = vectors[last]
-        if keep:
-            graph.set_own(nodes)
-        everyone = graph.nodes()
-        rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
-        orders = np.zeros(len(everyone), np.int8)
-        return Outcome(Changed(everyone, orders, len(everyone)), graph.ids.names(everyone[:0]))
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
@@ -308,6 +280,10 @@ class State:
     def flush(self) -> Outcome:
         """Publish what is withheld."""
         return Outcome(self.exact.flush(self.graph), self._nobody)
+
+    def reading(self) -> Reading:
+        """Return what reads vectors."""
+        return self.model.spec.reading(self.model, self.rule, self.graph)
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
@@ -338,7 +314,7 @@ class State:
         return state
 
 
-def _last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
+def last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
     """Return the nodes, sorted, and where each stands last: of an id named twice the last one counts."""
     found, from_the_end = np.unique(nodes[::-1], return_index=True)
     return found, len(nodes) - 1 - from_the_end
