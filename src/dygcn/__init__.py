@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
     from dygcn.engine.models import Model
     from dygcn.engine.propagation import set_threads
-    from dygcn.engine.training import RollingRecipe
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.live import Change, DurableEmbedding, LiveEmbedding, Refit, fit, load, open, restore, start
+    from dygcn.paper import RollingRecipe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -56,7 +56,7 @@ _HOMES = {
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.engine.models",
     "Refit": "dygcn.live",
-    "RollingRecipe": "dygcn.engine.training",
+    "RollingRecipe": "dygcn.paper",
     "StaleChange": "dygcn.errors",
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",

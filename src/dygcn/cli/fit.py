@@ -10,11 +10,10 @@ import click
 
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.datasets import load, names
+from dygcn.engine.models import RULES, find_fitting
 from dygcn.engine.models.folder import check_target
-from dygcn.engine.models.model import RULES
-from dygcn.engine.models.paper import BASES
-from dygcn.engine.training import RollingRecipe
 from dygcn.live import fit
+from dygcn.paper import BASES
 
 
 @click.command("fit")
@@ -22,7 +21,7 @@ from dygcn.live import fit
 @click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
-@click.option("--rule", default="exact", show_default=True, type=click.Choice(RULES))
+@click.option("--rule", default="exact", show_default=True, type=click.Choice(list(RULES)))
 @click.option(
     "--base",
     type=click.Choice([name for name in BASES if name != "embedding"]),
@@ -49,9 +48,9 @@ def command(events: str, out: str, features: str, steady: bool, as_json: bool, *
     """
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
-    if steady and options["rule"] == "exact":
+    options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
+    if steady and options["recipe"] is None:
         raise click.UsageError("--steady is for --rule rolling and --rule spectral")
-    options["recipe"] = RollingRecipe.steady() if steady else None
     with progress_bar() as notify:
         source = load(events).events() if events in names() and not Path(events).exists() else events
         live = fit(source, features=features, progress=notify, **options)

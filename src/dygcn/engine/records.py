@@ -10,7 +10,6 @@ record                    made by                                  taken by
 `FeatureDelta`            `features` (rows of x that changed)      `propagation`
 `Influence`               `propagation.orders` (V_1..V_K)          every rule
 `Additions`               `propagation.exact` (one order's work)   who watches (`costs`)
-`Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
 `Changed`                   `propagation` (what moved, which order)  `live`
 `Moment`                  `datasets` (a step of a graph's past)     `evaluation`
 `Message`                 `sources` (as it came, with its place)   `events.wire`, `live`
@@ -142,26 +141,6 @@ class Additions:
             self.factor.copy(),
             self.table.copy(),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """Weighted sums of rows: entry i is the sum over j in first[i]..first[i + 1] of factor[j] row[j]."""
-
-    first: Int64  # (n + 1,)
-    row: Int64  # (m,) rows of the table that is summed
-    factor: Float64  # (m,)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One update of the paper's rules, without any vector: who is updated, and from whom."""
-
-    arrived: Nodes  # (a,) new nodes
-    first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
-    influence: Influence  # V_1..V_K, without nodes that are no more
-    changes: tuple[Mix, ...]  # da of V_k: from rows of Z for k = 1, then from the changes of V_(k-1)
-    whole: tuple[Nodes, Mix] | None = None  # the spectral pass: every node, from rows of Z
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update

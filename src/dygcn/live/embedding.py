@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dygcn.engine.training import bases
     from dygcn.engine.training.samples import Progress
-    from dygcn.live import fresh_base, health, refitting
-else:  # these bring all of training and evaluation, and most who load an embedding never fit one
-    fresh_base, health = late("dygcn.live.fresh_base"), late("dygcn.live.health")
-    refitting, bases = late("dygcn.live.refitting"), late("dygcn.engine.training.bases")
+    from dygcn.live import refitting
+else:  # it brings all of training, and most who load an embedding never fit one
+    refitting = late("dygcn.live.refitting")
 
 
 class LiveEmbedding:
@@ -121,11 +119,10 @@ class LiveEmbedding:
             outcome = state.write()
             change = self._changed(outcome)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        if state.model.paper is not None and health.wants_restart(state, self._version):
-            base = fresh_base.base_or_warning(state)
-            if base is not None:
-                with state.changing:
-                    change = self._note(fresh_base.renewed(state, base, outcome))
+        due = state.model.spec.after_update(state, outcome, self._version)
+        if due is not None:
+            with state.changing:
+                change = self._note(due())
         return change
 
     @guarded
@@ -178,14 +175,10 @@ class LiveEmbedding:
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        fresh_base.check_base(self.model, base)
+        take = self.model.spec.restart(self._state, base)
         self._keep_latest_ids()
-        if base is not None:
-            with self._state.changing:
-                return self._changed(fresh_base.take_embedding(self._state, base))
-        fresh = bases.fresh_vectors(self._state)
         with self._state.changing:
-            return self._changed(fresh_base.take_base(self._state, *fresh))
+            return self._changed(take())
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
@@ -385,7 +378,7 @@ class LiveEmbedding:
     @property
     def tolerance(self) -> float:
         """How long a change may be that is withheld; see `tolerate`."""
-        return self._state.exact.tolerance if self.model.paper is None else 0.0
+        return self._state.rule.tolerance
 
     @guarded
     def error_bound(self, ids: object) -> Float64:
@@ -435,7 +428,7 @@ class LiveEmbedding:
         It also heals what an interrupted update left: the new embedding is that of the graph with all of the
         update, or with nothing of it.
         """
-        if self.model.paper is not None:
+        if not self.model.spec.from_graph:
             raise OptionError(
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"

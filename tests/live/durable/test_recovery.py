@@ -12,7 +12,6 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import read_events
-from dygcn.engine.models import BaseRecipe, Watch
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
@@ -32,6 +31,7 @@ from dygcn.live.durable.storage import (
     snapshot_path,
 )
 from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
+from dygcn.paper import BaseRecipe, Watch
 from tests.live.crashing import (
     TOO_HEAVY,
     begin,

@@ -1,7 +1,7 @@
 """How long the way of a request is: Python calls, functions, files and depth inside dygcn.
 
 ``python calls.py [-v]`` prints a line for each request; -v lists the functions. The module imports nothing of
-the laboratory, so that it can be run as a file on any version of dygcn. Calls of compiled loops are not counted.
+the laboratory, so that it can be run as a file on any version of dygcn. Compiled loops are not counted.
 """
 
 from __future__ import annotations

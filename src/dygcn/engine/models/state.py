@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.engine.features import to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.propagation import ExactRule, RollingRule
+from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import (
     Changed,
     EventBatch,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model
+    from dygcn.engine.models.specs import Reading
 
 _TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
 _HOW_TO_HEAL = (
@@ -81,7 +82,7 @@ class State:
     def __init__(self, model: Model, graph: Graph | None = None) -> None:
         self.model = model
         self.graph = model.new_graph() if graph is None else graph
-        self.rule = model.new_rule()
+        self.rule = model.spec.new_rule(model)
         self.transaction = Transaction(self.graph)
 
     @property
@@ -113,7 +114,7 @@ class State:
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""
         if self.transaction.torn:
-            raise TornState(_HOW_TO_HEAL if isinstance(self.rule, ExactRule) else _HOW_TO_RELOAD)
+            raise TornState(_HOW_TO_HEAL if self.model.spec.from_graph else _HOW_TO_RELOAD)
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
@@ -138,7 +139,7 @@ class State:
         first, second = graph.find_one(a), graph.find_one(b)
         if first < 0 or second < 0 or first == second or not graph.takes_ones:
             return None
-        return (first, second, op) if isinstance(rule, ExactRule) and rule.in_one_call else None
+        return (first, second, op) if rule.in_one_call else None
 
     def stage_edge(self, edge: tuple[int, int, int]) -> None:
         """Stage an edge that `find_edge` returned, without making an array for it."""
@@ -153,10 +154,7 @@ class State:
         CapacityError
             If a node would carry too much weight; then nothing was changed.
         """
-        if isinstance(self.rule, ExactRule):
-            return self._finish(*self.rule.write(self.transaction))
-        delta = self.transaction.write()
-        return self._finish(delta, self.rule.apply(self.graph, delta))
+        return self._finish(*self.rule.write(self.transaction))
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
@@ -207,9 +205,8 @@ class State:
         self.transaction.release(_NOBODY)
 
     def rebuild(self) -> None:
-        """Compute what follows from the graph, from nothing, where the rule is exact."""
-        if isinstance(self.rule, ExactRule):
-            self.rule.rebuild(self.graph)
+        """Compute what follows from the graph, from nothing."""
+        self.rule.rebuild(self.graph)
 
     def _finish(self, written: Written, moved: Changed) -> Outcome:
         left = self.transaction.release(written.left)
@@ -220,36 +217,13 @@ class State:
         """Give nodes features of their own, or replace them."""
         rule = self.exact
         rows = to_grid(values, self.model.scales)
-        nodes, last = _last_of_each(self.graph.intern(ids))
+        nodes, last = last_of_each(self.graph.intern(ids))
         rows = rows[last]
         old, had = rule.messages(self.graph, nodes, 0)
         has = np.ones(len(nodes), np.bool_)
         features = self.transaction.features = FeatureDelta(nodes, old, rows, had > 0, has)
         delta = _no_arcs(nodes, self.transaction.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
-
-    def adopt(self, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
-        """Put vectors of your own in place of all that the paper's rules have.
-
-        Nodes without one start as the aggregation of their neighbours.
-
-        Parameters
-        ----------
-        keep
-            Ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
-        """
-        rule, graph = self.rule, self.graph
-        assert isinstance(rule, RollingRule)
-        nodes = graph.intern(ids) if keep else graph.find(ids)
-        vectors, nodes = vectors[nodes >= 0], nodes[nodes >= 0]
-        nodes, last = _last_of_each(nodes)
-        vectors = vectors[last]
-        if keep:
-            self.transaction.set_own(nodes)
-        everyone = graph.nodes()
-        rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
-        orders = np.zeros(len(everyone), np.int8)
-        return Outcome(Changed(everyone, orders, len(everyone)), self.transaction.release(_NOBODY))
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
@@ -269,6 +243,10 @@ class State:
     def flush(self) -> Outcome:
         """Publish what is withheld."""
         return Outcome(self.exact.flush(self.graph), self.transaction.nobody)
+
+    def reading(self) -> Reading:
+        """Return what reads vectors."""
+        return self.model.spec.reading(self.model, self.rule, self.graph)
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
@@ -298,7 +276,7 @@ class State:
         return state
 
 
-def _last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
+def last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
     """Return the nodes, sorted, and where each stands last: of an id named twice the last one counts."""
     found, from_the_end = np.unique(nodes[::-1], return_index=True)
     return found, len(nodes) - 1 - from_the_end

@@ -53,7 +53,7 @@ class RecoveredEmbedding(LiveEmbedding):
 
     def _recover(self, begin: LogPosition) -> None:
         log = self._log
-        standing = replay(log, begin, self.model.paper is None, self._replayed)
+        standing = replay(log, begin, self.model.spec.from_graph, self._replayed)
         self._settle_replay()
         self._batch_id, self._version = (
             max(self._batch_id, log.last_batch_id),
@@ -93,8 +93,8 @@ class RecoveredEmbedding(LiveEmbedding):
                     self.followed.reach(entry.stream, entry.position)
 
     def _replay_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> None:
-        """Apply a batch again: with the exact rule to the graph alone, from which all else follows."""
-        if self.model.paper is not None:
+        """Apply a batch again: to the graph alone, where all else follows from it."""
+        if not self.model.spec.from_graph:
             self._apply_batch(batch, now, batch_id)
             return
         delta, left = self._state.apply_to_graph(batch, now)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.propagation.orders import influence
-from dygcn.engine.records import GraphDelta, Mix, Plan
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Float, Influence, Int64, Nodes
+    from dygcn.engine.records import Float, Float64, GraphDelta, Influence, Int64, Nodes
 
 AGGREGATIONS = ("sum", "mean")
 ISOLATED = ("alone", "rest")
@@ -46,6 +45,26 @@ class RuleOptions:
     activation: str = "relu"
     isolated: str = "alone"
     level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Weighted sums of rows: entry i is the sum over j in first[i]..first[i + 1] of factor[j] row[j]."""
+
+    first: Int64  # (n + 1,)
+    row: Int64  # (m,) rows of the table that is summed
+    factor: Float64  # (m,)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One update of the paper's rules, without any vector: who is updated, and from whom."""
+
+    arrived: Nodes  # (a,) new nodes
+    first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
+    influence: Influence  # V_1..V_K, without nodes that are no more
+    changes: tuple[Mix, ...]  # da of V_k: from rows of Z for k = 1, then from the changes of V_(k-1)
+    whole: tuple[Nodes, Mix] | None = None  # the spectral pass: every node, from rows of Z
 
 
 def make_plan(

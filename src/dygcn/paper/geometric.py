@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.engine.training.bases import degrees_in, grown_table
-from dygcn.engine.training.tensors import train_on_snapshots
+from dygcn.paper.bases import degrees_in, grown_table
+from dygcn.paper.tensors import train_on_snapshots
 
 with extra("geometric"):
     import torch
@@ -17,10 +17,10 @@ with extra("geometric"):
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dygcn.engine.models import BaseRecipe
     from dygcn.engine.records import Float32
-    from dygcn.engine.training.history import Snapshot
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import Snapshot
+    from dygcn.paper.options import BaseRecipe
 
 
 class TwoLayers(torch.nn.Module):

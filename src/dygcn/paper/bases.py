@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph.image import take_image
-from dygcn.engine.models import Base, Model, State, StateImage, read_vectors
-from dygcn.engine.propagation import equations
-from dygcn.engine.propagation.rows import Rows
-from dygcn.engine.training.history import snapshot_of
+from dygcn.engine.models import ExactSpec, Model, State, StateImage, read_vectors
 from dygcn.errors import OptionError
+from dygcn.paper import equations
+from dygcn.paper.history import snapshot_of
+from dygcn.paper.options import Base
+from dygcn.paper.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import BaseRecipe
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes
-    from dygcn.engine.training.history import History, Snapshot
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import History, Snapshot
+    from dygcn.paper.options import BaseRecipe
 
 
 def fit_base(
@@ -88,9 +89,7 @@ def hashed_model(model: Model, base: Base) -> Model:
     """Return the exact model whose vectors are the base ``"hashed"``."""
     weights = tuple(base.tensors[f"W{k}"] for k in range(len(base.tensors)))
     scales = np.ones(len(weights[0]))
-    return dataclasses.replace(
-        model, weights=weights, features="hashed", scales=scales, rule="exact", paper=None
-    )
+    return dataclasses.replace(model, weights=weights, features="hashed", scales=scales, spec=ExactSpec())
 
 
 def exact_tables(model: Model, parts: Sequence[EventBatch], history: History) -> list[Float32]:
@@ -116,11 +115,9 @@ def keep_last(snapshots: Sequence[Snapshot], tables: list[Float32]) -> list[Floa
     return tables
 
 
-def fresh_vectors(state: State) -> tuple[Base, IdColumn, Float32]:
-    """Return a fresh base of a graph as it is now: ids of the nodes that have an edge, and their vectors."""
+def fresh_vectors(state: State, base: Base) -> tuple[Base, IdColumn, Float32]:
+    """Return a base of the graph as it is now: ids of the nodes that have an edge, and their vectors."""
     model, graph = state.model, state.graph
-    assert model.paper is not None
-    base = model.paper.base
     if base.name == "embedding":
         raise OptionError("this model was given its vectors: bring fresh ones, restart(dygcn.Embedding(...))")
     if base.name == "hashed":
@@ -147,4 +144,4 @@ def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
 
 def _room(name: str) -> Any:
     """Import a module that needs an optional package only when it is asked for."""
-    return importlib.import_module(f"dygcn.engine.training.{name}")
+    return importlib.import_module(f"dygcn.paper.{name}")

@@ -1,4 +1,4 @@
-"""What the paper's rules carry beside their matrices: options, the base, and what is watched."""
+"""What can be chosen of the base of the paper's rules, and of how a run is watched."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.models.checks import number, one_of, whole
-from dygcn.engine.propagation import RuleOptions
-from dygcn.engine.propagation.equations import ACTIVATIONS
-from dygcn.engine.propagation.plans import AGGREGATIONS, ISOLATED
 from dygcn.errors import OptionError
+from dygcn.paper.equations import ACTIVATIONS
+from dygcn.paper.plans import AGGREGATIONS, ISOLATED, RuleOptions
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32
@@ -153,21 +152,6 @@ def _layer_shapes(
             f"nn.{i}.{part}": shape for i in (0, 2) for part, shape in (("weight", square), ("bias", line))
         }
     return {f"{layer}.{part}": shape for part, shape in parts.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Paper:
-    """The part of a model that only the paper's rules have."""
-
-    options: RuleOptions = field(default_factory=RuleOptions)
-    base: Base = field(default_factory=Base)
-    watch: Watch = field(default_factory=Watch)
-
-    def __post_init__(self) -> None:
-        one_of("base", self.base.name, BASES)
-        check_options(self.options)
-        if self.watch.restart == "auto" and self.base.name == "embedding":
-            raise OptionError("restart='auto' needs a base that can be computed again; yours is an Embedding")
 
 
 def check_options(options: RuleOptions) -> None:

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation.products import add_combined, add_product
+from dygcn.paper.products import add_combined, add_product
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float, Mix, Nodes
+    from dygcn.engine.records import Float, Nodes
+    from dygcn.paper.plans import Mix
 
 LARGEST = 1e30
 """No stored number is larger, so that nothing ever becomes infinite or NaN."""
 
 
 class Rows:
-    """What `dygcn.engine.propagation.equations` needs, on numpy arrays.
+    """What `dygcn.paper.equations` needs, on numpy arrays.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dygcn.engine.records import Mix
+    >>> from dygcn.paper.plans import Mix
     >>> mix = Mix(np.array([0, 2]), np.array([0, 2]), np.array([1.0, -1.0]))
     >>> Rows().combine(mix, np.array([[1.0], [5.0], [4.0]])).tolist()
     [[-3.0]]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.propagation import equations
-from dygcn.engine.propagation.plans import RuleOptions, first_look, make_plan
-from dygcn.engine.propagation.rows import Rows
-from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Plan
+from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Written
+from dygcn.paper import equations
+from dygcn.paper.plans import RuleOptions, first_look, make_plan
+from dygcn.paper.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.transaction import Transaction
+    from dygcn.paper.plans import Plan
 
 _BLOCK = 1 << 14
 
@@ -45,7 +47,8 @@ class RollingRule:
     [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
     """
 
-    spectral = False
+    tolerance = 0.0  # nothing is withheld
+    in_one_call = False
 
     def __init__(self, weights: Sequence[Float32], options: RuleOptions | None = None) -> None:
         self.weights = tuple(weights)
@@ -62,11 +65,20 @@ class RollingRule:
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
         self.reserve(graph)
-        plan = self._plan(graph, delta)
+        plan = self.plan(graph, delta)
         equations.advance(Rows(), plan, self._table, self.weights, self.options)
         return self._moved(plan)
 
-    def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
+        """Write what is staged to the graph, then update."""
+        delta = transaction.write()
+        return delta, self.apply(transaction.graph, delta)
+
+    def rebuild(self, graph: Graph) -> None:
+        """Do nothing: no vector follows from the graph."""
+
+    def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+        """Return the sums of an update, before any vector is known."""
         return make_plan(graph, delta, self.orders, self.options)
 
     def _moved(self, plan: Plan) -> Changed:
@@ -128,14 +140,13 @@ class SpectralRule(RollingRule):
     Every update computes every row: meant for batches, not for single events.
     """
 
-    spectral = True
-
     @property
     def orders(self) -> int:
         """Only the first order is updated from the change itself."""
         return 1
 
-    def _plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+    def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+        """Return the sums of an update, those of the pass included."""
         return make_plan(graph, delta, 1, self.options, spectral=True)
 
     def _moved(self, plan: Plan) -> Changed:

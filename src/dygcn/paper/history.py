@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation.plans import layer_mix, make_plan
+from dygcn.paper.plans import layer_mix
+from dygcn.paper.rolling import RollingRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.models import Model
-    from dygcn.engine.records import EventBatch, IdColumn, Int64, Mix, Nodes, Plan
+    from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.plans import Mix, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,11 @@ def play(
     model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
 ) -> Iterator[tuple[Graph, Snapshot, Plan | None]]:
     """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
-    assert model.paper is not None
-    graph = model.new_graph()
+    graph, rule = model.new_graph(), model.spec.new_rule(model)
+    assert isinstance(rule, RollingRule)
     for i, step in enumerate(steps):
         delta = graph.apply(step)
-        plan = None
-        if i:
-            plan = make_plan(graph, delta, model.orders, model.paper.options, model.rule == "spectral")
+        plan = rule.plan(graph, delta) if i else None
         yield graph, snapshot_of(graph, base_aggregation, labels), plan
         graph.release(delta.left)
 

@@ -11,20 +11,20 @@ from dygcn.engine.events import take
 from dygcn.engine.features import RowTable, Walks
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import Model, State
+from dygcn.engine.models.choices import check_time_unit, weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
+from dygcn.engine.training.fitting_exact import hashed_auc
 from dygcn.engine.training.samples import Ahead
-from dygcn.live.choices import check_time_unit, weight_grid
-from dygcn.live.fitting_exact import hashed_auc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph import Graph
+    from dygcn.engine.models.choices import Choices
     from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32
     from dygcn.engine.training import Recipe
     from dygcn.engine.training.samples import Progress
-    from dygcn.live.choices import Choices
 
 
 def fit_walks(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.engine.propagation import equations
-from dygcn.engine.training.tensors import LinkLoss, Tensors, descend, draw, glorot
 from dygcn.errors import TrainingWarning
+from dygcn.paper import equations
+from dygcn.paper.tensors import LinkLoss, Tensors, descend, draw, glorot
 
 with extra("torch"):
     import torch
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import Float32, Int64, Nodes
-    from dygcn.engine.training.history import History, Snapshot
-    from dygcn.engine.training.recipes import RollingRecipe
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import History, Snapshot
+    from dygcn.paper.recipes import RollingRecipe
 
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
 

@@ -12,53 +12,63 @@ import numpy as np
 
 from dygcn.engine.events import id_column, rows_of
 from dygcn.engine.features import Embedding, Hashed
-from dygcn.engine.models import Base, Model, Paper, State
-from dygcn.engine.models.paper import BASES, NETWORKS
-from dygcn.engine.propagation.rows import Rows
+from dygcn.engine.models import Model, State
+from dygcn.engine.models.checks import check_recipe
+from dygcn.engine.models.choices import Choices, ids_of, weight_grid
 from dygcn.engine.training import Recipe
-from dygcn.engine.training.bases import base_vectors, exact_tables, fit_base, keep_last
-from dygcn.engine.training.history import History, Labels, play_history
+from dygcn.engine.training.fitting_exact import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
-from dygcn.live.choices import Choices, ids_of, weight_grid
-from dygcn.live.fitting_exact import fit_exact
-from dygcn.live.health import take_anchor
+from dygcn.paper.bases import base_vectors, exact_tables, fit_base, keep_last
+from dygcn.paper.fresh_base import adopt
+from dygcn.paper.health import take_anchor
+from dygcn.paper.history import History, Labels, play_history
+from dygcn.paper.options import BASES, NETWORKS, Base
+from dygcn.paper.recipes import RollingRecipe
+from dygcn.paper.rows import Rows
+from dygcn.paper.spec import RollingSpec, SpectralSpec, with_base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import EventBatch, Float32
-    from dygcn.engine.training import RollingRecipe
     from dygcn.engine.training.samples import Progress
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
 
 
-def fit_paper(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    base: object,
-    labels: object,
-    recipe: RollingRecipe,
-    progress: Progress | None = None,
+def check(choices: Choices) -> None:
+    """Refuse options that belong to another rule."""
+    if not (isinstance(choices.features, str) and choices.features == "walks"):
+        raise OptionError(f"features= is for the rule 'exact'; the {choices.rule} rule takes base= instead")
+    check_recipe(choices.rule, choices.recipe, RollingRecipe)
+
+
+def steady_recipe() -> RollingRecipe:
+    """Return a recipe with our options on."""
+    return RollingRecipe.steady()
+
+
+def fit(
+    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
 ) -> State:
     """Return the fitted state: all events played, its vectors those of the base at the end."""
-    rolled = importlib.import_module("dygcn.engine.training.rolled")  # torch, or the line that installs it
+    training = importlib.import_module("dygcn.paper.matrices")  # torch, or the line that installs it
+    recipe = choices.recipe if isinstance(choices.recipe, RollingRecipe) else RollingRecipe()
+    base = "gcn" if choices.base is None else choices.base
     model = new_model(batch, choices, base, recipe)
     parts = _recent(batch, parts, model.dim)
     layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"
-    history = play_history(model, parts, layers, _read_labels(labels, batch), progress)
+    history = play_history(model, parts, layers, _read_labels(choices.labels, batch), progress)
     fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
-    spectral = choices.rule == "spectral"
-    start = rolled.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
-    weights = rolled.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
-    paper = Paper(recipe.options, fitted, recipe.watch)
-    state = State(dataclasses.replace(model, weights=weights, paper=paper), history.graph)
+    spectral = isinstance(model.spec, SpectralSpec)
+    start = training.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
+    weights = training.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
+    state = State(dataclasses.replace(with_base(model, fitted), weights=weights), history.graph)
     if isinstance(base, Embedding):
-        state.adopt(base.ids, base.vectors)
+        adopt(state, base.ids, base.vectors)
     else:
-        state.adopt(history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
-    take_anchor(state)
+        adopt(state, history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
+    take_anchor(state, recipe.watch)
     return state
 
 
@@ -89,6 +99,9 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         known = ", ".join(repr(name) for name in BASES if name != "embedding")
         raise OptionError(f"base is {base!r}; known: {known}, or a dygcn.Embedding")
     name = base if isinstance(base, str) else "embedding"
+    spec = (SpectralSpec if choices.rule == "spectral" else RollingSpec)(
+        recipe.options, Base(name, recipe.base), recipe.watch
+    )
     count = 3 if choices.rule == "spectral" else choices.orders + 1
     return Model(
         (np.eye(dim, dtype=np.float32),) * count,
@@ -99,8 +112,7 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         bool(choices.directed),
         weight_grid(batch, Hashed.message_bits),
         choices.half_life,
-        choices.rule,
-        paper=Paper(recipe.options, Base(name, recipe.base), recipe.watch),
+        spec,
     )
 
 
@@ -161,7 +173,8 @@ def _hashed_base(
     history: History,
     progress: Progress | None,
 ) -> tuple[Base, list[Float32]]:
-    exact = dataclasses.replace(choices, rule="exact", orders=max(choices.orders, 2))
+    orders = max(choices.orders, 2)
+    exact = dataclasses.replace(choices, rule="exact", orders=orders, base=None, labels=None, recipe=None)
     model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
     base = Base("hashed", recipe.base, dict(zip(model.weight_names, model.weights, strict=True)))
     return base, exact_tables(model, parts, history)

@@ -1,8 +1,8 @@
 """The paper's equations, each one once. Training and the live path call the same functions.
 
 They are written on any kind of array. `Arrays` is what an array library must offer: the live path
-brings compiled loops with a fixed order of summation (`dygcn.engine.propagation.rows`), training brings
-torch, which also gives the derivatives (`dygcn.engine.training.tensors`). Matrices stand on the right of
+brings compiled loops with a fixed order of summation (`dygcn.paper.rows`), training brings
+torch, which also gives the derivatives (`dygcn.paper.tensors`). Matrices stand on the right of
 rows: where the paper writes ``W z``, these are ``z @ W``.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.propagation.plans import RuleOptions
-    from dygcn.engine.records import Mix, Nodes, Plan
+    from dygcn.engine.records import Nodes
+    from dygcn.paper.plans import Mix, Plan, RuleOptions
 
 T = TypeVar("T")
 ACTIVATIONS = ("relu", "tanh", "none")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dygcn.engine.models.checks import number, one_of, whole
-from dygcn.engine.models.paper import LOSSES, BaseRecipe, Watch, check_options
-from dygcn.engine.propagation import RuleOptions
 from dygcn.errors import OptionError
+from dygcn.paper.options import LOSSES, BaseRecipe, Watch, check_options
+from dygcn.paper.plans import RuleOptions
 
 STARTS = ("glorot", "identity")
 

@@ -12,19 +12,25 @@ from dygcn.datasets.snapshots import Snapshots
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph
 from dygcn.engine.measures.scores import auc
-from dygcn.engine.models import BaseRecipe, State
-from dygcn.engine.propagation import RollingRule, RuleOptions, SpectralRule, equations
-from dygcn.engine.propagation.plans import make_plan
-from dygcn.engine.propagation.rows import Rows
-from dygcn.engine.training import RollingRecipe, Watch
-from dygcn.engine.training.bases import base_vectors, fit_base, keep_last
-from dygcn.engine.training.history import play_history, snapshot_of
-from dygcn.engine.training.rolled import first_matrices, fit_rolled
-from dygcn.engine.training.tensors import LinkLoss, Tensors, descend, draw
+from dygcn.engine.models import State
+from dygcn.engine.models.choices import Choices
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
-from dygcn.live import fitting_paper
-from dygcn.live.choices import Choices
-from dygcn.live.fitting_paper import new_model
+from dygcn.paper import (
+    BaseRecipe,
+    RollingRecipe,
+    RollingRule,
+    RuleOptions,
+    SpectralRule,
+    Watch,
+    equations,
+    fitting,
+)
+from dygcn.paper.bases import base_vectors, fit_base, keep_last
+from dygcn.paper.fitting import new_model
+from dygcn.paper.history import play_history, snapshot_of
+from dygcn.paper.matrices import first_matrices, fit_rolled
+from dygcn.paper.rows import Rows
+from dygcn.paper.tensors import LinkLoss, Tensors, descend, draw
 from dygcn.testing import random_events
 from dygcn.testing.rolled import hat
 from tests.linked import link_auc
@@ -75,7 +81,7 @@ def test_torch_and_the_live_path_compute_the_same_update(kind, options):
         before = np.zeros((graph.ids.high, DIM), np.float32)
         before[: len(rule._table)] = rule._table[: graph.ids.high]
         rule.apply(graph, delta)
-        plan = make_plan(graph, delta, rule.orders, options, rule.spectral)
+        plan = rule.plan(graph, delta)
         found = equations.advance(
             Tensors(),
             plan,
@@ -186,14 +192,14 @@ def test_the_bound_holds_after_training(blocks, rule):
 def test_the_degree_table_grows_with_the_graph(blocks):
     """A warm base keeps the table of its first snapshot, and all later degrees looked the same in it."""
     live = dygcn.fit(blocks, dim=16, rule="rolling", base="gcn", recipe=QUICK_STEADY)
-    table = live.model.paper.base.tensors["in"]
+    table = live.model.spec.base.tensors["in"]
     degrees = live.state.graph.pull.count[live.state.graph.nodes()]
     assert len(table) == degrees.max() + 1
     vectors = live.vectors(live.ids())
     assert np.linalg.norm(vectors - vectors.mean(axis=0), axis=1).min() > 1e-4
     live.update(add=[(0, other) for other in range(1, 72)])
     live.restart()
-    assert len(live.model.paper.base.tensors["in"]) == 72
+    assert len(live.model.spec.base.tensors["in"]) == 72
 
 
 def test_a_spectral_run_keeps_its_length(blocks):
@@ -280,7 +286,7 @@ def test_every_base_through_the_front_door(blocks, rule, base):
     recipe = dataclasses.replace(QUICK_STEADY, base=dataclasses.replace(QUICK_STEADY.base, epochs=150))
     live = dygcn.fit(blocks, dim=16, rule=rule, base=base, recipe=recipe)
     assert list(live.weights) == (["W0", "W1", "Ws"] if rule == "spectral" else ["W0", "W1", "W2"])
-    assert live.model.paper.base.name == base
+    assert live.model.spec.base.name == base
     change = live.update(add=[(0, 1000)])
     assert 1000 in live
     assert np.linalg.norm(live[1000]) > 0
@@ -324,12 +330,12 @@ def test_trained_on_every_snapshot_or_once(blocks):
 
 def test_a_long_history_is_cut_to_what_fits(blocks, monkeypatch):
     seen = []
-    whole = fitting_paper.play_history
+    whole = fitting.play_history
     monkeypatch.setattr(
-        fitting_paper, "play_history", lambda m, parts, *a: (seen.append(parts), whole(m, parts, *a))[1]
+        fitting, "play_history", lambda m, parts, *a: (seen.append(parts), whole(m, parts, *a))[1]
     )
     dygcn.fit(blocks, dim=8, rule="rolling", base="hashed", recipe=QUICK)
-    monkeypatch.setattr(fitting_paper, "LARGEST_HISTORY", 1 << 19)
+    monkeypatch.setattr(fitting, "LARGEST_HISTORY", 1 << 19)
     with pytest.warns(TrainingWarning, match=r"the first \d of 12 steps are joined into one"):
         assert len(dygcn.fit(blocks, dim=8, rule="rolling", base="hashed", recipe=QUICK)) == 72
     assert len(seen[0]) == 12
@@ -429,12 +435,12 @@ def test_a_loaded_copy_restarts_with_the_same_bits(blocks, tmp_path):
     live = dygcn.fit(blocks[::-1], dim=8, rule="rolling", recipe=QUICK_STEADY)
     live.save(tmp_path / "x")
     copy = dygcn.load(tmp_path / "x")
-    first = live.model.paper.base.tensors["out"]
+    first = live.model.spec.base.tensors["out"]
     for each in (live, copy):
         each.update(add=[(1, 500)])
         each.restart()
     np.testing.assert_allclose(copy.vectors(live.ids()), live.vectors(live.ids()), atol=1e-5)
-    assert np.abs(live.model.paper.base.tensors["out"] - first).max() > 0  # trained on, and kept
+    assert np.abs(live.model.spec.base.tensors["out"] - first).max() > 0  # trained on, and kept
 
 
 def test_a_graph_that_is_empty_for_a_while(blocks):

@@ -10,6 +10,7 @@ import numpy as np
 
 from dygcn.engine.features import Embedding, Given, Hashed, column_scales, read_features
 from dygcn.engine.models import Baseline, Model, State, read_inputs
+from dygcn.engine.models.choices import Choices, check_time_unit, weight_grid
 from dygcn.engine.training import (
     HeldOut,
     Recipe,
@@ -20,7 +21,6 @@ from dygcn.engine.training import (
     time_unit,
 )
 from dygcn.errors import FeatureError
-from dygcn.live.choices import Choices, check_time_unit, weight_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.engine.events import take
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of, whole
-from dygcn.engine.models.model import RULES
+from dygcn.engine.models.specs import RULES, find_fitting
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _EXPONENT = 900  # of weights: then the grid's own exponent is below 1000, which
 
 @dataclass(frozen=True)
 class Choices:
-    """Options that every rule has. See `dygcn.fit`."""
+    """Options of `dygcn.fit`; the last four are not for every rule."""
 
     dim: int
     orders: int
@@ -32,9 +32,13 @@ class Choices:
     seed: int
     width: int
     directed: bool
+    features: object = "walks"
+    base: object = None
+    labels: object = None
+    recipe: object = None
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, RULES)
+        one_of("rule", self.rule, tuple(RULES))
         whole("dim", self.dim, 1, 1 << 14)
         whole("orders", self.orders, 1, GREATEST_ORDERS)
         whole("width", self.width, 1, 1 << 14)
@@ -42,6 +46,7 @@ class Choices:
         memory = self.memory
         if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
             raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
+        find_fitting(self.rule).check(self)
 
     @property
     def half_life(self) -> float | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.engine.propagation import equations
-from dygcn.engine.training.bases import degree_features, degrees_in, grown_table
-from dygcn.engine.training.tensors import Tensors, glorot, train_on_snapshots
+from dygcn.paper import equations
+from dygcn.paper.bases import degree_features, degrees_in, grown_table
+from dygcn.paper.tensors import Tensors, glorot, train_on_snapshots
 
 with extra("torch"):
     import torch
@@ -17,10 +17,10 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dygcn.engine.models import BaseRecipe
     from dygcn.engine.records import Float32
-    from dygcn.engine.training.history import Snapshot
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import Snapshot
+    from dygcn.paper.options import BaseRecipe
 
 
 def fit_gcn(

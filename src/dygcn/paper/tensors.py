@@ -1,4 +1,4 @@
-"""The array library of training: torch, for the derivatives of `dygcn.engine.propagation.equations`."""
+"""The array library of training: torch, for the derivatives of `dygcn.paper.equations`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.models import BaseRecipe
-    from dygcn.engine.records import Float32, Float64, Int64, Mix, Nodes
-    from dygcn.engine.training.history import Snapshot
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import Snapshot
+    from dygcn.paper.options import BaseRecipe
+    from dygcn.paper.plans import Mix
 
 Tensor = torch.Tensor
 _WARM_UP = 10  # rounds
@@ -40,12 +41,12 @@ class _WeightedSum(torch.autograd.Function):
 
 
 class Tensors:
-    """What `dygcn.engine.propagation.equations` needs, on torch tensors.
+    """What `dygcn.paper.equations` needs, on torch tensors.
 
     Examples
     --------
     >>> import numpy as np, torch
-    >>> from dygcn.engine.records import Mix
+    >>> from dygcn.paper.plans import Mix
     >>> mix = Mix(np.array([0, 2]), np.array([0, 2]), np.array([1.0, -1.0]))
     >>> Tensors().combine(mix, torch.tensor([[1.0], [5.0], [4.0]])).tolist()
     [[-3.0]]

@@ -5,8 +5,8 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph
-from dygcn.engine.propagation import RollingRule, RuleOptions, SpectralRule, equations, plans
 from dygcn.engine.propagation.orders import influence
+from dygcn.paper import RollingRule, RuleOptions, SpectralRule, equations, plans
 from dygcn.testing import GRAPHS, DenseTwin, GraphOracle, random_events
 
 DIM, ROLLING_SEEDS, SPECTRAL_SEEDS = 5, 4, 13

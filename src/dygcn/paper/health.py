@@ -14,28 +14,28 @@ import numpy as np
 from dygcn.engine.events.keys import salted
 from dygcn.engine.measures.scores import auc
 from dygcn.engine.models import norms
-from dygcn.engine.propagation import RollingRule
 from dygcn.errors import DriftWarning, NormBandWarning
+from dygcn.paper.rolling import RollingRule
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
-    from dygcn.engine.models.paper import Watch
     from dygcn.engine.records import Float64, Nodes
+    from dygcn.paper.options import Watch
 
 _AT_LEAST = 30  # links; an AUC of fewer says nothing
 _NEGATIVES = 5  # for each link
 
 
-def take_anchor(state: State) -> None:
+def take_anchor(state: State, watch: Watch) -> None:
     """Remember what vectors look like straight after a base: later checks compare with it."""
-    rule, watch = _rolled(state)
+    rule = rolled(state)
     score, _ = _score(state, rule, watch, 0)
     rule.anchor = np.array([_length(state, rule, watch, 0), score, 0.0])
 
 
-def wants_restart(state: State, version: int) -> bool:
+def wants_restart(state: State, watch: Watch, version: int) -> bool:
     """Count an update; if it is time, check a sample, warn, and say whether a fresh base is due."""
-    rule, watch = _rolled(state)
+    rule = rolled(state)
     rule.anchor[2] += 1
     if rule.anchor[2] % watch.every:
         return False
@@ -45,10 +45,10 @@ def wants_restart(state: State, version: int) -> bool:
     return due and watch.restart == "auto"
 
 
-def _rolled(state: State) -> tuple[RollingRule, Watch]:
-    assert state.model.paper is not None
+def rolled(state: State) -> RollingRule:
+    """Return the rule of a state, which is one of the paper's."""
     assert isinstance(state.rule, RollingRule)
-    return state.rule, state.model.paper.watch
+    return state.rule
 
 
 def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> bool:
@@ -68,7 +68,7 @@ def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> boo
             f"at version {version} sampled links have AUC {score:.3f}, at the last base {then:.3f}; "
             "restart() takes a fresh base",
             DriftWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return True
 
@@ -82,7 +82,7 @@ def _check_band(ratio: float, band: tuple[float, float], version: int) -> None:
         f"the run {what}: at version {version} the mean length of the vectors is {ratio:.3g} times that "
         f"of the last base (the band is {low:g} to {high:g}); restart() takes a fresh base",
         NormBandWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
