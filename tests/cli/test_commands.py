@@ -135,7 +135,7 @@ def test_integer_ids_on_the_command_line(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst\n1,2\n2,3\n")
     run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 4)
     assert run_json("score", tmp_path / "f", "1", "3")["a"] == 1
-    assert "'bob' is none" in run("nearest", tmp_path / "f", "bob", code=2).stderr
+    assert "'bob' is not an int64" in run("nearest", tmp_path / "f", "bob", code=2).stderr
 
 
 @pytest.mark.parametrize("rule", ["rolling", "spectral"])
@@ -155,7 +155,7 @@ def test_the_rules_of_the_paper(home, tmp_path, rule):
     wrong = run("fit", home / "events.csv", "--out", folder, "--base", "gcn", code=2).stderr
     assert "base= is for the rules 'rolling' and 'spectral'" in wrong
     wrong = run("fit", home / "events.csv", "--out", folder, "--steady", code=2).stderr
-    assert "--steady is for --rule rolling and --rule spectral" in wrong
+    assert "--steady needs --rule rolling or --rule spectral" in wrong
 
 
 def test_bench_update_on_a_random_graph():

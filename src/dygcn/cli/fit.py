@@ -25,9 +25,9 @@ from dygcn.paper import BASES
 @click.option(
     "--base",
     type=click.Choice([name for name in BASES if name != "embedding"]),
-    help="Where the first vectors of the rules rolling and spectral come from.  [default: gcn]",
+    help="Source of the first vectors of the rules rolling and spectral.  [default: gcn]",
 )
-@click.option("--steady", is_flag=True, help="Turn on the options that make rolling and spectral hold.")
+@click.option("--steady", is_flag=True, help="Turn on the options against drift of rolling and spectral.")
 @click.option(
     "--features",
     default="walks",
@@ -36,21 +36,21 @@ from dygcn.paper import BASES
     help="walks, hashed or auto; or a table of ids and values.",
 )
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
-@click.option("--memory", type=float, metavar="HALF-LIFE", help="Remember removed edges, in units of t.")
+@click.option("--memory", type=float, metavar="HALF-LIFE", help="Let removed edges decay, in units of t.")
 @click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
-@click.option("--steps", type=int, help="Cut training time into so many equal parts.")
+@click.option("--steps", type=int, help="Number of equal training steps.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
 def command(events: str, out: str, features: str, steady: bool, as_json: bool, **options: Any) -> None:
     """Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.
 
-    Or the name of a data set: hepth-collab and as-733 come with the package.
+    EVENTS may also be the name of a data set: hepth-collab comes with dygcn, as-733 with dygcn-lab.
     """
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
     options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
     if steady and options["recipe"] is None:
-        raise click.UsageError("--steady is for --rule rolling and --rule spectral")
+        raise click.UsageError("--steady needs --rule rolling or --rule spectral")
     with progress_bar() as notify:
         source = load(events).events() if events in names() and not Path(events).exists() else events
         live = fit(source, features=features, progress=notify, **options)

@@ -1,4 +1,4 @@
-"""`dygcn info`: what a folder holds."""
+"""`dygcn info`: settings, counts and digest of a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dygcn.live import LiveEmbedding, load
 @folder_argument
 @json_option
 def command(folder: str, as_json: bool) -> None:
-    """Check the folder DIR and print what it holds."""
+    """Check the folder DIR and print its settings, counts and digest."""
     with progress_bar() as notify:
         notify(0, 1, "checking")
         live = load(folder)

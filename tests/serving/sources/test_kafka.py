@@ -116,7 +116,7 @@ def test_nothing_is_committed(producer, topic, opened, kafka):
 def test_a_place_beyond_the_end(producer, topic, opened):
     send(producer, topic, [b"x"] * 4)
     assert opened(topic, {f"kafka:{topic}/0": 0}).read(1, 0.0) is not None
-    with pytest.raises(SourceError, match="partition 0 ends at 1, 8 is next: was the topic made anew"):
+    with pytest.raises(SourceError, match="partition 0 ends at 1, 8 is next: was the topic created again"):
         opened(topic, {f"kafka:{topic}/0": 7})
 
 
