@@ -15,6 +15,7 @@ import dygcn
 
 SCRIPT = Path(__file__).with_name("users_script.py")
 PLAIN = os.environ.get("DYGCN_PLAIN")
+IDS = "NDArray[Any]"  # int64 or str objects, which only the graph decides
 
 
 def check(*command):
@@ -64,7 +65,7 @@ def test_nothing_public_is_any():
                 and node.name == function.__name__
                 and node.returns is not None
             ):
-                if "Any" in ast.unparse(node.returns):
+                if "Any" in ast.unparse(node.returns).replace(IDS, ""):
                     loose.append(name)
                 break
     assert loose == []

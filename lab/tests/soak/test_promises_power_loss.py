@@ -189,8 +189,8 @@ BEGINS = """
 import sys
 import dygcn
 from dygcn.engine.models import folder
-from dygcn.testing.promises.disk_trace import DiskTrace
-from dygcn.testing.promises.script import Script
+from dygcn_lab.soak.promises.disk_trace import DiskTrace
+from dygcn_lab.soak.promises.script import Script
 root, trace, left_out = sys.argv[1:]
 for which in ("sync_file", "sync_names"):
     sync = getattr(folder, which)

@@ -156,7 +156,7 @@ def test_how_many_threads(monkeypatch):
 FORKED = """
 import os, signal, sys
 from dygcn.engine.propagation import spreading
-from tests.propagation.test_threads import LEAST, played
+from tests.engine.propagation.test_threads import LEAST, played
 
 spreading.SHARED = LEAST
 expected = played(3, False, False)  # now there are threads

@@ -158,7 +158,7 @@ def test_offsets_out_of_range(producer, topic, opened, monkeypatch):
 
 def test_beginning_elsewhere_would_be_noticed(producer, topic, opened, monkeypatch):
     """What every other program does: where the offset is gone, go on at the beginning or the end."""
-    monkeypatch.setattr("tests.sources.reading.PATIENCE", 3.0)
+    monkeypatch.setattr("tests.serving.sources.reading.PATIENCE", 3.0)
     right = confluent_kafka.Consumer
 
     def lenient(options, **others):
