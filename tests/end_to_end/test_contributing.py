@@ -22,7 +22,7 @@ def commands():
 def test_the_block_sets_up_and_runs_the_quick_tests():
     found = commands()
     assert found[0].startswith("python -m venv")
-    assert any("requirements-dev.lock" in line for line in found)
+    assert any(line.endswith("-r requirements-dev.lock") for line in found)
     assert found[-1].startswith("pytest -m unit")
 
 
