@@ -21,6 +21,7 @@ BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "threa
 DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=false"]
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
 KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/engine/graph", "tests/engine/propagation"]
+KERNEL_TESTS += ["tests/paper/test_rolling.py"]
 KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]
