@@ -1,4 +1,4 @@
-"""ScratchBuffers for the pairs of one batch: arrays that the next batch fills again."""
+"""Scratch buffers for the pairs of one batch: arrays that the next batch fills again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 FEW = 64
-"""Events that there are always buffers for; more are not worth a call of their own kind."""
+"""Events that the buffers always hold; more are not worth a call of their own kind."""
 _KEPT = 1 << 18  # rows that stay after a batch
 
 
@@ -69,7 +69,7 @@ class PairBuffers:
         replace_together(self, _size=size, **fresh, **lists, arrays=BatchArrays(*arrays))
 
     def reserve(self, events: int) -> None:
-        """Have buffers for so many events."""
+        """Grow the buffers to so many events."""
         if events > self._size:
             self._make(events + events // 2)
 

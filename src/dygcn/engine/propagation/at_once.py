@@ -245,7 +245,7 @@ def update_at_once(
     -------
     tuple
         What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        newcomers need more buffers; how many messages changed in the order before it, how many nodes
+        newcomers need larger buffers; how many messages changed in the order before it, how many nodes
         were reached (`Course.reach`) and rows added to so far.
     """
     with cython.nogil:

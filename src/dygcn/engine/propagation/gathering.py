@@ -1,7 +1,7 @@
 """Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
 
 Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
-ahead. Nothing here writes to the state: an order can be gathered again, with more buffers.
+ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Rule(Protocol):
         """How long a change may be that is withheld; 0 where nothing ever is."""
 
     def reserve(self, graph: Graph) -> None:
-        """Have buffers for every node of a graph; called before a change is written; no value changes."""
+        """Reserve capacity for every node of a graph, before a change is written; no value changes."""
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""

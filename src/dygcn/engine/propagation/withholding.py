@@ -51,7 +51,7 @@ class Withheld:
         self._held = HeldRows(slot, grown(rows, size), grown(lengths, size), grown(free, size), counts)
 
     def pass_on(self, changed_senders: Nodes, wave: Wave, allowed: float) -> Wave:
-        """Keep back what is short enough of a wave, for which there is buffers; the rest goes on."""
+        """Keep back the short changes of a wave, whose buffers are large enough; pass on the rest."""
         take_back(self._held, changed_senders, wave.handoff)
         wave.senders = withhold(self._held, wave.handoff, wave.senders, allowed)
         return wave

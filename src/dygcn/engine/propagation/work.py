@@ -1,6 +1,6 @@
 """What loops of one update hand to each other: arrays that are filled by one and read by the next.
 
-None of these grows: one with more buffers is another one, and a loop that runs keeps its own.
+None of these grows: a larger one is another object, and a running loop keeps its own.
 """
 
 from __future__ import annotations
