@@ -18,6 +18,7 @@ from dygcn.engine.models.links import COSINE
 from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Nodes
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.change import Change
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
@@ -54,6 +55,7 @@ class LiveEmbedding:
         self._state = state
         self.guard = Guard(state)
         self._version = version
+        self._changes: ChangeRecord | None = None  # until somebody reads it
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
 
@@ -239,9 +241,12 @@ class LiveEmbedding:
         return self._note(outcome)
 
     def _note(self, outcome: Outcome) -> Change:
-        """Tell the cache who moved; return the change that belongs to this version."""
-        if self._cache is not None:
-            self._cache.mark(outcome.moved.nodes)
+        """Write down who moved; return the change that belongs to this version."""
+        if self._changes is not None:
+            self._changes.append(outcome.moved.nodes, self._version)
+        return self._change_of(outcome)
+
+    def _change_of(self, outcome: Outcome) -> Change:
         change = Change(self, outcome, self._version)
         self._latest = weakref.ref(change)
         return change
@@ -478,10 +483,16 @@ class LiveEmbedding:
         """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
         return pair_scores(self._state, self.cached(), first, second, links)
 
+    def changes(self, sequence: int = 0) -> ChangeRecord:
+        """Return who moved when; all that moved before the first call did so at `sequence`."""
+        if self._changes is None:
+            self._changes = ChangeRecord(self._state.graph.ids.high, sequence)
+        return self._changes
+
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         if self._cache is None:
-            self._cache = VectorCache(self._state)
+            self._cache = VectorCache(self._state, self.changes())
         return self._cache
 
     def _find(self, ids: object) -> Nodes:

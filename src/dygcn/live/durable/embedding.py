@@ -281,7 +281,7 @@ class DurableEmbedding(RecoveredEmbedding):
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
         for watcher in self._watchers:
             watcher(outcome.moved.nodes)
-        return super()._note(outcome)
+        return self._change_of(outcome)
 
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
         """Have a function told which nodes moved, at every update, under the lock."""

@@ -11,14 +11,13 @@ import numpy as np
 from dygcn.engine.models import cosines, norms, read_vectors, to_units
 from dygcn.errors import OptionError
 from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
-from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.recall import AT, Questions, choose_probes, questions
 from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
     from dygcn.engine.records import Float32, Float64, Nodes
+    from dygcn.live.search.nearest import VectorCache
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
 _WORSE = 0.02  # than with fresh centres: then fresh ones may help
@@ -69,14 +68,13 @@ class IndexStatus(msgspec.Struct, frozen=True):
 class NearestIndex:
     """Nearest neighbours by cosine over vectors that move: exact while few, FAISS IVF beyond.
 
-    Whoever changes the state must `mark` what moved. Answers are about the vectors as they are now: who moved
-    and is not in the index yet is looked at beside it. Not for several threads at once: a lock around the
-    index, and around updates, is the caller's business.
+    Answers are about the vectors as they are now: who moved and is not in the index yet is looked at beside
+    it. Not for several threads at once: a lock around index and updates is the caller's business.
 
     Parameters
     ----------
-    state
-        Graph and rule.
+    cache
+        Where vectors are read, and who moved: `LiveEmbedding.cached`.
     exact_up_to
         Up to so many nodes all vectors are looked at; beyond, with the extra ``ann``, some lists of them.
     probes
@@ -85,8 +83,6 @@ class NearestIndex:
         Of all that is drawn: equal calls on equal states give equal answers.
     threads
         Of FAISS.
-    cache
-        Where vectors are kept, if others keep theirs there, too.
     guard
         A lock that whoever changes the state holds meanwhile, if that is another thread. It is taken for
         moments only, and then not everything that moved is put in before an answer: who waits is looked for
@@ -96,62 +92,45 @@ class NearestIndex:
     --------
     >>> import dygcn
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> index = NearestIndex(live.state)
+    >>> index = NearestIndex(live.cached())
     >>> len(index.nearest(live["ann"], k=9))
     3
     >>> change = live.update(add=[("cat", "dan")])
-    >>> index.mark(change.nodes)
     >>> len(index.nearest(live["ann"], k=9)), index.status().kind
     (4, 'exact')
     """
 
     def __init__(
         self,
-        state: State,
+        cache: VectorCache,
         *,
         exact_up_to: int = 20_000,
         probes: int | None = None,
         seed: int = 0,
         threads: int = 1,
-        cache: VectorCache | None = None,
         guard: AbstractContextManager[Any] | None = None,
     ) -> None:
         _at_least("exact_up_to", exact_up_to, 0)
         _at_least("probes", 1 if probes is None else probes, 1)
         _at_least("threads", threads, 1)
-        self._state = state
+        self._cache, self._state = cache, cache.state
         self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
-        self._cache = VectorCache(state) if cache is None else cache
-        self._upkeep = Upkeep(state, self._cache, guard)
+        self._upkeep = Upkeep(cache, guard)
         self._guard = self._upkeep.guard
         self._trained_at = self._wanted = 0  # nodes and probes when the centres were learned
         self._best_recall = 1.0  # that fresh centres can be hoped to bring
         self._rebuilds = self._replaced = self._measurements = self._measured_on = 0
-        self._begun = False
+        self._begun = self._measuring = False
         self._recall: float | None = None
         self._faiss: Any = None
         self._missing: str | None = None  # what must be installed; None: nobody has looked
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # FAISS cannot be copied: a copy is an index of the copied state, built when it is asked.
+        # FAISS cannot be copied: a copy is an index of the copied vectors, built when it is asked.
         options = self._exact_up_to, self._probes, self._seed, self._threads
-        return _anew, (self._state, self._cache, *options)
+        return _anew, (self._cache, *options)
 
     # ---- keeping up --------------------------------------------------------------------------------
-
-    def mark(self, nodes: Nodes, left: Nodes | None = None) -> None:
-        """Say that an update moved nodes; nothing is read.
-
-        Parameters
-        ----------
-        nodes
-            Who moved or came.
-        left
-            Who left, where that is known. It need not be: those who are no longer in the graph are noticed.
-        """
-        self._upkeep.mark(nodes)
-        if left is not None:
-            self._upkeep.mark(left)
 
     def refresh(self, limit: int | None = None) -> int:
         """Put vectors that moved into the index; return how many nodes still wait.
@@ -162,7 +141,7 @@ class NearestIndex:
         Parameters
         ----------
         limit
-            At most so many nodes, those first that wait longest; None: all.
+            At most so many nodes, those first that moved first; None: all.
         """
         _at_least("limit", 0 if limit is None else limit, 0)
         upkeep = self._upkeep
@@ -174,7 +153,8 @@ class NearestIndex:
             return 0
         self._replaced += upkeep.put(limit)
         self._begun = self._begun or self._replaced > 0
-        if upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend):
+        many = upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend)
+        if many and not self._measuring:  # a question of a measurement may refresh, too
             self.measure(_HELD_OUT)
         return len(upkeep.dirty)
 
@@ -252,7 +232,7 @@ class NearestIndex:
         found = upkeep.backend.candidates(unit, k + spare + (leave_out >= 0))
         with self._guard:
             if len(upkeep.dirty):
-                found = np.unique(np.concatenate((found, upkeep.dirty.nodes[-_BESIDE:])))
+                found = np.unique(np.concatenate((found, upkeep.dirty[-_BESIDE:])))
                 found = found[self._state.graph.present(found)]
             return self._best(found[found != leave_out], query, k)
 
@@ -312,18 +292,20 @@ class NearestIndex:
         if not old:
             if share >= self._best_recall - _WORSE:
                 return share
-            numbers = self._upkeep.numbers()
             with self._guard:
-                self._cache.mark(numbers)  # somebody may have moved without being marked
+                self._cache.forget()  # somebody may have moved without being written down
         self._build()
         self._best_recall = self._ask(askers)
         return self._best_recall
 
     def _ask(self, askers: Nodes) -> float:
         """Ask for the neighbours of nodes; keep and return the share of the true ones among the answers."""
-        asked = self._questions(askers)
-        self._recall = asked.recall([self._answered(*each) for each in zip(asked.units, askers, strict=True)])
-        self._measured_on = len(askers)
+        asked, self._measuring = self._questions(askers), True
+        try:
+            found = [self._answered(*each) for each in zip(asked.units, askers, strict=True)]
+        finally:
+            self._measuring = False
+        self._recall, self._measured_on = asked.recall(found), len(askers)
         return self._recall
 
     def _questions(self, askers: Nodes) -> Questions:
@@ -372,11 +354,8 @@ class NearestIndex:
         return ""
 
 
-def _anew(
-    state: State, cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int
-) -> NearestIndex:
-    options: dict[str, Any] = {"exact_up_to": exact_up_to, "probes": probes, "seed": seed}
-    return NearestIndex(state, **options, threads=threads, cache=cache)
+def _anew(cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int) -> NearestIndex:
+    return NearestIndex(cache, exact_up_to=exact_up_to, probes=probes, seed=seed, threads=threads)
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -8,11 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from dygcn.errors import TornState
-from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import IndexStatus, NearestIndex
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Nodes
+    from dygcn.engine.records import Float32
     from dygcn.live import DurableEmbedding
     from dygcn.serving.service.settings import Nearest
 
@@ -31,11 +30,8 @@ class Neighbours:
 
     def __init__(self, live: DurableEmbedding, settings: Nearest) -> None:
         self._live, self._settings = live, settings
-        self._index = NearestIndex(
-            live.state, exact_up_to=settings.exact_up_to, cache=live.cached(), guard=live.lock
-        )
+        self._index = NearestIndex(live.cached(), exact_up_to=settings.exact_up_to, guard=live.lock)
         self._lock = threading.Lock()
-        self._moved = DirtyQueue()  # each node once: a hub moves a million at a time, and nobody may ask
         self._status = self._index.status()
         self._stop = threading.Event()
         self._asked_at = -_RECENT
@@ -52,32 +48,20 @@ class Neighbours:
         if self._thread.is_alive():
             self._thread.join()
 
-    def mark(self, nodes: Nodes) -> None:
-        """Say that nodes moved; called by whoever writes, under the embedding's lock."""
-        self._moved.reserve(self._live.state.graph.ids.high)
-        self._moved.add(nodes)
-
     def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
         """Return nodes and cosines, nearest first."""
         self._asked_at = time.monotonic()
         with self._lock:
-            self._take_marks()
             return self._index.nearest(query, k, leave_out)
 
     def status(self) -> IndexStatus:
         """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
         if not self._live.state.torn and self._lock.acquire(timeout=_PATIENCE):
             try:
-                self._take_marks()
                 self._status = self._index.status()
             finally:
                 self._lock.release()
         return self._status
-
-    def _take_marks(self) -> None:
-        with self._live.lock:
-            if len(self._moved):
-                self._index.mark(self._moved.take())
 
     def _keep_up(self) -> None:
         with contextlib.suppress(TornState):  # then nothing is answered until the folder is opened again
@@ -99,5 +83,4 @@ class Neighbours:
 
     def _step(self) -> int:
         with self._lock:
-            self._take_marks()
             return self._index.refresh(_AT_ONCE)

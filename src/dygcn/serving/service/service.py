@@ -16,7 +16,6 @@ from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import OptionError, StorageError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.reading import Reader
 from dygcn.serving.service import answers
 from dygcn.serving.service.clock import latest_of
 from dygcn.serving.service.ingest_queue import IngestQueue
@@ -44,7 +43,6 @@ class Service:
         self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
         self.live.followed.idle_seconds = settings.limits.client_idle_seconds
         self.begun = time.monotonic()
-        self.reader = Reader(self.live.state, self.live.cached())
         self.neighbours = Neighbours(self.live, settings.nearest)
         self.reads = 0
         self._anonymous = time.time_ns()
@@ -84,7 +82,6 @@ class Service:
     # ---- being told ----------------------------------------------------------------------------------
 
     def _moved(self, nodes: Nodes) -> None:
-        self.neighbours.mark(nodes)
         if len(nodes):
             self._moved_last = nodes[:_SHOWN].copy()
 
@@ -107,7 +104,8 @@ class Service:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
         self.reads += 1
         with self.live.lock:
-            return self.live.sequence, self.reader.vector(node)
+            at = self._find(node)
+            return self.live.sequence, self.live.cached().one(at) if at >= 0 else None
 
     def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
         """Do what `vector` does, or return None if it would have to wait longer for an update."""
@@ -121,8 +119,9 @@ class Service:
     def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
         with self.live.lock:
-            query, place = self.reader.vector(node), self._find(node)
-        return None if query is None else self._nearest(query, k, place)
+            at = self._find(node)
+            query = self.live.cached().one(at) if at >= 0 else None
+        return None if query is None else self._nearest(query, k, at)
 
     def nearest_by(self, vector: list[float], k: int) -> answers.Neighbours:
         """Return the nearest nodes to a vector."""
@@ -152,9 +151,13 @@ class Service:
         """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
         self.reads += 1
         with self.live.lock:
-            here = [one for one in ids if self._find(one) >= 0]
-            missing = [one for one in ids if self._find(one) < 0] if len(here) < len(ids) else []
-            return self.live.sequence, here, self.reader.vectors(here), missing
+            nodes = np.array([self._find(one) for one in ids], np.int32)
+            known = nodes >= 0
+            vectors = self.live.cached().refresh(nodes[known])[0]
+            sequence = self.live.sequence
+        here = [one for one, found in zip(ids, known, strict=True) if found]
+        missing = [one for one, found in zip(ids, known, strict=True) if not found]
+        return sequence, here, vectors, missing
 
     def scores(self, pairs: list[tuple[int | str, int | str]], links: str) -> answers.Scores:
         """Return the scores of pairs, None where an id is not in the graph."""

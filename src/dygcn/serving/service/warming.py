@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dygcn.engine.events import decode_events
 from dygcn.engine.models import KINDS, State
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.scoring import pair_scores
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
@@ -38,9 +39,9 @@ def warm_up(model: Model) -> None:
     state = State(model)
     for form, body in _bodies(state).items():
         state.apply(decode_events(body, form, model.kind).batch)
-    nodes, cache = state.graph.nodes(), VectorCache(state)
+    nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
     vectors, _ = cache.refresh(nodes)
-    NearestIndex(state, cache=cache).nearest(vectors[0], 1, int(nodes[0]))
+    NearestIndex(cache).nearest(vectors[0], 1, int(nodes[0]))
     for links in KINDS:
         pair_scores(state, cache, nodes[:1], nodes[1:], links)
     arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
