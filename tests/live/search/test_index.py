@@ -24,10 +24,11 @@ from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
+from dygcn.live.search import nearest as nearest_module
 from dygcn.live.search import upkeep
 from dygcn.live.search.index import IndexStatus, NearestIndex
 from dygcn.live.search.inverted import InvertedLists
-from dygcn.live.search.nearest import VectorCache, nearest_rows
+from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Upkeep
 from tests.seeded import with_line
@@ -43,12 +44,21 @@ def fresh(dim=4, width=6, kind="int64", features="hashed", seed=0, directed=Fals
     return dygcn.start(Model(weights, kind, features, np.ones(width), seed, directed))
 
 
+def nearest(index, query, k, leave_out=-1):
+    """Return (node, cosine) of the nearest, found as a service finds them."""
+    found = index.candidates(query, k, leave_out)
+    with index._guard:
+        nodes, scores = nearest_module.top_k(index._cache, found, query, k)
+    return list(zip(nodes.tolist(), scores.tolist(), strict=True))
+
+
 def brute(live, query, k, leave_out=-1):
-    """What `LiveEmbedding.nearest` does, by nodes, on vectors that nothing was kept of."""
-    nodes = live.state.graph.nodes()
+    """Return (node, cosine) of the nearest, by sorting everything, on vectors that nothing was kept of."""
+    nodes = live.state.graph.nodes()  # by id, so equal ones stay in this order
     nodes = nodes[nodes != leave_out]
     vectors = live.vectors_of(nodes)
-    return [(int(nodes[row]), score) for row, score in nearest_rows(vectors, norms(vectors), query, k)]
+    scores = cosines(vectors, norms(vectors), query).tolist()
+    return sorted(zip(nodes.tolist(), scores, strict=True), key=lambda answer: -answer[1])[:k]
 
 
 def communities(nodes, groups, degree=10, inside=0.9, seed=0):
@@ -120,7 +130,11 @@ class Moving(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([0, 1, 5, None]))
     def refresh(self, limit):
         before = self.index.status().pending
+        # Nobody waits who left, and nobody is there twice or has left: `top_k` would hide it.
+        assert self.live.state.graph.present(self.index._upkeep.dirty).all()
         rest = self.index.refresh(limit)
+        if rest == 0:
+            assert len(self.index._upkeep.backend) == len(self.live)
         assert rest == self.index.status().pending
         assert self.index.status().nodes == len(self.live)
         assert rest in (0, before - min(before, before if limit is None else limit))
@@ -142,7 +156,7 @@ class Moving(RuleBasedStateMachine):
         assert self.index.measure(queries) == 1.0
 
     def compare(self, query, k, leave_out=-1):
-        assert self.index.nearest(query, k, leave_out) == brute(self.live, query, k, leave_out)
+        assert nearest(self.index, query, k, leave_out) == brute(self.live, query, k, leave_out)
 
 
 class MovingStrings(Moving):
@@ -208,10 +222,10 @@ def test_few_that_wait_are_looked_at_beside_the_lists():
     assert 2 <= before.pending < 256
     for node in live.state.graph.nodes()[:20].tolist():
         query = live.vectors_of(np.array([node], np.int32))[0]
-        assert index.nearest(query, 12, node) == brute(live, query, 12, node)
+        assert nearest(index, query, 12, node) == brute(live, query, 12, node)
     assert index.status().pending == before.pending
     live.cached().changes.append(live.state.graph.nodes()[:400], live.version)
-    index.nearest(query, 3)
+    nearest(index, query, 3)
     assert index.status().pending == 0  # too many to be looked at one by one
 
 
@@ -263,6 +277,18 @@ def those_who_left_before_they_were_read_answer(monkeypatch):
     )
 
 
+UP_TO_DATE = "if self._position == self._changes.last and len(self.backend) == len(graph):"
+
+
+def nobody_is_missed_where_nobody_moved(monkeypatch):
+    """Who has no edge leaves without anybody else moving."""
+    swap(monkeypatch, UP_TO_DATE, "if self._position == self._changes.last:")
+
+
+def nobody_moves_where_nobody_came(monkeypatch):
+    swap(monkeypatch, UP_TO_DATE, "if len(self.backend) == len(graph):")
+
+
 def what_was_read_is_not_read_again(monkeypatch):
     whole = VectorCache._read
 
@@ -285,19 +311,13 @@ def moved_nodes_do_not_wait(monkeypatch):
 
 
 def those_who_wait_are_not_looked_at(monkeypatch):
-    line = "found = np.unique(np.concatenate((found, upkeep.dirty[-_BESIDE:])))"
-    copied = with_a_bug(index_module, line, "found = np.unique(found)")
-    monkeypatch.setattr(NearestIndex, "nearest", copied.NearestIndex.nearest)
+    line = "found = np.concatenate((near, upkeep.dirty[-_BESIDE:]))"
+    copied = with_a_bug(index_module, line, "found = near")
+    monkeypatch.setattr(NearestIndex, "candidates", copied.NearestIndex.candidates)
 
 
 def ties_go_by_number(monkeypatch):
-    whole = index_module.NearestIndex._best
-
-    def best(self, nodes, query, k):
-        found = whole(self, nodes, query, len(nodes) or 1)
-        return sorted(found, key=lambda answer: (-answer[1], answer[0]))[:k]
-
-    monkeypatch.setattr(NearestIndex, "_best", best)
+    swap_in_top_k(monkeypatch, *TOP_K_MUTANTS["ties go by number"])
 
 
 def equals_are_cut_off(monkeypatch):
@@ -323,6 +343,8 @@ MUTANTS = [
     (the_dead_answer, Moving),
     (the_dead_answer, MovingLists),
     (those_who_left_before_they_were_read_answer, MovingLists),
+    (nobody_is_missed_where_nobody_moved, MovingGiven),
+    (nobody_moves_where_nobody_came, Moving),
     (a_recycled_number_answers_with_the_vector_of_the_dead, Moving),
     (a_recycled_number_answers_with_the_vector_of_the_dead, MovingLists),
     (moved_nodes_do_not_wait, Moving),
@@ -338,6 +360,56 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+# ---- the top k of any candidates ------------------------------------------------------------------------
+
+
+def test_the_top_k_is_that_of_sorting_everything():
+    """Candidates come in any order, some twice, some that left."""
+    random = np.random.default_rng(0)
+    for live in (fresh(1, 2), fresh(3, 5), fresh(3, 5, "string")):
+        named = int if live.model.kind == "int64" else str
+        live.update(add=[(named(a), named(b)) for a, b in random.permutation(100).reshape(50, 2).tolist()])
+        live.remove_nodes([named(node) for node in range(30)])
+        for _ in range(60):
+            candidates = random.integers(0, 100, random.integers(0, 80)).astype(np.int32)
+            query = random.standard_normal(live.model.dim).astype(np.float32)
+            k = int(random.integers(1, 40))
+            nodes, scores = nearest_module.top_k(live.cached(), candidates, query, k)
+            true = [answer for answer in brute(live, query, 100) if answer[0] in candidates]
+            assert list(zip(nodes.tolist(), scores.tolist(), strict=True)) == true[:k]
+
+
+TOP_K_MUTANTS = {
+    "ties go by number": (
+        "by_id = np.searchsorted(nodes, graph.ids.sorted(nodes))",
+        "by_id = np.arange(len(nodes))",
+    ),
+    "those who left are ranked": (
+        "nodes = np.unique(candidates[graph.present(candidates)])",
+        "nodes = np.unique(candidates)",
+    ),
+    "a candidate answers twice": (
+        "nodes = np.unique(candidates[graph.present(candidates)])",
+        "nodes = np.sort(candidates[graph.present(candidates)])",
+    ),
+    "equals are cut off before their ids are compared": (
+        "good = scores >= np.partition(scores, -k)[-k]",
+        "good = np.sort(np.argsort(-scores, kind='stable')[:k])",
+    ),
+}
+
+
+def swap_in_top_k(monkeypatch, line, wrong):
+    monkeypatch.setattr(nearest_module, "top_k", with_a_bug(nearest_module, line, wrong).top_k)
+
+
+@pytest.mark.parametrize("mutant", TOP_K_MUTANTS)
+def test_a_wrong_top_k_would_be_noticed(mutant, monkeypatch):
+    swap_in_top_k(monkeypatch, *TOP_K_MUTANTS[mutant])
+    with pytest.raises(AssertionError):
+        test_the_top_k_is_that_of_sorting_everything()
 
 
 # ---- as users would have it ----------------------------------------------------------------------------
@@ -356,7 +428,7 @@ def test_the_index_follows_a_fitted_embedding():
             live.remove_nodes(live.ids()[step::40])
             for name in live.ids()[::50].tolist():
                 node = live.state.graph.find_one(name)
-                found = index.nearest(live[name], 7, node)
+                found = nearest(index, live[name], 7, node)
                 names = live.names(np.array([answer for answer, _ in found], np.int32))
                 told = dygcn.engine.events.python_ids(names).tolist()
                 assert list(zip(told, [score for _, score in found], strict=True)) == live.nearest(name, 7)
@@ -367,7 +439,7 @@ def test_the_kind_follows_the_number_of_nodes():
     live = fresh()
     index = NearestIndex(live.cached(), exact_up_to=100)
     query = np.ones(4, np.float32)
-    assert index.nearest(query, 5) == []
+    assert nearest(index, query, 5) == []
     assert index.measure() == 1.0
 
     def grow(low, high):
@@ -388,12 +460,12 @@ def test_the_kind_follows_the_number_of_nodes():
     halved = index.status()
     assert (halved.kind, halved.trained_at_nodes, halved.rebuilds) == ("ivf", 141, 3)
     live.remove_nodes(live.ids())
-    assert index.nearest(query, 5) == []
+    assert nearest(index, query, 5) == []
     index.refresh()
     empty = index.status()
     assert (empty.kind, empty.nodes, empty.pending, empty.trained_at_nodes) == ("exact", 0, 0, 0)
     again = grow(1, 120)
-    assert (again.kind, len(index.nearest(query, 500))) == ("ivf", 120)
+    assert (again.kind, len(nearest(index, query, 500))) == ("ivf", 120)
 
 
 def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatch):
@@ -401,7 +473,7 @@ def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatc
     live = grouped(300, 10)
     index = NearestIndex(live.cached(), exact_up_to=100)
     query = live[5]
-    assert index.nearest(query, 9) == brute(live, query, 9)
+    assert nearest(index, query, 9) == brute(live, query, 9)
     status = index.status()
     assert (status.kind, status.nodes) == ("exact", 300)
     assert status.hint == (
@@ -420,7 +492,7 @@ def test_equal_calls_give_equal_answers():
         live.update(add=[(0, 1), (5, 2)])
         index.refresh()
         live.remove_nodes(range(0, 2000, 7))
-        found = [index.nearest(row, 10) for row in live.vectors(live.ids()[:40])]
+        found = [nearest(index, row, 10) for row in live.vectors(live.ids()[:40])]
         tables.append((found, index.measure(), index.status()))
     assert tables[0] == tables[1]
     assert tables[0][2].kind == "ivf"
@@ -435,8 +507,8 @@ def test_a_copy_goes_its_own_way():
         assert other._state is there.state
         there.remove_nodes(range(50))
         query = live[200]
-        assert other.nearest(query, 9) == brute(there, query, 9)
-        assert index.nearest(query, 9) == brute(live, query, 9)
+        assert nearest(other, query, 9) == brute(there, query, 9)
+        assert nearest(index, query, 9) == brute(live, query, 9)
 
 
 def test_faiss_threads_are_given_back():
@@ -446,7 +518,7 @@ def test_faiss_threads_are_given_back():
         faiss.omp_set_num_threads(2)
         live = grouped(400, 10)
         index = NearestIndex(live.cached(), exact_up_to=100, threads=1)
-        index.nearest(live[3], 4)
+        nearest(index, live[3], 4)
         assert index.status().kind == "ivf"
         assert faiss.omp_get_max_threads() == 2
     finally:
@@ -462,7 +534,7 @@ def test_a_cache_may_be_shared():
     live.update(add=[(0, 1), (0, 3)])
     query = live[0]
     assert (cache.one(live.state.graph.find_one(0)) == query).all()
-    assert index.nearest(query, 5) == brute(live, query, 5)
+    assert nearest(index, query, 5) == brute(live, query, 5)
 
 
 def test_what_was_wrong_is_said():
@@ -474,15 +546,15 @@ def test_what_was_wrong_is_said():
     index = NearestIndex(live.cached())
     for k in (0, -1, 2.0, True):
         with pytest.raises(OptionError, match="k is"):
-            index.nearest(np.ones(4, np.float32), k)
-    for query in (np.ones(3), np.ones((1, 4)), [1, 2, np.nan, 4], [1, 2, 3, 1e300], list("abcd"), None):
-        with pytest.raises(OptionError, match="allowed are 4 finite numbers"):
-            index.nearest(query, 1)
+            index.candidates(np.ones(4, np.float32), k)
+    for query in (np.ones(3), np.ones((1, 4)), [1, 2, np.nan, 4], [1, 2, 3, 1e300], None):
+        with pytest.raises(OptionError, match="allowed are 4 finite ones"):
+            index.checked(query)
     with pytest.raises(OptionError, match="limit is -1"):
         index.refresh(-1)
     with pytest.raises(OptionError, match="queries is 0"):
         index.measure(0)
-    assert len(index.nearest([1, 2, 3, 4], np.int64(1))) == 1
+    assert len(nearest(index, index.checked([1, 2, 3, 4]), np.int64(1))) == 1
 
 
 def test_the_status_can_be_sent():
@@ -524,7 +596,7 @@ def test_a_late_index_answers_with_what_is_true_now(exact_up_to):
         live.update(add=pairs[:25], remove=pairs[25:])
         node = int(random.choice(live.state.graph.nodes()))
         query = live.vectors_of(np.array([node], np.int32))[0]
-        check_scores(live, query, index.nearest(query, 10, node), node)
+        check_scores(live, query, nearest(index, query, 10, node), node)
     while index.refresh(100):
         pass
     assert index.measure(50) > 0.9
@@ -549,7 +621,7 @@ def test_a_late_index_and_a_thread_that_writes():
                 node = int(random.choice(live.state.graph.nodes()))
                 query = live.vectors_of(np.array([node], np.int32))[0]
             index.refresh(50)
-            found = index.nearest(query, 5, node)
+            found = nearest(index, query, 5, node)
             assert len({number for number, _ in found}) == len(found)
     finally:
         ended.set()
@@ -557,7 +629,7 @@ def test_a_late_index_and_a_thread_that_writes():
     while index.refresh():
         pass
     query = live.vectors_of(live.state.graph.nodes()[:1])[0]
-    check_scores(live, query, index.nearest(query, 10), -1)
+    check_scores(live, query, nearest(index, query, 10), -1)
     assert index.status().pending == 0
     assert index.measure(50) > 0.9
 
@@ -590,7 +662,7 @@ def test_nodes_that_come_while_the_index_is_built(exact_up_to):
     assert guard.next_id > 10_000
     while index.refresh(50):
         pass
-    check_scores(live, live[0], index.nearest(live[0], 10), -1)
+    check_scores(live, live[0], nearest(index, live[0], 10), -1)
     assert index.status().pending == 0
 
 

@@ -16,7 +16,7 @@ from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.inverted import InvertedLists, lists_for, sample_for
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.recall import AT, Questions, fewest, questions
-from tests.live.search.test_index import communities, grouped
+from tests.live.search.test_index import communities, grouped, nearest
 
 pytest.importorskip("faiss")
 
@@ -36,7 +36,7 @@ def true_recall(live, index, askers):
         scores[place[asker]] = -np.inf
         bar = np.partition(scores, -10)[-10:].min()
         query = live.vectors_of(np.array([asker], np.int32))[0]
-        found = {node for node, _ in index.nearest(query, 10, asker)}
+        found = {node for node, _ in nearest(index, query, 10, asker)}
         assert asker not in found
         shares.append(sum(scores[place[node]] >= bar - 1e-5 for node in found) / 10)
     return float(np.mean(shares))

@@ -8,7 +8,7 @@ from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.unit_rows import UnitRows, rounding
 from dygcn.live.search.upkeep import Upkeep
-from tests.live.search.test_index import fresh, grouped
+from tests.live.search.test_index import fresh, grouped, nearest
 
 
 def test_rows_of_no_direction_become_zero():
@@ -39,8 +39,8 @@ def test_a_node_that_moved_costs_nothing_until_it_is_asked(monkeypatch):
     )
     change = live.update(add=[(0, 1)])
     assert reads == []
-    index.nearest(np.ones(16, np.float32), 3)
-    index.nearest(np.ones(16, np.float32), 3)
+    nearest(index, np.ones(16, np.float32), 3)
+    nearest(index, np.ones(16, np.float32), 3)
     assert reads == [len(change)]
 
 
@@ -48,11 +48,11 @@ def test_those_wait_first_that_moved_first():
     live = fresh()
     live.update(add=[(1, 2), (5, 6)])
     kept = Upkeep(live.cached())
-    kept.settle()
+    kept.poll()
     assert kept.dirty.tolist() == [0, 1, 2, 3]  # a graph that was there before the index was made
     assert (kept.put(3), kept.dirty.tolist(), len(kept.backend)) == (3, [3], 3)
     change = live.update(add=[(1, 7)])
-    kept.settle()
+    kept.poll()
     assert kept.dirty.tolist() == [3, *sorted(change.nodes.tolist())]
 
 

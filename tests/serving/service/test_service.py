@@ -210,7 +210,7 @@ def test_vectors_that_are_not_finite_are_refused(start):
     service = start()
     for wrong in ([float("nan")] * 8, [float("inf")] * 8, [1e300] * 8, [0.0] * 7, []):
         with pytest.raises(OptionError, match="allowed are 8 finite ones"):
-            service.nearest_by(wrong, 3)
+            service.nearest(wrong, 3)
 
 
 def test_letters_without_a_name_have_numbers_that_grow(start):

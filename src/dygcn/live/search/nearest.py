@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by cosine, over vectors that are refreshed only where they moved."""
+"""The top k by cosine, over vectors that are refreshed only where they moved."""
 
 from __future__ import annotations
 
@@ -82,13 +82,29 @@ class VectorCache:
         return self._readout
 
 
-def nearest_rows(vectors: Float32, lengths: Float64, query: Float32, k: int) -> list[tuple[int, float]]:
-    """Return the k rows with the greatest cosine; of equal ones the first."""
-    scores = cosines(vectors, lengths, query)
-    k = min(k, len(scores))
-    if k <= 0:
-        return []
-    bar = np.partition(scores, len(scores) - k)[len(scores) - k]
-    best = np.flatnonzero(scores >= bar)
-    best = best[np.argsort(-scores[best], kind="stable")][:k]
-    return [(int(row), float(scores[row])) for row in best]
+def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tuple[Nodes, Float64]:
+    """Return the k candidates with the greatest cosine and their cosines, best first, ties by the user's ids.
+
+    All is as it is now, and a cosine has the same bits whatever the other candidates are. A vector of length
+    zero has cosine 0 with every other one.
+
+    Parameters
+    ----------
+    cache
+        Where vectors are read.
+    candidates
+        Nodes in any order, some perhaps twice. Who is no longer in the graph is left out.
+    query
+        (dim,), of any length.
+    k
+        How many, 1 or more; fewer are returned where there are fewer.
+    """
+    graph = cache.state.graph
+    nodes = np.unique(candidates[graph.present(candidates)])
+    scores = cosines(*cache.refresh(nodes), query)
+    if len(nodes) > k:
+        good = scores >= np.partition(scores, -k)[-k]
+        nodes, scores = nodes[good], scores[good]
+    by_id = np.searchsorted(nodes, graph.ids.sorted(nodes))
+    best = by_id[np.argsort(-scores[by_id], kind="stable")][:k]
+    return nodes[best], scores[best]

@@ -25,7 +25,7 @@ _BLOCK, _SMALL_BLOCK = 1 << 14, 512
 class Upkeep:
     """A backend of vectors of length one, kept in step with a state that changes.
 
-    After `settle`, every node of the graph is either on the backend, with the vector it has now, or waits.
+    After `poll`, every node of the graph is either on the backend, with the vector it has now, or waits.
     With a `guard`, those who wait stay on the backend with the vectors they had.
 
     Parameters
@@ -40,7 +40,7 @@ class Upkeep:
     --------
     >>> import dygcn
     >>> upkeep = Upkeep(dygcn.fit([(1, 2), (2, 3)], dim=4).cached())
-    >>> upkeep.settle()
+    >>> upkeep.poll()
     >>> len(upkeep.dirty), upkeep.put(2), len(upkeep.dirty), len(upkeep.backend)
     (3, 2, 1, 2)
     """
@@ -53,18 +53,22 @@ class Upkeep:
         self.backend: UnitRows | InvertedLists = UnitRows(cache.state.model.dim)
         self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the backend
         self._position = 0  # in the record of changes: all up to it is on the backend
-        self.dirty: Nodes = np.empty(0, np.int32)  # who waits, as of `settle`, those first that moved first
+        self.dirty: Nodes = np.empty(0, np.int32)  # who waits, as of `poll`, those first that moved first
         self._positions: Int64 = np.empty(0, np.int64)  # theirs in the record
 
-    def settle(self) -> None:
-        """Take old vectors from the backend, and see who left."""
-        self._reserve()
+    def poll(self) -> None:
+        """Read who moved and who left since; take old vectors from the backend."""
         graph = self._state.graph
+        if self._position == self._changes.last and len(self.backend) == len(graph):
+            return
+        self._reserve()
         moves = self._changes.behind(self._position)
         if not self.late:
             self._drop(moves.nodes[self._held[moves.nodes] > 0])
         here = np.flatnonzero(graph.present(moves.nodes))
         self.dirty, self._positions = moves.nodes[here], moves.positions[here]
+        if not len(here):
+            self._position = self._changes.last
         new = len(here) - int(self._held[self.dirty].sum(dtype=np.int64))
         if len(self.backend) + new != len(graph):
             # Who left is told by id, when the number may be another's already: so it is looked for.
@@ -72,7 +76,7 @@ class Upkeep:
             self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))
 
     def put(self, limit: int | None = None) -> int:
-        """Put those who wait longest on the backend, after `settle`; return how many."""
+        """Put those who wait longest on the backend, after `poll`; return how many."""
         taken = self.dirty[:limit]
         if len(taken):
             self._drop(taken[self._held[taken] > 0])
