@@ -79,8 +79,10 @@ class ChangeRecord:
             start = int(np.searchsorted(self._sequences[:start], sequence))
             nodes = np.concatenate((self._nodes[self._current(start, self._count)], nodes))
         nodes = np.sort(nodes)
-        self.reserve(int(nodes[-1]) + 1)
-        start = self._make_room(start, len(nodes))
+        if nodes[-1] >= len(self.moved_at):
+            self.reserve(int(nodes[-1]) + 1)
+        if start + len(nodes) > len(self._nodes):
+            start = self._make_room(start, len(nodes))
         end, last = start + len(nodes), self.last + len(nodes)
         positions = np.arange(self.last + 1, last + 1)
         self._nodes[start:end], self._sequences[start:end] = nodes, sequence
@@ -94,9 +96,7 @@ class ChangeRecord:
         return np.flatnonzero(current) + start
 
     def _make_room(self, start: int, rows: int) -> int:
-        """Have room for so many rows behind the first ones, without void entries if need be; return where."""
-        if start + rows <= len(self._nodes):
-            return start
+        """Take void entries out of the first ones, have room for so many rows behind them; return where."""
         kept = self._current(0, start)
         size = max(len(kept) + rows + max(len(kept), rows), _LEAST)
         arrays = {name: getattr(self, name) for name in ("_nodes", "_sequences", "_positions")}
