@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from dygcn._late import late
-from dygcn.engine.events import python_ids, read_events, read_update, single_pair
-from dygcn.engine.features import CANNOT_BE_SET, GRID_BITS, Embedding, read_features
-from dygcn.engine.models import Model, Outcome, State, StateImage, link_vectors, node_traits, read_vectors
+from dygcn.engine.events import read_update, single_pair
+from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.models.links import COSINE
-from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Nodes
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import OptionError
+from dygcn.live import writes
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
-from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
-from dygcn.live.finding import find_nodes, many_ids
 from dygcn.live.guard import Guard, guarded
-from dygcn.live.scoring import head_of, pair_scores
-from dygcn.live.search.nearest import VectorCache, nearest_rows
+from dygcn.live.search.nearest import VectorCache
+from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from dygcn.engine.training import bases
+    from dygcn.engine.features import Embedding
+    from dygcn.engine.records import EventBatch
     from dygcn.engine.training.samples import Progress
     from dygcn.live import fresh_base, health, refitting
 else:  # these bring all of training and evaluation, and most who load an embedding never fit one
     fresh_base, health = late("dygcn.live.fresh_base"), late("dygcn.live.health")
-    refitting, bases = late("dygcn.live.refitting"), late("dygcn.engine.training.bases")
+    refitting = late("dygcn.live.refitting")
 
 
-class LiveEmbedding:
+class LiveEmbedding(EmbeddingView):
     """A fitted embedding that follows its graph. Made by `dygcn.fit`, `dygcn.start` and `dygcn.load`.
 
     Examples
@@ -53,11 +44,11 @@ class LiveEmbedding:
     """
 
     def __init__(self, state: State, version: int = 0) -> None:
-        self._state = state
-        self.guard = Guard(state)
+        super().__init__(state, Guard(state))
         self._version = version
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
+        self.on_change: Callable[[Outcome], None] | None = None  # called before a change is whole
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -107,7 +98,7 @@ class LiveEmbedding:
                 return change
         batch = read_update(events, add, remove, self.model.kind, columns)
         warn_of_jump(self._state, batch, now)
-        return self._apply(batch, now)
+        return self.apply(batch, now)
 
     def _apply_edge(self, a: object, b: object, op: int) -> Change | None:
         """Apply the commonest of all updates; None: apply it as a batch."""
@@ -119,12 +110,13 @@ class LiveEmbedding:
             outcome = self._state.write_edge(*ends, op)
             return None if outcome is None else self._changed(outcome)
 
-    def _apply(self, batch: EventBatch, now: float | None) -> Change:
+    def apply(self, batch: EventBatch, now: float | None, version: int | None = None) -> Change:
+        """Apply events that were read and return what moved; see `change` for the version."""
         self._settle_latest()
         ready = self._state.stage(batch, now)
         with self._state.changing:
             outcome = self._state.write(ready)
-            change = self._changed(outcome)
+            change = self._changed(outcome, version)
         # What follows may warn, and a warning may be an error: the update is whole before it.
         if self.model.paper is not None and health.wants_restart(self._state, self._version):
             base = fresh_base.base_or_warning(self._state)
@@ -148,30 +140,15 @@ class LiveEmbedding:
         >>> len(live.bulk([[(1, 2)], [(2, 3), (3, 4)]]))
         4
         """
-        self._settle_latest()
-        _ = self._state.exact
-        with self._state.changing:
-            read = (read_events(part, self.model.kind, columns) for part in parts)
-            outcome, failure = self._state.bulk(read)
-            change = self._changed(outcome)
-        if failure is not None:
-            raise failure
+        loading = writes.Loading(self._state, parts, columns)
+        change = self.change(loading)
+        loading.end()
         return change
 
     @guarded
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
-        if self.model.features in CANNOT_BE_SET:
-            raise FeatureError(CANNOT_BE_SET[self.model.features])
-        _ = self._state.exact  # the paper's rules have none
-        column, matrix = read_features((ids, values))
-        if matrix.shape[1] != self.model.width:
-            raise FeatureError(
-                f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
-            )
-        self._settle_latest()
-        with self._state.changing:
-            return self._changed(self._state.set_features(column, matrix))
+        return self.change(writes.features(self._state, ids, values))
 
     @guarded
     def restart(self, base: Embedding | None = None) -> Change:
@@ -183,14 +160,7 @@ class LiveEmbedding:
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        fresh_base.check_base(self.model, base)
-        self._settle_latest()
-        if base is not None:
-            with self._state.changing:
-                return self._changed(fresh_base.take_embedding(self._state, base))
-        fresh = bases.fresh_vectors(self._state)
-        with self._state.changing:
-            return self._changed(fresh_base.take_base(self._state, *fresh))
+        return self.change(writes.base(self._state, base))
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
@@ -214,16 +184,12 @@ class LiveEmbedding:
         True
         """
         allowed = read_tolerance(tolerance)
-        self._settle_latest()
-        with self._state.changing:
-            return self._changed(self._state.tolerate(allowed))
+        return self.change(lambda: self._state.tolerate(allowed))
 
     @guarded
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
-        self._settle_latest()
-        with self._state.changing:
-            return self._changed(self._state.flush())
+        return self.change(self._state.flush)
 
     @guarded
     def remove_nodes(self, ids: object) -> Change:
@@ -231,14 +197,21 @@ class LiveEmbedding:
 
         Ids that are not in the graph are counted in ``change.missing``.
         """
-        column = many_ids(ids)
-        nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
-        known = nodes[nodes >= 0]
+        return self.change(writes.removal(self._state, ids))
+
+    def change(self, write: writes.Write, version: int | None = None) -> Change:
+        """Write a change that was read and checked, and return what moved.
+
+        Parameters
+        ----------
+        write
+            What changes the state.
+        version
+            The number of the change, where a log numbers it; else one more than the last.
+        """
         self._settle_latest()
         with self._state.changing:
-            outcome = self._state.remove(known)
-            outcome.missing = len(nodes) - len(known)
-            return self._changed(outcome)
+            return self._changed(write(), version)
 
     def _settle_latest(self) -> None:
         """Let the last change look up its ids while its nodes still have them."""
@@ -246,139 +219,19 @@ class LiveEmbedding:
         if latest is not None:
             latest.keep_ids()
 
-    def _changed(self, outcome: Outcome) -> Change:
-        self._version += 1
+    def _changed(self, outcome: Outcome, version: int | None = None) -> Change:
+        self._version = self._version + 1 if version is None else version
         return self._note(outcome)
 
     def _note(self, outcome: Outcome) -> Change:
-        """Tell the cache who moved; return the change that belongs to this version."""
+        """Tell whoever follows who moved; return the change that belongs to this version."""
+        if self.on_change is not None:
+            self.on_change(outcome)
         if self._cache is not None:
             self._cache.mark(outcome.moved.nodes)
         change = Change(self, outcome, self._version)
         self._latest = weakref.ref(change)
         return change
-
-    # ---- reading -----------------------------------------------------------------------------------
-
-    @guarded
-    def vector(self, node: int | str) -> Float32:
-        """Return the vector of one node, (dim,). An unknown id is a KeyError."""
-        at = self._state.graph.find_one(node)
-        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
-        return row
-
-    def __getitem__(self, node: int | str) -> Float32:
-        return self.vector(node)
-
-    @guarded
-    def vectors(self, ids: object) -> Float32:
-        """Return the vectors of nodes, (n, dim), float32. An unknown id is a KeyError."""
-        return self.vectors_of(self._find(ids))
-
-    @guarded
-    def __contains__(self, node: object) -> bool:
-        return self._state.graph.find_one(node) >= 0
-
-    @guarded
-    def __len__(self) -> int:
-        return len(self._state.graph)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.ids().tolist())
-
-    @guarded
-    def ids(self) -> NDArray[Any]:
-        """Return the ids of all nodes that have an edge or features of their own, sorted."""
-        return python_ids(self.names(self._state.graph.nodes()))
-
-    @guarded
-    def features(self, ids: object) -> Float32:
-        """Return the input features x of nodes, (n, width); NaN where a node has none."""
-        graph, rule = self._state.graph, self._state.exact
-        nodes = self._find(ids)
-        rows, has = rule.messages(graph, nodes, 0)
-        x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
-        x[has == 0] = np.nan
-        return x
-
-    @guarded
-    def to_arrow(self, ids: object = None) -> pa.Table:
-        """Return a table of `id` and `vector`, of the given nodes or of all.
-
-        Examples
-        --------
-        >>> import dygcn
-        >>> dygcn.fit([("ann", "bob")], dim=4).to_arrow().column_names
-        ['id', 'vector']
-        """
-        nodes = self._state.graph.nodes() if ids is None else self._find(ids)
-        flat = pa.array(self.vectors_of(nodes).reshape(-1))
-        vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
-        return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
-
-    def score(self, a: int | str, b: int | str, links: str = "new") -> float:
-        """Return how likely two nodes are linked next; see `scores`."""
-        return float(self.scores([a], [b], links)[0])
-
-    @guarded
-    def scores(self, a: object, b: object, links: str = "new") -> Float64:
-        """Return how likely pairs of nodes are linked next, (n,); a higher score is likelier.
-
-        Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
-        nodes and of the pair. A model that learned no such score (too few steps, an embedding of your own,
-        one of the paper's rules) answers with the cosine, from -1 to 1.
-
-        Parameters
-        ----------
-        a, b
-            Ids, as many of one as of the other.
-        links
-            ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
-            of the next graph, first those that are there; ``"next"``: for ranking who comes next.
-        """
-        first, second = self._find(a), self._find(b)
-        if len(first) != len(second):
-            raise OptionError(f"there are {len(first)} ids on one side and {len(second)} on the other")
-        return self.scores_of(first, second, links)
-
-    @guarded
-    def link_vectors(self, ids: object, *, query: bool = False, links: str = "new") -> Float32:
-        """Return (n, dim + 2) vectors whose dot products are scores, as far as they can be.
-
-        For a vector database: put those of all nodes into the index, and ask it with ``query=True`` of one
-        (inner product, not cosine) for a hundred candidates; then let `scores` rank these. Contacts grow
-        old, so refresh the index now and then.
-        """
-        nodes = self._find(ids)
-        head = head_of(self.model, links) or COSINE
-        popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
-        return link_vectors(self.vectors_of(nodes), popularity, head, query)
-
-    @guarded
-    def nearest(
-        self, node: int | str, k: int = 5, among: Iterable[int | str] | None = None
-    ) -> list[tuple[int | str, float]]:
-        """Return the k nodes nearest to a node by cosine, as (id, score), ties by id.
-
-        Parameters
-        ----------
-        node
-            The node; it is not its own neighbour.
-        k
-            How many.
-        among
-            Only these ids, if given.
-        """
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")
-        me = self._find([node])
-        graph = self._state.graph
-        candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
-        candidates = candidates[candidates != me[0]]
-        vectors, lengths = self.cached().refresh(candidates)
-        found = nearest_rows(vectors, lengths, self.vectors_of(me)[0], k)
-        ids = python_ids(self.names(candidates[[row for row, _ in found]]))
-        return [(name, score) for name, (_, score) in zip(ids.tolist(), found, strict=True)]
 
     # ---- describing --------------------------------------------------------------------------------
 
@@ -386,53 +239,6 @@ class LiveEmbedding:
     def version(self) -> int:
         """How many updates were applied."""
         return self._version
-
-    @property
-    def tolerance(self) -> float:
-        """How long a change may be that is withheld; see `tolerate`."""
-        return self._state.exact.tolerance if self.model.paper is None else 0.0
-
-    @guarded
-    def error_bound(self, ids: object) -> Float64:
-        """Return how far the message of the last order of each node can be from the exact one, (n,).
-
-        In lengths of a feature vector; from what is withheld now, so 0 where nothing is.
-        """
-        return self._state.exact.error_bound(self._state.graph, self._find(ids))
-
-    @property
-    def model(self) -> Model:
-        """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
-        return self._state.model
-
-    @property
-    def weights(self) -> Mapping[str, Float32]:
-        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
-        return dict(zip(self.model.weight_names, self.model.weights, strict=True))
-
-    @property
-    def edge_count(self) -> int:
-        """How many edges the graph has now."""
-        return self.guard.run(lambda: self._state.graph.edge_count)
-
-    @property
-    def unreached(self) -> int:
-        """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
-        return self.guard.run(lambda: self._state.unreached())
-
-    @property
-    def clock(self) -> float | None:
-        """The greatest time seen, for a model that was fitted with times."""
-        return self.guard.run(lambda: self._state.graph.clock)
-
-    @guarded
-    def digest(self) -> str:
-        """Return a hex digest of graph and state.
-
-        With the exact rule it is equal for equal graphs, whatever their history; with the paper's rules, for
-        equal histories cut into equal batches.
-        """
-        return digest_of(self._state)
 
     def recompute(self) -> LiveEmbedding:
         """Return a new embedding, built from scratch from the same model and graph (exact rule only).
@@ -445,8 +251,8 @@ class LiveEmbedding:
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"
             )
-        image = self.guard.run_torn(self._whole_image)
-        return LiveEmbedding(State.from_image(self.model, image), self._version)
+        image, version = self.guard.run_torn(lambda: (self._whole_image(), self._version))
+        return LiveEmbedding(State.from_image(self.model, image), version)
 
     def refit(self, progress: Progress | None = None) -> refitting.Refit:
         """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
@@ -462,39 +268,14 @@ class LiveEmbedding:
         """Save model and graph to a folder, in one step. See `dygcn.load`."""
         take_snapshot(self._state, self._version).write(path)
 
-    def __repr__(self) -> str:
-        if self._state.torn:
-            return "LiveEmbedding(torn: an update was interrupted; live.recompute() gives a whole one)"
-        return (
-            f"LiveEmbedding(nodes={len(self)}, edges={self.edge_count}, dim={self.model.dim}, "
-            f"orders={self.model.orders}, rule={self.model.rule!r}, version={self.version})"
-        )
-
     # ---- for the other modules of this room -----------------------------------------------------------
 
-    @property
-    def state(self) -> State:
-        """Graph and rule. Not for changing."""
-        return self._state
-
-    def names(self, nodes: Nodes) -> IdColumn:
-        """Return the user's ids of nodes."""
-        return self._state.graph.ids.names(nodes)
-
-    def vectors_of(self, nodes: Nodes) -> Float32:
-        """Return the vectors of nodes."""
-        self._state.check()
-        return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
-
-    def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:
-        """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
-        return pair_scores(self._state, self.cached(), first, second, links)
+    def renumber(self, version: int) -> None:
+        """Take a version over, that of a log whose events were applied to the state itself."""
+        self._version = version
 
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         if self._cache is None:
             self._cache = VectorCache(self._state)
         return self._cache
-
-    def _find(self, ids: object) -> Nodes:
-        return find_nodes(self._state, ids)

@@ -241,7 +241,8 @@ def events_are_applied_and_not_written(monkeypatch):
 
 
 def refusals_are_not_written(monkeypatch):
-    monkeypatch.setattr(DurableEmbedding, "_refuse", lambda self, batch_id: None)
+    for owner in (DurableEmbedding, recovered.Recovered):
+        monkeypatch.setattr(owner, "_refuse", lambda self, batch_id: None)
 
 
 def a_refusal_at_the_end_is_not_counted(monkeypatch):
@@ -404,7 +405,7 @@ def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
     live = begin(tmp_path / "x")
     twin = dygcn.start(live.model)
     twin.update(add=[(n, n + 1) for n in range(35)])
-    monkeypatch.setattr(DurableEmbedding, "_apply_batch", lambda *_: 1 / 0)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         live.update(add=[(n, n + 1) for n in range(35)], stream="a", position=3)
     monkeypatch.undo()
@@ -668,10 +669,10 @@ def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch)
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
 
-    def interrupted(self, batch, now):
+    def interrupted(self, batch, now, version):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
         live.update(add=[(2, 3)], stream="a", position=1)
     monkeypatch.undo()
@@ -687,10 +688,10 @@ def test_an_operation_that_is_broken_off_is_never_half_there(tmp_path, monkeypat
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
 
-    def interrupted(self, nodes):
+    def interrupted(self, write, version):
         raise error
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "remove_nodes", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "change", interrupted)
     with pytest.raises(error):
         live.remove_nodes([1])
     monkeypatch.undo()

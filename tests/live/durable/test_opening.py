@@ -211,7 +211,7 @@ def test_a_room_that_leads_elsewhere_is_refused(live, tmp_path, name):
     assert (home / ".keys").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["lock", "log.sqlite3", "log.mark", "manifest.json", "snapshots"])
+@pytest.mark.parametrize("name", ["lock", "log.sqlite3", "log.watermark", "manifest.json", "snapshots"])
 def test_a_pipe_in_the_place_of_a_file_stops_nobody(live, name):
     """Whoever opens one for reading waits for ever."""
     live.close()

@@ -17,6 +17,7 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import recovery
+from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import (
@@ -425,8 +426,8 @@ def test_a_lost_operation_that_is_not_missed_would_be_noticed(tmp_path, monkeypa
         self.damage = []
         whole(self, one)
 
-    whole = durable.DurableEmbedding._replayed
-    monkeypatch.setattr(durable.DurableEmbedding, "_replayed", replayed)
+    whole = Recovered._replayed
+    monkeypatch.setattr(Recovered, "_replayed", replayed)
     with pytest.raises(pytest.fail.Exception):
         test_an_operation_whose_snapshot_is_damaged_is_missed_by_name(tmp_path, "bulk", "flipped", 0)
 
@@ -509,7 +510,7 @@ def watch(monkeypatch, told):
         monkeypatch.setattr(owner, name, call)
 
     around(EventLog, "append")
-    around(durable.DurableEmbedding, "_apply_batch")
+    around(dygcn.LiveEmbedding, "apply")
     around(durable.DurableEmbedding, "_write")
     around(durable.DurableEmbedding, "_tidy")
 
@@ -601,9 +602,10 @@ def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
     """The mutant: a batch that cannot be applied is only forgotten in memory."""
 
     def refuse(self, batch_id):
-        self._batch_id, self._pending = max(self._batch_id, batch_id) + 1, False
+        self._pending = False
 
-    monkeypatch.setattr(durable.DurableEmbedding, "_refuse", refuse)
+    for owner in (durable.DurableEmbedding, Recovered):
+        monkeypatch.setattr(owner, "_refuse", refuse)
     with pytest.raises((AssertionError, EventError), match=r"crash at point|weight is"):
         test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=True)
 
@@ -634,7 +636,7 @@ def test_a_cut_of_which_nobody_knows_is_tried(tmp_path, monkeypatch, applied):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     nothing_is_found_before(monkeypatch)
-    monkeypatch.setattr(durable.DurableEmbedding, "_apply_batch", die)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", die)
     with pytest.raises(Died):
         live.update([(3, 4, 0, 1, 1.0 if applied else TOO_HEAVY)], stream="a", position=1)
     monkeypatch.undo()

@@ -20,10 +20,11 @@ from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed, History, Nodes
 from dygcn.errors import ConcurrentUse, DygcnError, EventError, FolderError, StorageError
+from dygcn.live import writes
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
-from dygcn.live.durable.recovered import RecoveredEmbedding
+from dygcn.live.durable.recovered import Recovered, refusal
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, time_of, whole, without_refused
 from dygcn.live.durable.storage import (
     BARRIER,
@@ -32,6 +33,7 @@ from dygcn.live.durable.storage import (
     FLUSH,
     FORGET,
     TOLERANCE,
+    DeadLetter,
     Epoch,
     EventLog,
     FolderLock,
@@ -39,24 +41,28 @@ from dygcn.live.durable.storage import (
     drop_old_snapshots,
     pack,
     pack_tolerance,
-    set_aside,
     snapshot_path,
 )
-from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
+from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
-    from dygcn.live.durable.recovery import Beginning
+    from dygcn.engine.training.samples import Progress
+    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.refitting import Refit
+    from dygcn.live.search.nearest import VectorCache
 
 _Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events
 
 
-class DurableEmbedding(RecoveredEmbedding):
-    """A `LiveEmbedding` in a folder. Made by `dygcn.open`; see there.
+class DurableEmbedding(EmbeddingView):
+    """A live embedding in a folder. Made by `dygcn.open`; see there.
 
-    One thread at a time may write. Another thread that reads holds `lock` meanwhile.
+    It reads as a `LiveEmbedding` does, and is none: it holds one beside a log, and every change is written to
+    the log before it is applied. One thread at a time may write. Another thread may read meanwhile: each call
+    sees all of an update or nothing of it, and calls that belong together are made holding `lock`.
 
     Attributes
     ----------
@@ -70,18 +76,21 @@ class DurableEmbedding(RecoveredEmbedding):
         What recovery found that could not be used, and did without.
     """
 
-    def __init__(self, folder: Path, log: EventLog, held: FolderLock, begin: Beginning, every: int) -> None:
-        super().__init__(log, begin)
+    def __init__(self, folder: Path, held: FolderLock, found: Recovered, every: int) -> None:
+        self._live, self._log = found.live, found.log
+        super().__init__(self._live.state, self._live.guard)
         self.folder, self._held, self._every = folder, held, every
         self.lock, self.guard.waits = self.guard.lock, True
         self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
+        self._pending = False  # from before an entry is written to the log until all is done that it asks for
+        self.sequence, self.saved_at, self._events_since = found.sequence, found.saved_at, found.events
+        self.followed, self.feed, self.damage = found.followed, found.feed, found.damage
+        self._histories = found.histories
         self._watchers: list[Callable[[Nodes], None]] = []
+        self._live.on_change = self._note
         self._snapshot: threading.Thread | None = None
         self.snapshot_seconds = self.snapshot_stall = 0.0
         self._closed = False
-        self._recover(begin.position)
-        for path in begin.unusable:
-            set_aside(path)
 
     @contextmanager
     def _one_writer(self) -> Iterator[None]:
@@ -100,18 +109,6 @@ class DurableEmbedding(RecoveredEmbedding):
                 )
             held.callback(self._writing.release)
             yield
-
-    def begin_epoch(self) -> History:
-        """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
-        with self._one_writer():
-            epoch = Epoch.begin(after=self._histories.epoch)
-            return self._counted(NewEntry(EPOCH, "", -1, epoch.pack()), lambda: self._begin(epoch))
-
-    def _begin(self, epoch: Epoch) -> History:
-        self._histories.epoch = epoch
-        self.sequence = self._sequence_to_be
-        self.feed.reach(self.sequence)
-        return self.history
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -149,15 +146,13 @@ class DurableEmbedding(RecoveredEmbedding):
         with self._one_writer():
             last = self.followed.last_of(stream) if stream else None
             if last is not None and part.position <= last:
-                return Change(self, self._nothing(), self.version)
+                nodes = np.empty(0, np.int32)
+                nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
+                return Change(self._live, nothing, self.version)
             self.check_whole()
             warn_of_jump(self._state, batch, part.now)
             check_batch(self._state.graph, batch, part.now)  # what is refused is not written, either
             return self._commit([part])
-
-    def _nothing(self) -> Outcome:
-        nodes = np.empty(0, np.int32)
-        return Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
 
     def ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         """Apply the events of many requests in one transaction; a bad event stops nobody.
@@ -169,7 +164,8 @@ class DurableEmbedding(RecoveredEmbedding):
         """
         with self._one_writer():
             receipts, fresh, leaving, repeated = screen(parts, self.followed)
-            self._forget(leaving)
+            if leaving:
+                self._forget(leaving)
             self.followed.hear(*repeated)
             for group in groups(fresh):
                 done = self._commit_group(self._sift([part for part, _ in group]))
@@ -197,21 +193,18 @@ class DurableEmbedding(RecoveredEmbedding):
         (7, None, {})
         """
         with self._one_writer():
-            position = self.streams.get(name)
-            self._forget([] if position is None else [name])
+            position = self.followed.streams.get(name)
+            if position is not None:
+                self._forget([name])
             return position
 
     def _forget(self, streams: Sequence[str]) -> None:
-        if not streams:
-            return
-        entries = [NewEntry(FORGET, stream, self.streams[stream], b"") for stream in streams]
-        batch_id = self._batch_id + 1
-        with self.lock:
-            last, self._batch_id = self._append(entries, batch_id), batch_id
+        def forget(batch_id: int) -> None:
             self.followed.forget(*streams)
-            self.sequence = last
-            self.feed.reach(self.sequence)
-            self._pending = False
+            self._reach()
+
+        entries = [NewEntry(FORGET, stream, self.followed.streams[stream], b"") for stream in streams]
+        self._log_then(entries, forget)
 
     def _sift(self, parts: Sequence[SourceBatch]) -> list[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
@@ -244,44 +237,38 @@ class DurableEmbedding(RecoveredEmbedding):
         EventError
             If it cannot be applied; then a refusal stands behind it in the log.
         """
-        batch_id = self._batch_id + 1
         chunks = [chunk for part in parts for chunk in part.chunks()]
         entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
-        last, self._batch_id = self._append(entries, batch_id, dead), batch_id
-        warning: Warning | None = None
-        try:
-            with self.lock:
-                self._sequence_to_be = last
-                change = self._apply_batch(batch, parts[0].now, batch_id)
-        except (EventError, Warning) as told:
-            if self._state.torn or (isinstance(told, EventError) and self._state.written):
-                self._log.fail(told)
-                raise
-            if isinstance(told, EventError):
-                self._refuse(batch_id)
-                raise
-            warning = told  # the update is whole before it warns
-        except BaseException as error:  # nobody knows how much of it was applied
-            self._log.fail(error)
-            raise
-        self._events_since += len(batch)
-        for part in parts:
-            if part.position >= 0:
-                self.followed.reach(part.stream, part.position)
-        self._pending = False
-        self._snapshot_if_due()
-        if warning is not None:
-            raise warning
-        return change
 
-    def _note(self, outcome: Outcome) -> Change:
-        self.sequence = self._sequence_to_be
+        def apply(batch_id: int) -> Change | Warning:
+            done: Change | Warning
+            try:
+                done = self._live.apply(batch, parts[0].now, batch_id)
+            except Warning as warning:
+                if self._state.torn or not self._reflects_log:
+                    raise
+                done = warning  # the update is whole before it warns
+            self._events_since += len(batch)
+            for part in parts:
+                if part.position >= 0:
+                    self.followed.reach(part.stream, part.position)
+            return done
+
+        done = self._log_then(entries, apply, dead, refusable=EventError)
+        if self._events_since >= self._every:
+            self._snapshot_behind()
+        if isinstance(done, Warning):
+            raise done
+        return done
+
+    def _note(self, outcome: Outcome) -> None:
+        """Note what moved at the last entry of the log, while the change is being made."""
+        self.sequence = self._log.last
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
         for watcher in self._watchers:
             watcher(outcome.moved.nodes)
-        return super()._note(outcome)
 
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
         """Have a function told which nodes moved, at every update, under the lock."""
@@ -292,95 +279,145 @@ class DurableEmbedding(RecoveredEmbedding):
     def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
-        failures: list[Exception] = []
+        loadings: list[writes.Loading] = []
 
-        def load() -> Change:
-            try:
-                return LiveEmbedding.bulk(self, parts, columns)
-            except Exception as error:
-                if self._state.torn or self.sequence != self._sequence_to_be:
-                    raise  # torn, or nothing was loaded
-                # The parts before it stay, so they belong into the snapshot.
-                failures.append(error)
-                return Change(self, self._nothing(), self.version)
-            finally:
-                self.feed.forget(self.sequence)  # who left in between is not told
+        def read() -> writes.Write:
+            loadings.append(writes.Loading(self._state, parts, columns))
+            self.feed.forget(self._log.last)  # who leaves in between is not told
+            return loadings[0]
 
-        change = self._then_snapshot(load)
-        if failures:
-            raise failures[0]
+        change = self._then_snapshot(read)
+        loadings[0].end()
         return change
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: LiveEmbedding.set_features(self, ids, values))
+        return self._then_snapshot(lambda: writes.features(self._state, ids, values))
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges and features; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: LiveEmbedding.remove_nodes(self, ids))
+        return self._then_snapshot(lambda: writes.removal(self._state, ids))
 
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: LiveEmbedding.restart(self, base))
+        return self._then_snapshot(lambda: writes.base(self._state, base))
 
-    def _then_snapshot(self, change: Callable[[], Change]) -> Change:
+    def _then_snapshot(self, read: Callable[[], writes.Write]) -> Change:
+        def change(batch_id: int) -> Change:
+            changed = self._live.change(read(), batch_id)
+            self._write(self._take())
+            return changed
+
         with self._one_writer():
             self._wait_for_snapshot()
-            batch_id = self._batch_id + 1
-            with self.lock:
-                self._sequence_to_be = self._append([_barrier()], batch_id)
-                self._batch_id, self._version = batch_id, batch_id - 1
-                changed = self._or_refuse(change, batch_id)
-                self._write(self._take())
-                self._pending = False
+            # The entry is random, so that no other log has the same chain value.
+            barrier = NewEntry(BARRIER, "", -1, secrets.token_bytes(16))
+            changed = self._log_then([barrier], change, refusable=DygcnError)
             self._tidy()
             return changed
 
-    def _or_refuse(self, change: Callable[[], Change], batch_id: int) -> Change:
-        """Make a change that has its entry in the log; one that is refused gets a refusal behind it."""
-        try:
-            return change()
-        except DygcnError as error:
-            if self._state.torn or self._log.failure is not None:
-                self._log.fail(error)
-            else:
-                self._refuse(batch_id)
-            raise
-        except BaseException as error:  # nobody knows how much of it was done
-            self._log.fail(error)
-            raise
-
-    # ---- changes of vectors alone ----------------------------------------------------------------------
+    # ---- changes that are no events, in the log ------------------------------------------------------------
 
     def tolerate(self, tolerance: float) -> Change:
         """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
-        entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(read_tolerance(tolerance)))
+        allowed = read_tolerance(tolerance)
         _ = self._state.exact  # the paper's rules cannot
         with self._one_writer():
-            return self._counted(entry, lambda: LiveEmbedding.tolerate(self, tolerance))
+            entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(allowed))
+            return self._log_then(
+                [entry], lambda batch_id: self._live.change(lambda: self._state.tolerate(allowed), batch_id)
+            )
 
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld."""
         _ = self._state.exact
         with self._one_writer():
-            return self._flush()
+            entry = NewEntry(FLUSH, "", -1, b"")
+            return self._log_then([entry], lambda batch_id: self._live.change(self._state.flush, batch_id))
 
-    def _flush(self) -> Change:
-        return self._counted(NewEntry(FLUSH, "", -1, b""), lambda: LiveEmbedding.flush(self))
+    def begin_epoch(self) -> History:
+        """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
 
-    def _counted(self, entry: NewEntry, change: Callable[[], _Done]) -> _Done:
-        """Do what has an entry of its own, and hence a sequence: readers of the feed are told."""
-        with self.lock:
-            batch_id = self._batch_id + 1
-            self._sequence_to_be = self._append([entry], batch_id)
-            self._batch_id, self._version = batch_id, batch_id - 1
-            try:
-                done = change()
-            except BaseException as error:  # nobody knows how much of it was done
+        def begin(batch_id: int) -> History:
+            self._histories.epoch = epoch
+            self._reach()
+            return self.history
+
+        with self._one_writer():
+            epoch = Epoch.begin(after=self._histories.epoch)
+            return self._log_then([NewEntry(EPOCH, "", -1, epoch.pack())], begin)
+
+    # ---- log, apply, acknowledge ---------------------------------------------------------------------------
+
+    def _log_then(
+        self,
+        entries: Sequence[NewEntry],
+        change: Callable[[int], _Done],
+        dead: Sequence[DeadLetter] = (),
+        refusable: type[DygcnError] | tuple[()] = (),
+    ) -> _Done:
+        """Write the entries of one batch to the log, then make their change, under the lock.
+
+        Parameters
+        ----------
+        change
+            Called with the id of the batch.
+        refusable
+            What it may raise in place of changing anything: then a refusal stands behind the entries. After
+            any other exception nobody knows how much was done, and nothing more is accepted.
+        """
+        batch_id = self._log.last_batch_id + 1
+        self._append(entries, batch_id, dead)
+        try:
+            with self.lock:
+                done = change(batch_id)
+        except BaseException as error:
+            if isinstance(error, refusable) and not (self._state.torn or self._reflects_log):
+                self._refuse(batch_id)
+            else:
                 self._log.fail(error)
-                raise
-            self._pending = False
-            return done
+            raise
+        self._pending = False
+        return done
+
+    @property
+    def _reflects_log(self) -> bool:
+        return self.sequence == self._log.last
+
+    def _append(
+        self,
+        entries: Sequence[NewEntry],
+        batch_id: int,
+        dead: Sequence[DeadLetter] = (),
+        *,
+        ends: bool = False,
+    ) -> None:
+        """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
+
+        So an exception anywhere between the log and the state ends acceptance.
+        """
+        if not ends:
+            self.check_whole()
+        self._pending = True
+        self._log.append(entries, batch_id, dead)
+        self._pending = not ends
+
+    def _refuse(self, batch_id: int) -> None:
+        self._append([refusal(batch_id)], batch_id + 1, ends=True)
+        with self.lock:
+            self._reach()
+
+    def _reach(self) -> None:
+        """Note that nothing moved up to the end of the log."""
+        self.sequence = self._log.last
+        self.feed.reach(self.sequence)
+
+    def check_whole(self) -> None:
+        """Raise the failure of the log, also if an exception came between the log and the state."""
+        if self._pending:
+            self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
+        self._log.check()
+        self._state.check()
 
     # ---- snapshots -----------------------------------------------------------------------------------
 
@@ -399,9 +436,9 @@ class DurableEmbedding(RecoveredEmbedding):
             chain = self._log.chain.hex()
             standing = self._histories.epoch.pack().hex(), self.tolerance
             streams, heard, forgotten = self.followed.image()
-            where = self.sequence, self._batch_id, chain
+            where = self.sequence, self._log.last_batch_id, chain
             position = LogPosition(*where, streams, *standing, heard, forgotten)
-            taken = take_snapshot(self._state, self._version, position)
+            taken = take_snapshot(self._state, self.version, position)
             self._events_since = 0
         return taken
 
@@ -421,9 +458,9 @@ class DurableEmbedding(RecoveredEmbedding):
         if oldest is not None:
             self._log.prune(oldest)
 
-    def _snapshot_if_due(self) -> None:
-        busy = self._snapshot is not None and self._snapshot.is_alive()
-        if self._events_since < self._every or busy:
+    def _snapshot_behind(self) -> None:
+        """Take a snapshot now and write it in a thread, unless one is being written."""
+        if self._snapshot is not None and self._snapshot.is_alive():
             return
         begun = time.perf_counter()
         taken = self._take()
@@ -444,19 +481,54 @@ class DurableEmbedding(RecoveredEmbedding):
         if self._snapshot is not None:
             self._snapshot.join()
 
-    # ---- the rest ------------------------------------------------------------------------------------
+    # ---- reading -------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The id of the last batch that changed a vector."""
+        return self._live.version
+
+    @property
+    def history(self) -> History:
+        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
+        with self.lock:
+            return self._histories.known(self.sequence)
+
+    @property
+    def streams(self) -> dict[str, int]:
+        """How far each named stream of events was applied."""
+        with self.lock:
+            return dict(self.followed.streams)
+
+    def confirms(self, history: History) -> bool:
+        """Say whether a position is one of this history; one that is too long ago to be known is not."""
+        with self.lock:
+            return self._histories.confirm(history)
 
     @property
     def log(self) -> EventLog:
         """The log, for its dead letters and its failure."""
         return self._log
 
+    def cached(self) -> VectorCache:
+        """Return the vectors that were read and did not move since."""
+        return self._live.cached()
+
+    def recompute(self) -> LiveEmbedding:
+        """Return an embedding without a folder, built from scratch, as `LiveEmbedding.recompute` does."""
+        return self._live.recompute()
+
+    def refit(self, progress: Progress | None = None) -> Refit:
+        """Make the rows of a walk model anew, beside these, as `LiveEmbedding.refit` does."""
+        return self._live.refit(progress)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save a copy of model and graph to another folder, as `LiveEmbedding.save` does."""
         if Path(path).resolve() == self.folder.resolve():
             raise FolderError(f"{path} is the folder of this embedding, which is durable; choose another")
-        with self.lock:
-            super().save(path)
+        self._live.save(path)
+
+    # ---- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
@@ -468,7 +540,7 @@ class DurableEmbedding(RecoveredEmbedding):
             try:
                 whole = self._log.failure is None and not self._pending and not self._state.torn
                 if whole and self.tolerance > 0 and self._log.last_kind != FLUSH:
-                    self._flush()  # else the next start would count every node as moved
+                    self.flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:
                     self._write(self._take())
                     self._tidy()
@@ -489,8 +561,3 @@ class DurableEmbedding(RecoveredEmbedding):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _barrier() -> NewEntry:
-    """Return an entry for what a snapshot holds; random, so that no other log has the same chain value."""
-    return NewEntry(BARRIER, "", -1, secrets.token_bytes(16))

@@ -12,6 +12,7 @@ from dygcn.engine._disk import sync_file, sync_names
 from dygcn.engine.records import History
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
+from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.storage import (
     CURSORS,
@@ -22,6 +23,7 @@ from dygcn.live.durable.storage import (
     clear_leftovers,
     list_snapshots,
     prepare_layout,
+    set_aside,
 )
 from dygcn.live.files import load_snapshot
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 def open(
     path: str | os.PathLike[str],
-    begin: LiveEmbedding | None = None,
+    begin: LiveEmbedding | DurableEmbedding | None = None,
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> DurableEmbedding:
@@ -84,7 +86,11 @@ def open(
         prepare_layout(folder)
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
-        return DurableEmbedding(folder, log, held, newest_good(folder, log, first), snapshot_every)
+        found = newest_good(folder, log, first)
+        live = DurableEmbedding(folder, held, Recovered(log, found), snapshot_every)
+        for unusable in found.unusable:
+            set_aside(unusable)
+        return live
     except BaseException:
         if log is not None:
             log.close()

@@ -9,63 +9,52 @@ from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
-from dygcn.live.durable.storage import BARRIER, FLUSH, FORGET, REFUSAL, DeadLetter, EventLog, NewEntry
+from dygcn.live.durable.storage import BARRIER, FLUSH, FORGET, REFUSAL, EventLog, NewEntry
 from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import EventBatch, History, IdColumn, Nodes
-    from dygcn.live.change import Change
-    from dygcn.live.files import LogPosition
+    from dygcn.engine.models import Outcome
+    from dygcn.engine.records import EventBatch, IdColumn, Nodes
 
 
-class RecoveredEmbedding(LiveEmbedding):
-    """The part of a `DurableEmbedding` that opens a folder, and knows which history it holds."""
+class Recovered:
+    """What a `DurableEmbedding` goes on from, once a folder is opened.
+
+    Attributes
+    ----------
+    live
+        The vectors.
+    sequence
+        The last entry of the log that they reflect.
+    events
+        How many events were behind the snapshot.
+    """
 
     def __init__(self, log: EventLog, begin: Beginning) -> None:
-        super().__init__(begin.state, begin.version)
-        self.damage = begin.damage
-        self.sequence = begin.position.sequence
-        self._sequence_to_be = self.sequence  # of the change that is being applied
-        self._pending = False  # from before an entry is written to the log until all is done that it asks for
-        self.followed = Followed.from_position(begin.position)
-        self._log, self._batch_id = log, begin.position.batch_id
-        self._histories = Histories(log, epoch_of(begin.position))
-        self.feed = Feed(self, self._histories, begin.position.sequence)
-        self.saved_at, self._events_since = begin.position.sequence, 0
+        position = begin.position
+        self.live, self.log, self.damage = LiveEmbedding(begin.state, begin.version), log, begin.damage
+        self.live.on_change = self._note
+        self.sequence = self.saved_at = position.sequence
+        self.events = 0
+        self.followed = Followed.from_position(position)
+        self.histories = Histories(log, epoch_of(position))
+        self.feed = Feed(self.live, self.histories, position.sequence)
+        self._state = begin.state
         self._reached: list[Nodes] = []  # in a replay of the graph alone
         self._named: list[IdColumn] = []
-
-    @property
-    def history(self) -> History:
-        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
-        return self._histories.known(self.sequence)
-
-    @property
-    def streams(self) -> dict[str, int]:
-        """How far each named stream of events was applied."""
-        return self.followed.streams
-
-    def confirms(self, history: History) -> bool:
-        """Say whether a position is one of this history; one that is too long ago to be known is not."""
-        return self._histories.confirm(history)
-
-    def _recover(self, begin: LogPosition) -> None:
-        log = self._log
-        standing = replay(log, begin, self.model.paper is None, self._replayed)
+        standing = replay(log, position, begin.state.model.paper is None, self._replayed)
         self._settle_replay()
-        self._batch_id, self._version = (
-            max(self._batch_id, log.last_batch_id),
-            max(self._version, standing.batch_id),
-        )
+        self.live.renumber(max(self.live.version, standing.batch_id))
         self._go_on_from(standing)
         self.sequence = log.last  # a refusal may stand behind the last batch
         self.feed.reach(self.sequence)
 
+    def _note(self, outcome: Outcome) -> None:
+        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
+
     def _replayed(self, one: Replayed) -> None:
         last = one.logged_batches[-1]
-        self.sequence = self._sequence_to_be = last.sequence
+        self.sequence = last.sequence
         if last.entries[-1].kind == BARRIER:
             if self.damage:
                 raise DamagedFolder(
@@ -74,7 +63,6 @@ class RecoveredEmbedding(LiveEmbedding):
             self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
             return
         if last.entries[-1].kind == FORGET:
-            self._batch_id = last.number
             self.followed.forget(*(entry.stream for entry in last.entries))
             return
         try:
@@ -86,7 +74,7 @@ class RecoveredEmbedding(LiveEmbedding):
             return
         except Warning:  # it was told when it happened, and what it is about is done
             pass
-        self._events_since += len(one.batch)
+        self.events += len(one.batch)
         for logged in one.logged_batches:
             for entry in logged.entries:
                 if entry.position >= 0:
@@ -94,11 +82,11 @@ class RecoveredEmbedding(LiveEmbedding):
 
     def _replay_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> None:
         """Apply a batch again: with the exact rule to the graph alone, from which all else follows."""
-        if self.model.paper is not None:
-            self._apply_batch(batch, now, batch_id)
+        if self._state.model.paper is not None:
+            self.live.apply(batch, now, batch_id)
             return
         delta, left = self._state.apply_to_graph(batch, now)
-        self._batch_id = self._version = batch_id
+        self.live.renumber(batch_id)
         self._reached += [delta.receiver]
         self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
 
@@ -111,48 +99,23 @@ class RecoveredEmbedding(LiveEmbedding):
 
     def _go_on_from(self, standing: Standing) -> None:
         """Take up epoch and tolerance. All vectors are exact now; whoever was served others is told."""
-        self._histories.epoch = standing.epoch
+        self.histories.epoch = standing.epoch
         if standing.tolerance > 0:
             self._state.tolerate(standing.tolerance)
-            if self._log.last_kind != FLUSH:
-                self._batch_id = self._version = self._batch_id + 1
-                self._append([NewEntry(FLUSH, "", -1, b"")], self._batch_id, ends=True)
+            if self.log.last_kind != FLUSH:
+                self._append(NewEntry(FLUSH, "", -1, b""))
+                self.live.renumber(self.log.last_batch_id)
         if standing.tolerated:  # nobody knows any more of whom something was withheld
             everyone = self._state.graph.nodes()
-            self.feed.note(everyone, self.names(everyone[:0]), self._log.last)
-
-    def _apply_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> Change:
-        self._batch_id, self._version = batch_id, batch_id - 1
-        return LiveEmbedding._apply(self, batch, now)
-
-    def _append(
-        self,
-        entries: Sequence[NewEntry],
-        batch_id: int,
-        dead: Sequence[DeadLetter] = (),
-        *,
-        ends: bool = False,
-    ) -> int:
-        """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
-
-        So an exception anywhere between the log and the state ends acceptance.
-        """
-        if not ends:
-            self.check_whole()
-        self._pending = True
-        last = self._log.append(entries, batch_id, dead)
-        self._pending = not ends
-        return last
-
-    def check_whole(self) -> None:
-        """Raise the failure of the log, also if an exception came between the log and the state."""
-        if self._pending:
-            self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
-        self._log.check()
-        self._state.check()
+            self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)
 
     def _refuse(self, batch_id: int) -> None:
-        self._batch_id = max(self._batch_id, batch_id) + 1
-        entry = NewEntry(REFUSAL, "", -1, str(batch_id).encode())
-        self.sequence = self._append([entry], self._batch_id, ends=True)
-        self.feed.reach(self.sequence)
+        self._append(refusal(batch_id))
+
+    def _append(self, entry: NewEntry) -> None:
+        self.log.append([entry], self.log.last_batch_id + 1)
+
+
+def refusal(batch_id: int) -> NewEntry:
+    """Return the entry that stands behind a batch that was not applied."""
+    return NewEntry(REFUSAL, "", -1, str(batch_id).encode())

@@ -11,7 +11,7 @@ from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import opening
-from dygcn.live.durable.recovered import RecoveredEmbedding
+from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.storage import EventLog, log
 from dygcn.live.durable.storage import layout as shelf
 from dygcn.live.durable.storage.watermark import Watermark
@@ -39,7 +39,7 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "the log is opened": (EventLog, "_prepare", AFTER),
     "before a snapshot is loaded": (opening, "newest_good", BEFORE),
     "before the log is replayed": (opening, "newest_good", AFTER),
-    "while the log is replayed": (RecoveredEmbedding, "_replayed", AFTER),
+    "while the log is replayed": (Recovered, "_replayed", AFTER),
     "before the log is closed": (EventLog, "close", BEFORE),
     "the log is closed, the folder is held": (shelf.FolderLock, "release", BEFORE),
 }
@@ -136,14 +136,14 @@ def commit_later() -> None:
 
 def forget_positions() -> None:
     """Do not restore, in recovery, how far the streams had come."""
-    replayed = RecoveredEmbedding._replayed
+    replayed = Recovered._replayed
 
-    def forgetful(self: RecoveredEmbedding, one: Any) -> None:
-        streams = dict(self.streams)
+    def forgetful(self: Recovered, one: Any) -> None:
+        streams = dict(self.followed.streams)
         replayed(self, one)
         self.followed.streams = streams
 
-    RecoveredEmbedding._replayed = forgetful  # type: ignore[method-assign]
+    Recovered._replayed = forgetful  # type: ignore[method-assign]
 
 
 def synchronous_off() -> None:
