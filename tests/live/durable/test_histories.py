@@ -708,9 +708,9 @@ def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error
 
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
-    def log_then(self, entries, change):
+    def log_then(self, entries, change, dead=(), refusable=()):
         batch_id = self._log.last_batch_id + 1
-        self.sequence = self._log.append(entries, batch_id)
+        self.sequence = self._log.append(entries, batch_id, dead)
         try:
             return change(batch_id)
         except BaseException:

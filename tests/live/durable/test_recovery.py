@@ -274,7 +274,7 @@ def test_a_log_that_lost_its_end_is_refused(folder):
         db.execute("DELETE FROM entries WHERE seq >= 4")
     with pytest.raises(DamagedLog, match="its end is lost"):
         dygcn.open(folder)
-    (folder / "log.mark").unlink()
+    (folder / "log.watermark").unlink()
     with pytest.raises(DamagedLog, match="does not hold entry 4"):
         dygcn.open(folder)
 
@@ -305,7 +305,7 @@ def test_the_log_of_another_folder_is_refused(folder, tmp_path, marked):
     crash(other)
     shutil.copy(other.folder / "log.sqlite3", folder)
     if marked:
-        shutil.copy(other.folder / "log.mark", folder)
+        shutil.copy(other.folder / "log.watermark", folder)
     with pytest.raises(DamagedLog):
         dygcn.open(folder)
 

@@ -651,7 +651,7 @@ def test_a_dead_letter_may_hold_any_text(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("reason", "fine"), ("event", b"{}"), ("position", 2), ("place", 7), ("stream", "x"), ("received", 1.0)],
+    [("reason", "fine"), ("event", b"{}"), ("position", 2), ("row", 7), ("stream", "x"), ("received", 1.0)],
 )
 def test_an_altered_dead_letter_is_noticed(path, column, value):
     change(path, (f"UPDATE dead_letters SET {column} = ?", (value,)))
