@@ -20,7 +20,8 @@ from tests.seeded import ROOT, copy_sources, elsewhere, with_line
 BUILDS = {"memory": ["-Dchecked=true", "-Db_sanitize=address,undefined"], "thread": ["-Db_sanitize=thread"]}
 DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=false"]
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
-KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/graph", "tests/propagation"]
+KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/engine/graph", "tests/engine/propagation"]
+KERNEL_TESTS += ["tests/paper/test_rolling.py"]
 KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]
@@ -69,9 +70,9 @@ MEMORY_FAULTS = [
     ),
     Fault(
         "a lost bit",
-        "src/dygcn/engine/graph/store.py",
-        "self._note_bits(weight)",
-        "if self.weight_shift == GREATEST_SHIFT:\n    self._note_bits(weight)",
+        "src/dygcn/engine/graph/transaction.py",
+        "graph.note_bits(weight)",
+        "if graph.weight_shift == 30:\n    graph.note_bits(weight)",
         "tests/live/test_cuts.py::test_a_restart_that_joins_cuts_is_exact",
         "assert again.digest() == before == again.recompute().digest()",
     ),

@@ -17,13 +17,14 @@ from tests.seeded import ROOT, copy_uncompiled, elsewhere
 EXAMPLES = 10
 SUITE = [
     "tests/engine/test_rows.py",
-    *(f"tests/events/test_{name}.py" for name in ("keys", "wire_numbers")),
-    "tests/features",
+    *(f"tests/engine/events/test_{name}.py" for name in ("keys", "wire_numbers")),
+    "tests/engine/features",
     *(
-        f"tests/graph/test_{name}.py"
+        f"tests/engine/graph/test_{name}.py"
         for name in ("adjacency", "contacts", "hashing", "ids", "screening", "store")
     ),
-    *(f"tests/propagation/test_{name}.py" for name in ("at_once", "exact", "rolling", "sums", "withholding")),
+    *(f"tests/engine/propagation/test_{name}.py" for name in ("at_once", "exact", "sums", "withholding")),
+    "tests/paper/test_rolling.py",
     *(
         f"tests/live/test_{name}.py"
         for name in ("cases", "changes", "contacts", "copies", "cuts", "departures", "digests", "event_rules")
@@ -33,7 +34,7 @@ SUITE = [
 """Properties and behaviour of the kernels and of what is built on them, on graphs of some hundred nodes."""
 START = """
 import dygcn, pytest, sys
-from dygcn._rows import cpu_level
+from dygcn.engine._rows import cpu_level
 assert cpu_level() == "none", dygcn.__file__
 sys.exit(pytest.main(sys.argv[1:]))
 """

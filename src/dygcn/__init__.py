@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
     from dygcn.engine.models import Model
     from dygcn.engine.propagation import set_threads
-    from dygcn.engine.training import RollingRecipe
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.live import (
         Change,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         restore,
         start,
     )
+    from dygcn.paper import RollingRecipe
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,7 +69,7 @@ _HOMES = {
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.engine.models",
     "Refit": "dygcn.live",
-    "RollingRecipe": "dygcn.engine.training",
+    "RollingRecipe": "dygcn.paper",
     "StaleChange": "dygcn.errors",
     "UnknownNode": "dygcn.errors",
     "fit": "dygcn.live",

@@ -1,4 +1,4 @@
-"""Optional packages: a missing one becomes the line that installs it."""
+"""Optional packages: the error for a missing one has the command that installs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def extra(name: str, of: str = "dygcn") -> Iterator[None]:
-    """Turn a missing optional package into an error that says what to install.
+    """Raise `MissingExtra`, with the command that installs it, if an import in the block fails.
 
     Parameters
     ----------
     of
-        The distribution whose extra it is.
+        The distribution that has the extra.
 
     Examples
     --------

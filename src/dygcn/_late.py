@@ -1,4 +1,4 @@
-"""Imports that wait until something is used, so that a command starts with what it needs and no more."""
+"""Imports on first use, so that a command imports only what it needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Late:
-    """Stands for a module; the first attribute that is asked for imports it."""
+    """Stands for a module, which is imported when an attribute is read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,9 +20,9 @@ class _Late:
 
 
 def late(name: str) -> Any:
-    """Return a module that is imported when one of its attributes is used.
+    """Return a stand-in for a module that is imported when one of its attributes is read.
 
-    Of a module of this package, say the real import to the type checker beside it, under ``TYPE_CHECKING``.
+    For the type checker, import the module itself under ``TYPE_CHECKING``.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def late(name: str) -> Any:
 def late_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported when first used.
+    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use.
 
     Parameters
     ----------
     homes
-        Name -> module that has it.
+        The module of each name.
 
     Examples
     --------

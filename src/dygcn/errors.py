@@ -3,36 +3,35 @@
 ::
 
     DygcnError
-    ├── OptionError      (ValueError)    an argument outside what is allowed
-    ├── EventError       (ValueError)    an event that cannot be read or applied; nothing was applied
-    │   └── CapacityError                a weight or degree beyond what integer sums can carry
+    ├── OptionError      (ValueError)    an argument that is not allowed
+    ├── EventError       (ValueError)    an event that cannot be read or applied; its batch was not applied
+    │   └── CapacityError                a weight or degree too large for integer sums
     ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
     ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
-    ├── StaleChange      (RuntimeError)  vectors of a change asked for after a later update
+    ├── StaleChange      (RuntimeError)  vectors of a change were read after a later update
     ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open again
     ├── ConcurrentUse    (RuntimeError)  a second thread called an embedding that one thread was using
     ├── FolderError      (OSError)       a saved folder that cannot be used
     │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
     │   └── UnsupportedFolder            whole, but from another format version
     ├── StorageError     (OSError)       the durable log cannot be used
-    │   ├── DamagedLog                   a log that is not what was written
-    │   ├── WriteFailed                  a write failed; nothing more is accepted until it is opened again
+    │   ├── DamagedLog                   a log that was altered or truncated
+    │   ├── WriteFailed                  a write failed; open the folder again to write more
     │   └── FolderInUse                  another process has the folder open
-    ├── SequenceGap      (ValueError)    events of a client that come before earlier ones of its own
+    ├── SequenceGap      (ValueError)    a client skipped a sequence
     ├── SourceError      (OSError)       a source that cannot be reached or read
     ├── SinkError        (OSError)       a sink that cannot be reached or written to
-    │   └── OtherHistory                 a sink that holds rows of another history than ours
-    ├── DatasetError     (LookupError)   a data set that is not known, not found, or not what its publisher
-    │                                    gave
+    │   └── OtherHistory                 a sink that holds rows of another history
+    ├── DatasetError     (LookupError)   a data set that is unknown, missing, or has another checksum
     └── MissingExtra     (ImportError)   an optional package is not installed
 
 and every warning::
 
     DygcnWarning         (UserWarning)
     ├── NormBandWarning                  a rolled embedding explodes or collapses
-    ├── DriftWarning                     a rolled embedding tells links from strangers worse than its base did
-    ├── ClockWarning                     a time far ahead of all before it
-    ├── TrainingWarning                  part of a training had no effect
+    ├── DriftWarning                     a rolled embedding predicts links worse than its base did
+    ├── ClockWarning                     a time far ahead of all earlier ones
+    ├── TrainingWarning                  part of the training had no effect
     └── UncompiledWarning                dygcn was installed without a C compiler, and is slow
 """
 
@@ -40,22 +39,22 @@ from __future__ import annotations
 
 
 class DygcnError(Exception):
-    """The root of the tree: catches everything that dygcn raises on purpose."""
+    """The base class of every error that dygcn raises on purpose."""
 
 
 class OptionError(DygcnError, ValueError):
-    """An argument outside what is allowed."""
+    """An argument that is not allowed."""
 
 
 class EventError(DygcnError, ValueError):
-    """An event that cannot be read or applied. The whole batch was left alone.
+    """An event that cannot be read or applied. Nothing of its batch was applied.
 
     Parameters
     ----------
     reason
         What was wrong and what is allowed.
     row
-        Position of the first bad row in the batch, where one row is to blame.
+        Index of the first bad row in the batch; None if the error is not of one row.
     """
 
     def __init__(self, reason: str, row: int | None = None) -> None:
@@ -65,7 +64,7 @@ class EventError(DygcnError, ValueError):
 
 
 class CapacityError(EventError):
-    """A weight or degree beyond what the integer sums can carry."""
+    """A weight or degree too large for the integer sums."""
 
 
 class FeatureError(DygcnError, ValueError):
@@ -85,11 +84,11 @@ class UnknownNode(DygcnError, KeyError):
 
 
 class StaleChange(DygcnError, RuntimeError):
-    """The vectors of a change were asked for after a later update."""
+    """The vectors of a change were read after a later update."""
 
 
 class TornState(DygcnError, RuntimeError):
-    """An update was interrupted halfway: the graph and what follows from it may contradict each other."""
+    """An update was interrupted halfway: graph and messages may contradict each other."""
 
 
 class ConcurrentUse(DygcnError, RuntimeError):
@@ -113,23 +112,23 @@ class StorageError(DygcnError, OSError):
 
 
 class DamagedLog(StorageError):
-    """A log that is not what was written: altered, truncated, or not ours."""
+    """A log that was altered or truncated, or is not a log of dygcn."""
 
 
 class WriteFailed(StorageError):
-    """A write to the log failed. What was acknowledged is safe; nothing more is accepted."""
+    """A write to the log failed. Acknowledged events are safe; no more are accepted."""
 
 
 class FolderInUse(StorageError):
-    """Another process has the folder open; one at a time may write to it."""
+    """Another process has the folder open; only one at a time may."""
 
 
 class SequenceGap(DygcnError, ValueError):
-    """Events of a client that come before earlier ones of its own; send those first."""
+    """A client skipped a sequence: it has to send the missing events first."""
 
     def __init__(self, source: str, expected: int, found: int) -> None:
         super().__init__(
-            f"{source} sent sequence {found}; expected is {expected}: send what is missing first, in order"
+            f"{source} sent sequence {found}; expected is {expected}: send the missing events first, in order"
         )
         self.source = source
         self.expected = expected
@@ -144,35 +143,35 @@ class SinkError(DygcnError, OSError):
 
 
 class OtherHistory(SinkError):
-    """A sink holds rows of another history than ours, and its settings do not let us replace them."""
+    """A sink holds rows of another history, and its settings do not allow replacing them."""
 
 
 class DatasetError(DygcnError, LookupError):
-    """A data set that is not known, not found, or not what its publisher gave."""
+    """A data set that is unknown, missing, or has another checksum than the registry says."""
 
 
 class DygcnWarning(UserWarning):
-    """The root of the warnings."""
+    """The base class of all warnings."""
 
 
 class NormBandWarning(DygcnWarning):
-    """The vectors of a rolled embedding have left their norm band: the run explodes or collapses."""
+    """The vectors of a rolled embedding left their norm band: they explode or collapse."""
 
 
 class DriftWarning(DygcnWarning):
-    """A rolled embedding tells links from strangers worse than its base did."""
+    """A rolled embedding separates links from negative samples worse than its base did."""
 
 
 class ClockWarning(DygcnWarning):
-    """A time is so far ahead of all before it that it may be in another unit."""
+    """A time is so far ahead of all earlier ones that it may be in another unit."""
 
 
 class TrainingWarning(DygcnWarning):
-    """SourceBatch of a training had no effect: gradients were not finite, or early steps had to be joined."""
+    """Part of the training had no effect: gradients were not finite, or early steps had to be joined."""
 
 
 class UncompiledWarning(DygcnWarning):
-    """The package was installed without a C compiler: all results are the same, and slow."""
+    """The package was installed without a C compiler: results are the same, but slow."""
 
 
 class MissingExtra(DygcnError, ImportError):

@@ -1,4 +1,6 @@
 import json
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,16 @@ from dygcn.cli.listing import COMMANDS
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
+def skip_if_missing(done, code):
+    """Skip a test of a command that lacks an optional package; in CI there is none that is missing."""
+    missing = re.search(r"error: (\w+) is not installed", done.stderr)
+    if missing and done.exit_code != code and not os.environ.get("DYGCN_COMPLETE"):
+        pytest.skip(f"{missing[1]} is not installed")
+
+
 def run(*arguments, code=0):
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    skip_if_missing(result, code)
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
@@ -135,7 +145,7 @@ def test_integer_ids_on_the_command_line(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst\n1,2\n2,3\n")
     run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 4)
     assert run_json("score", tmp_path / "f", "1", "3")["a"] == 1
-    assert "'bob' is none" in run("nearest", tmp_path / "f", "bob", code=2).stderr
+    assert "'bob' is not an int64" in run("nearest", tmp_path / "f", "bob", code=2).stderr
 
 
 @pytest.mark.parametrize("rule", ["rolling", "spectral"])
@@ -155,7 +165,7 @@ def test_the_rules_of_the_paper(home, tmp_path, rule):
     wrong = run("fit", home / "events.csv", "--out", folder, "--base", "gcn", code=2).stderr
     assert "base= is for the rules 'rolling' and 'spectral'" in wrong
     wrong = run("fit", home / "events.csv", "--out", folder, "--steady", code=2).stderr
-    assert "--steady is for --rule rolling and --rule spectral" in wrong
+    assert "--steady needs --rule rolling or --rule spectral" in wrong
 
 
 def test_bench_update_on_a_random_graph():

@@ -22,7 +22,7 @@ def test_lines_are_the_commands_own():
 
 
 def test_without_the_laboratory_its_commands_say_what_to_install(monkeypatch):
-    monkeypatch.setattr("dygcn.cli.main.joined", dict)
+    monkeypatch.setattr(sys.modules["dygcn.cli.main"], "joined", dict)
     for name in LAB_COMMANDS:
         done = CliRunner().invoke(main, [name, "--quick"])
         assert (done.exit_code, done.stderr) == (

@@ -111,5 +111,5 @@ def test_converted_folders_need_no_scipy(data, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     assert len(load("facebook", data).src) == 88642
     shutil.copyfile(data / "fb100-amherst41" / "README.md", tmp_path / "Amherst41.mat")
-    with pytest.raises(MissingExtra, match=r'pip install "dygcn\[evidence\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "dygcn\[facebook100\]"'):
         load("facebook", tmp_path)

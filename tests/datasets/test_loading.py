@@ -114,13 +114,19 @@ def test_the_folder_of_one_set_or_of_all(data, tmp_path, monkeypatch, nowhere):
     monkeypatch.setenv("DYGCN_DATA", str(tmp_path))
     assert len(load("as-733").src) == 232638  # not there, but it ships
     with pytest.raises(DatasetError, match="Without folder= the copy"):
-        load("as-733", tmp_path)  # a folder that was named is meant
+        load("hepth-collab", tmp_path)  # a folder that was named is meant
 
 
 def test_a_set_that_is_not_there(tmp_path, monkeypatch, nowhere):
     with pytest.raises(DatasetError) as unset:
         load("chess")
-    for part in ("DYGCN_DATA is not set", "as-733 and hepth-collab", "KONECT", "http://konect.cc", "folder="):
+    for part in (
+        "DYGCN_DATA is not set",
+        "Only hepth-collab comes with dygcn",
+        "KONECT",
+        "http://konect.cc",
+        "folder=",
+    ):
         assert part in str(unset.value)
     with pytest.raises(DatasetError) as named:
         load("chess", tmp_path)

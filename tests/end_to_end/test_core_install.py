@@ -9,15 +9,16 @@ import os
 import subprocess
 import sys
 import tomllib
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from dygcn.cli.listing import COMMANDS
+from dygcn.cli.listing import COMMANDS, LAB_COMMANDS
 
 ROOT = Path(__file__).parents[2]
-PLAIN = os.environ.get("DYGCN_PLAIN")
+PLAIN, WHEEL = os.environ.get("DYGCN_PLAIN"), os.environ.get("DYGCN_WHEEL")
 DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 THEIRS = ["markdown_it", "mdurl", "pygments"]  # what rich brings
 SHOWN = ["dygcn", *(one.partition(">")[0] for one in DEPENDENCIES), *THEIRS]
@@ -29,6 +30,8 @@ class Hidden(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 shown = {{*sys.stdlib_module_names, *{SHOWN!r}}}
 sys.meta_path.insert(0, Hidden())
+import importlib.metadata
+importlib.metadata.entry_points = lambda **_: []
 """
 NAMES = """
 import click, json
@@ -66,7 +69,6 @@ def test_every_help_answers():
     found = python(NAMES)
     assert found.returncode == 0, found.stderr
     listed = json.loads(found.stdout)
-    assert ["bench", "update"] in listed
     assert {command[0] for command in listed if len(command) == 1} == set(COMMANDS)
     with ThreadPoolExecutor(2) as pool:
         for command, done in zip(listed, pool.map(lambda one: dygcn(*one, "--help"), listed), strict=True):
@@ -80,9 +82,6 @@ def test_every_help_answers():
         ("serve", ["serve", "FOLDER"]),
         ("serve", ["run", "CONFIG.toml"]),
         ("torch", ["fit", "events.csv", "--rule", "rolling", "--out", "FOLDER"]),
-        ("evidence", ["reproduce", "table2"]),
-        ("evidence", ["evaluate", "hepth-collab", "--rule", "gcn", "--quick"]),
-        ("plot", ["bench", "crossover", "power-law-100-300", "--out", "FOLDER"]),
     ],
 )
 def test_a_missing_extra_is_one_line(extra, command, tmp_path):
@@ -96,3 +95,26 @@ def test_a_missing_extra_is_one_line(extra, command, tmp_path):
     assert line.startswith("error: ")
     assert line.endswith(f'is not installed. Run: pip install "dygcn[{extra}]"')
     assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("name", LAB_COMMANDS)
+def test_a_command_of_the_laboratory_says_what_to_install(name):
+    done = dygcn(name, "--quick")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: `dygcn {name}` comes with the laboratory: pip install dygcn-lab\n"
+    assert LAB_COMMANDS[name].split()[0] in dygcn("--help").stdout
+
+
+@pytest.mark.skipif(WHEEL is None, reason="DYGCN_WHEEL names no built wheel")
+def test_the_wheel_holds_the_product_and_one_small_data_set():
+    with zipfile.ZipFile(WHEEL) as wheel:
+        files = {one.filename: one.file_size for one in wheel.infolist()}
+    inside = {name.split("/")[1] for name in files if name.startswith("dygcn/")}
+    wings = {"engine", "datasets", "paper", "live", "serving", "cli", "testing"}
+    assert inside == wings | {"__init__.py", "_extras.py", "_late.py", "errors.py", "py.typed"}
+    assert [name for name in files if name.endswith(".parquet")] == [
+        "dygcn/datasets/shipped/hepth-collab.parquet"
+    ]
+    assert not [
+        name for name in files if "lab" in name.split("/")[0] or name.endswith((".pyx", ".pxd", ".h", ".c"))
+    ]

@@ -95,7 +95,7 @@ def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):
         [sys.executable, "-c", script, str(tmp_path / "out")], capture_output=True, text=True, env=os.environ
     )
     assert result.stdout.strip() == "1"
-    assert result.stderr.strip() == 'error: jinja2 is not installed. Run: pip install "dygcn[evidence]"'
+    assert result.stderr.strip() == 'error: jinja2 is not installed. Run: pip install "dygcn-lab[evidence]"'
     assert not (tmp_path / "out").exists()  # said before any work
 
 

@@ -65,7 +65,7 @@ def test_a_durable_folder_without_fcntl(tmp_path):
     assert run(USE, tmp_path / "folder") == ["held", "['ann', 'bob', 'cat', 'dan']"]
 
 
-@pytest.mark.parametrize("module", ["live", "service.app", "cli.main", "sinks.parquet"])
+@pytest.mark.parametrize("module", ["live", "serving.service.app", "cli.main", "serving.sinks.parquet"])
 def test_importing_without_what_windows_lacks(module):
     assert run(f"import dygcn.{module}; print('fcntl' in sys.modules and sys.modules['fcntl'])") == ["None"]
 

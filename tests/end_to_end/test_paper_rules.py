@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dygcn.datasets import load
-from dygcn.engine.training import RollingRecipe
 from dygcn.live import fit
+from dygcn.paper import RollingRecipe
 from dygcn_lab.experiments.influence import influenced_by_one_edge, influenced_nodes
 from dygcn_lab.experiments.long_run import exact_bases, long_run
 from dygcn_lab.experiments.paper_rules import RULES, Frames, fit_rule, judge_paper_rules

@@ -13,7 +13,7 @@ from dygcn.engine._blas import one_blas_thread
 CROSSED = """
 import sys, threading
 import numpy, threadpoolctl
-from dygcn._blas import one_blas_thread
+from dygcn.engine._blas import one_blas_thread
 if sys.argv[1] == "wrong":
     one_blas_thread = lambda: threadpoolctl.threadpool_limits(1, "blas")
 pools = threadpoolctl.threadpool_info

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.graph import completing
 from dygcn.engine.graph.memory import Memory
-from dygcn.engine.graph.store import Graph
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import COUNT_HALF_LIFE
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.testing.contact_twin import ContactTwin
@@ -135,8 +134,8 @@ PLACES = [
     (None, Spreading, "step"),
     (2.0, Spreading, "step"),
     (2.0, Memory, "remember"),
-    (2.0, Graph, "_commit"),
-    (2.0, Graph, "count"),
+    (2.0, Transaction, "_write_arcs"),
+    (2.0, Transaction, "collect"),
 ]
 
 
@@ -148,15 +147,15 @@ def test_an_interrupted_update_is_finished(monkeypatch, half_life, owner, name):
 def test_contacts_that_are_played_twice_would_be_noticed(monkeypatch):
     """The mutant: what nodes have is not staged, but added to when the batch is written again."""
 
-    def complete(graph):
-        staged = graph._staged
-        if staged is not None and staged.touched is not None:
-            nodes, last, count = staged.touched
-            staged.touched = nodes, last, count + 1
-        return completing_complete(graph)
+    whole = Transaction.complete
 
-    completing_complete = completing.complete
-    monkeypatch.setattr("dygcn.engine.models.state.complete", complete)
+    def complete(self):
+        if self.pairs is not None and self.pairs.touched is not None:
+            nodes, last, count = self.pairs.touched
+            self.pairs.touched = nodes, last, count + 1
+        return whole(self)
+
+    monkeypatch.setattr(Transaction, "complete", complete)
     with pytest.raises(AssertionError):
         same(*interrupted(monkeypatch, 2.0, Memory, "remember"))
 

@@ -88,13 +88,13 @@ def test_a_restart_that_joins_cuts_is_exact(tmp_path):
 
 
 def test_bits_that_are_not_noted_would_be_noticed(monkeypatch):
-    whole = Graph._note_bits
+    whole = Graph.note_bits
 
     def note_the_first_alone(self, weights):
         if self.weight_shift == GREATEST_SHIFT:
             whole(self, weights)
 
-    monkeypatch.setattr(Graph, "_note_bits", note_the_first_alone)
+    monkeypatch.setattr(Graph, "note_bits", note_the_first_alone)
     hunt = settings(HUNT, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
         hunt(given(EVENTS, st.just([]))(lambda events, cuts: agree(events, cuts, 3.0)))()
@@ -108,7 +108,7 @@ def lose_a_bit():
 
 def test_a_lost_bit_is_caught_by_loops_that_are_not_compiled(tmp_path):
     """Uncompiled loops say so; compiled ones do not look."""
-    line = "self._note_bits(weight)"
-    wrong = f"if self.weight_shift == GREATEST_SHIFT:\n    {line}"
-    done = try_with(tmp_path, "dygcn.engine.graph.store", line, wrong, lose_a_bit)
+    line = "graph.note_bits(weight)"
+    wrong = f"if graph.weight_shift == {GREATEST_SHIFT}:\n    {line}"
+    done = try_with(tmp_path, "dygcn.engine.graph.transaction", line, wrong, lose_a_bit)
     assert "AssertionError a shift lost bits of a weight" in done.stdout, done.stderr

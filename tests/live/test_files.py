@@ -250,11 +250,14 @@ def test_settings_that_lie_are_refused(saved, key, value):
         dygcn.load(saved)
 
 
-def test_another_format_is_said_to_be_one(saved, live, monkeypatch):
-    monkeypatch.setattr(folders, "FORMAT", 2)
+@pytest.mark.parametrize("number", [1, folders.FORMAT + 1], ids=["older", "newer"])
+def test_another_format_is_said_to_be_one(saved, live, monkeypatch, number):
+    monkeypatch.setattr(folders, "FORMAT", number)
     live.save(saved)
     monkeypatch.undo()
-    with pytest.raises(UnsupportedFolder, match="format 2"):
+    with pytest.raises(
+        UnsupportedFolder, match=f"has format {number}; this version of dygcn reads {folders.FORMAT}"
+    ):
         dygcn.load(saved)
 
 

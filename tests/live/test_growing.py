@@ -22,15 +22,23 @@ def held(live):
     yield graph.node_arrays, (graph.strength, graph._change, *marks, *contacts)
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
-    room, course = rule._room, rule._course_of_now(graph, rule.features, 1)
-    step, places = course.parts[6], graph.places(1)[:4]
-    working = room.few, room.start, room.wanted, room.works[0], spreading.marks, room.reach
+    buffers, course = rule._buffers, rule._course_of_now(graph)
+    step, places = course.parts[6], (graph.buffers.arrays, graph.pull.arrays, graph.push.arrays)
+    working = buffers.few, buffers.start, buffers.wanted, buffers.works[0], spreading.marks, buffers.reach
     yield (
         Parts(course),
-        (*working, step, rule.features.unit_table(ids), ids.arrays, graph.weight_shift, *places),
+        (
+            *working,
+            step,
+            rule.features.unit_table(ids),
+            ids.arrays,
+            graph.weight_shift,
+            *places,
+            graph.node_arrays,
+        ),
     )
     for order, sums in enumerate(rule.sums, 1):
-        yield Parts(step), (sums.arrays, room.bank(order, order == rule.orders))
+        yield Parts(step), (sums.arrays, buffers.handoff(order, order == rule.orders))
         step = step.parts[-1]
 
 

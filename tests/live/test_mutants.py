@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from dygcn.engine.graph import Graph, Memory
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule, exact
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.errors import DygcnError
@@ -38,17 +39,17 @@ HUNT = settings(
 def signed_sum_decides_who_is_touched(monkeypatch):
     """The bug of the authors' code: a node that gains and loses equally is missed."""
     in_pieces(monkeypatch)
-    whole = Graph.write
+    whole = Transaction.write
 
-    def write(self, ready):
-        delta = whole(self, ready)
-        net = np.zeros(self.ids.high, np.int64)
+    def write(self):
+        delta = whole(self)
+        net = np.zeros(self.graph.ids.high, np.int64)
         np.add.at(net, delta.receiver, delta.new.astype(np.int64) - delta.old)
         kept = net[delta.receiver] != 0
         arcs = {name: getattr(delta, name)[kept] for name in ("receiver", "sender", "old", "new")}
         return dataclasses.replace(delta, **arcs)
 
-    monkeypatch.setattr(Graph, "write", write)
+    monkeypatch.setattr(Transaction, "write", write)
 
 
 def last_order_is_not_reported(monkeypatch):
@@ -58,7 +59,7 @@ def last_order_is_not_reported(monkeypatch):
     def step(self, order, arcs, wave):
         after = whole(self, order, arcs, wave)
         if order == len(self._sums):
-            self.seen[self._buffers.reach.arrays[0][wave.reached_count : after.reached_count]] = 0
+            self.seen[self._buffers.reach.arrays.nodes[wave.reached_count : after.reached_count]] = 0
             after.reached_count = wave.reached_count
         return after
 
@@ -69,8 +70,8 @@ def last_order_of_a_small_update_is_not_reported(monkeypatch):
     """The same in the one call for a few events."""
     whole = ExactRule._go_on
 
-    def go_on(self, graph, delta, order, *rest):
-        changed = whole(self, graph, delta, order, *rest)
+    def go_on(self, transaction, written, order, *rest):
+        changed = whole(self, transaction, written, order, *rest)
         told = (changed.orders < self.orders) | (order != exact.ALL_DONE)
         return dataclasses.replace(changed, nodes=changed.nodes[told], orders=changed.orders[told])
 
@@ -82,7 +83,7 @@ def nodes_are_never_recycled(monkeypatch):
 
 
 def changes_look_up_their_ids_too_late(monkeypatch):
-    monkeypatch.setattr(LiveEmbedding, "_settle_latest", lambda self: None)
+    monkeypatch.setattr(LiveEmbedding, "_keep_latest_ids", lambda self: None)
 
 
 def weights_are_not_checked(monkeypatch):
@@ -90,7 +91,7 @@ def weights_are_not_checked(monkeypatch):
         weight = np.ones(len(batch)) if batch.weight is None else batch.weight
         return np.rint(np.clip(weight / self.grid, 0, 2**31 - 1)).astype(np.int64)
 
-    monkeypatch.setattr(Graph, "_on_grid", on_grid)
+    monkeypatch.setattr(Graph, "on_grid", on_grid)
 
 
 def ghosts_never_age(monkeypatch):
@@ -99,14 +100,14 @@ def ghosts_never_age(monkeypatch):
 
 
 def removed_nodes_leave_ghosts(monkeypatch):
-    whole = Graph.remove
+    whole = Transaction.remove
 
     def remove(self, nodes):
         with monkeypatch.context() as meanwhile:
             meanwhile.setattr(Memory, "remember", lambda self, a, b, weight, t: None)
             return whole(self, nodes)
 
-    monkeypatch.setattr(Graph, "remove", remove)
+    monkeypatch.setattr(Transaction, "remove", remove)
 
 
 MUTANTS = [
@@ -148,9 +149,9 @@ LINES = {
         "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
         -1,
     ),
-    "those who left are told as changed": (
+    "those who left are reported as changed": (
         "dygcn.engine.propagation.at_once",
-        "course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere",
+        "course.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
         "course.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW,
     ),

@@ -84,8 +84,8 @@ def hunt():
     [
         (
             "dygcn.engine.graph.store",
-            "return self.memory is None and self._plain and self.weight_shift <= self._plain_shift",
-            "return self.memory is None and self._plain",
+            "return self.memory is None and len(self.ones) > 0 and self.weight_shift <= self.plain_shift",
+            "return self.memory is None and len(self.ones) > 0",
         ),
         ("dygcn.engine.propagation.at_once", "course.t[0] = t", "course.t[0] = 0.0"),
     ],
@@ -97,7 +97,7 @@ def test_a_seeded_bug_is_noticed(tmp_path, module, line, wrong):
 
 def test_most_single_edges_go_this_way(monkeypatch):
     live = dygcn.fit([(i, (i + 1) % 9) for i in range(9)], dim=8)
-    monkeypatch.setattr(LiveEmbedding, "apply", functools.partial(pytest.fail, "a batch"))
+    monkeypatch.setattr(State, "stage", functools.partial(pytest.fail, "a batch"))
     for name, pair in (("add", (1, 5)), ("add", (1, 5)), ("remove", (1, 5)), ("remove", (1, 2))):
         live.update(**{name: [pair]})
     assert live.digest() == live.recompute().digest()
@@ -122,10 +122,8 @@ def test_an_edge_after_room_for_a_finer_weight_could_not_be_made():
 
 
 def test_rows_in_coarser_units_are_noticed(tmp_path):
-    line = "if graph.weight_shift < self._shift:  # room for a finer weight was begun to be made, and was not"
-    assert_noticed(
-        tmp_path, "dygcn.engine.propagation.exact", line, "if False:", edge_after_room_could_not_be_made
-    )
+    line = "self.rule.reserve(self.graph)  # room for a finer weight may have been begun to be made"
+    assert_noticed(tmp_path, "dygcn.engine.models.state", line, "pass", edge_after_room_could_not_be_made)
 
 
 def test_an_id_that_cannot_be_read_tears_nothing():

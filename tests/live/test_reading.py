@@ -14,13 +14,13 @@ from dygcn.engine.events import id_column
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models import Base, Model, Paper, State, Watch, read_vectors
+from dygcn.engine.models import Model, State, read_vectors
 from dygcn.engine.models.readout import Readout
-from dygcn.engine.propagation import RuleOptions
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.reading import Reader
 from dygcn.live.search.nearest import VectorCache
+from dygcn.paper import RollingSpec
 from tests.seeded import assert_noticed
 
 WIDTH, DIM = 6, 5
@@ -42,9 +42,8 @@ def given_some():
 
 
 def rolled():
-    paper = Paper(RuleOptions(), Base(), Watch())
     weights = tuple(0.4 * matrix for matrix in matrices(DIM, DIM))
-    live = dygcn.start(Model(weights, "int64", "none", np.ones(DIM), rule="rolling", paper=paper))
+    live = dygcn.start(Model(weights, "int64", "none", np.ones(DIM), spec=RollingSpec()))
     live.restart(dygcn.Embedding(list(range(9)), np.abs(matrices(9, DIM, 1)[0])))
     return live
 
@@ -398,7 +397,7 @@ def test_another_order_of_summation_would_be_noticed(tmp_path):
 
 def test_a_readout_may_be_kept():
     state = State(Model(matrices(WIDTH, DIM), "int64", "hashed", np.ones(WIDTH)))
-    readout = Readout(state.model, state.rule, state.graph)
+    readout = Readout(state.model, state.exact, state.graph)
     for batch in ([(1, 2)], [(2, 3), (3, 4)], [(n, n + 1) for n in range(3000)]):
         state.apply(dygcn.engine.events.read_events(batch))
         nodes = state.graph.nodes()

@@ -10,9 +10,9 @@ import dygcn
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import State
+from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError
 from dygcn.live import LiveEmbedding, refitting
-from dygcn.live.fitting_walks import with_rows
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges
 from dygcn.testing.seeding import seeded
 

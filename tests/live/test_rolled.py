@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import dygcn
 from dygcn.engine.events import read_events
-from dygcn.engine.models import Base, Model, Paper, Watch
+from dygcn.engine.models import Model, find_spec
 from dygcn.engine.models.folder import read_folder, write_folder
-from dygcn.engine.propagation import RuleOptions, plans
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
+from dygcn.paper import Base, RuleOptions, Watch, plans
+from dygcn.paper.spec import with_base
 from dygcn.testing import DenseTwin, GraphOracle, random_events
 
 DIM = 4
@@ -26,8 +27,8 @@ OPTIONS = {"published": RuleOptions(), "ours": RuleOptions("mean", "tanh", "rest
 def model_of(rule_name, options=None, watch=None, scale=0.4, dim=DIM, seed=0):
     random = np.random.default_rng(seed)
     weights = tuple(scale * random.standard_normal((dim, dim)).astype(np.float32) for _ in range(3))
-    paper = Paper(options or RuleOptions(), Base(), watch or Watch())
-    return Model(weights, "int64", "none", np.ones(dim), rule=rule_name, paper=paper)
+    spec = find_spec(rule_name)(options or RuleOptions(), Base(), watch or Watch())
+    return Model(weights, "int64", "none", np.ones(dim), spec=spec)
 
 
 def begun(rule_name, options=None, watch=None, scale=0.4, ids=IDS):
@@ -273,7 +274,7 @@ def drifting(restart):
     model = model_of("rolling", RuleOptions("mean", "none"), None, scale=1.0)
     eye = np.eye(DIM, dtype=np.float32)
     base = Base("gcn", tensors={"in": eye, "out": eye})
-    model = dataclasses.replace(model, paper=Paper(model.paper.options, base, watch))
+    model = dataclasses.replace(model, spec=dataclasses.replace(model.spec, base=base, watch=watch))
     live = dygcn.start(model)
     ids = np.arange(80)
     pairs = [(a, b) for a in range(80) for b in range(a) if (a < 40) == (b < 40)]
@@ -301,7 +302,7 @@ def test_the_sampled_check_warns():
 def test_the_sampled_check_restarts_by_itself(monkeypatch):
     live, good = drifting("auto")
     monkeypatch.setattr(
-        "dygcn.engine.training.bases.fresh_vectors", lambda state: (Base("gcn"), good.ids, good.vectors)
+        "dygcn.paper.bases.fresh_vectors", lambda state, base: (Base("gcn"), good.ids, good.vectors)
     )
     changes = scramble(live)
     fresh = [change for change in changes if len(change) == 80 and (change.orders == 0).all()]
@@ -314,12 +315,12 @@ def test_the_sampled_check_restarts_by_itself(monkeypatch):
 
 
 def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
-    def missing(state):
+    def missing(state, base):
         raise dygcn.errors.MissingExtra('torch is not installed. Run: pip install "dygcn[torch]"')
 
     live, _ = drifting("auto")
     live.nearest(1)
-    monkeypatch.setattr("dygcn.engine.training.bases.fresh_vectors", missing)
+    monkeypatch.setattr("dygcn.paper.bases.fresh_vectors", missing)
     with pytest.warns(DriftWarning, match=r"could not be had: torch is not installed"):
         scramble(live)
     live, _ = drifting("warn")
@@ -446,20 +447,20 @@ def test_without_the_shape_check_a_hostile_base_would_be_loaded(tmp_path, monkey
     model, graph = ({k: np.array(v) for k, v in files[name].items()} for name in FILES)
     LIES["a base too tall"](raw, model, graph)
     write_folder(tmp_path / "x", raw, {FILES[0]: model, FILES[1]: graph})
-    monkeypatch.setattr("dygcn.live.files.check_shapes", lambda base, dim: None)
-    assert dygcn.load(tmp_path / "x").model.paper.base.tensors["out"].shape == (5000, DIM)
+    monkeypatch.setattr("dygcn.paper.spec.check_shapes", lambda base, dim: None)
+    assert dygcn.load(tmp_path / "x").model.spec.base.tensors["out"].shape == (5000, DIM)
 
 
 def test_settings_survive_a_folder(tmp_path):
     watch = Watch(band=(0.2, 5.0), restart="warn", tolerance=0.2, every=3, sample=50)
     live = begun("spectral", OPTIONS["ours"], watch)
     eye = np.eye(DIM, dtype=np.float32)
-    base = Base("gcn", live.model.paper.base.recipe, {"in": eye[:2], "out": eye})
-    live.state.model = dataclasses.replace(live.model, paper=dataclasses.replace(live.model.paper, base=base))
+    base = Base("gcn", live.model.spec.base.recipe, {"in": eye[:2], "out": eye})
+    live.state.model = with_base(live.model, base)
     live.save(tmp_path / "x")
-    paper = dygcn.load(tmp_path / "x").model.paper
-    assert (paper.options, paper.watch, paper.base.name) == (OPTIONS["ours"], watch, "gcn")
-    np.testing.assert_array_equal(paper.base.tensors["in"], eye[:2])
+    spec = dygcn.load(tmp_path / "x").model.spec
+    assert (spec.options, spec.watch, spec.base.name) == (OPTIONS["ours"], watch, "gcn")
+    np.testing.assert_array_equal(spec.base.tensors["in"], eye[:2])
 
 
 def test_string_ids_weights_direction_and_memory():

@@ -11,9 +11,9 @@ from dygcn.engine.events import id_column
 from dygcn.engine.features import Walks
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import Recipe
+from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.durable.storage import list_snapshots
-from dygcn.live.fitting_walks import with_rows
 from dygcn.testing import twin_vectors
 from dygcn.testing.crafted import names_of_one_key
 from dygcn.testing.seeding import seeded, small_model

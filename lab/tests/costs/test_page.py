@@ -11,7 +11,7 @@ from dygcn_lab.costs.headline import with_costs
 from dygcn_lab.costs.page import page_text, seen_from, write_page
 from dygcn_lab.costs.results import KINDS, read_results, rows_of, write_result
 from dygcn_lab.costs.tables import tables_of
-from dygcn_lab.costs.targets import Asked, asked_table, read_asked
+from dygcn_lab.costs.targets import Target, asked_table, read_asked
 from dygcn_lab.report.tables import markdown_table
 
 ROOT = Path(__file__).parents[3]
@@ -97,12 +97,14 @@ def test_results_are_read_by_kind(tmp_path):
 def test_what_was_asked_is_judged_row_by_row():
     results = made_up.everything()
     asked = [
-        Asked("at most {limit} times", "update", "times_bare", {"events": 1000}, most=2),
-        Asked("at most {limit} times", "update", "times_bare", {"events": [1, 1000]}, most=2),
-        Asked("rows do not grow: {limit}", "scale", "rows_per_event", most=1.05, across=True),
-        Asked("never before {limit}", "crossover", "cheaper_from_batch", {"name": "Cleora rerun"}, least=1e4),
-        Asked("within {limit}", "memory", "measured_bytes / predicted_bytes", most=1.05),
-        Asked("nothing", "memory", "measured_bytes", {"graph": "the moon"}, most=1),
+        Target("at most {limit} times", "update", "times_bare", {"events": 1000}, most=2),
+        Target("at most {limit} times", "update", "times_bare", {"events": [1, 1000]}, most=2),
+        Target("rows do not grow: {limit}", "scale", "rows_per_event", most=1.05, across=True),
+        Target(
+            "never before {limit}", "crossover", "cheaper_from_batch", {"name": "Cleora rerun"}, least=1e4
+        ),
+        Target("within {limit}", "memory", "measured_bytes / predicted_bytes", most=1.05),
+        Target("nothing", "memory", "measured_bytes", {"graph": "the moon"}, most=1),
     ]
     rows = asked_table(asked, results).rows
     assert [row[2] for row in rows] == ["yes", "no", "yes", "yes", "no", ""]

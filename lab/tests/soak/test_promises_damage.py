@@ -19,7 +19,13 @@ def test_it_holds_and_a_bug_would_be_noticed():
     assert finding.size == check.CHECK.quick
     files = finding.told["files"]
     for state in ("closed", "crashed"):
-        for name in ("manifest.json", "model.safetensors", "graph.safetensors", "log.sqlite3", "log.mark"):
+        for name in (
+            "manifest.json",
+            "model.safetensors",
+            "graph.safetensors",
+            "log.sqlite3",
+            "log.watermark",
+        ):
             assert sum(files[f"{state}: {name}"].values()) > 5
     assert files["crashed: log.sqlite3-wal"][check.DETECTED] > 5
     assert finding.told[check.TOLD] > 20

@@ -165,8 +165,8 @@ def test_a_failure_that_is_hidden_would_be_noticed(process, another):
 SAVES = """
 import sys
 from dygcn.errors import DygcnError
-from dygcn.testing.promises.disk_trace import DiskTrace
-from dygcn.testing.promises.script import Script
+from dygcn_lab.soak.promises.disk_trace import DiskTrace
+from dygcn_lab.soak.promises.script import Script
 root, disk, live = sys.argv[1], DiskTrace(), Script(1).begin()
 disk.watch(root)
 for kind in ("error", "disk full", "short write"):

@@ -188,9 +188,9 @@ def test_what_writers_say_is_heard_from_the_record(process, room):
 BEGINS = """
 import sys
 import dygcn
-from dygcn.models import folder
-from dygcn.testing.promises.disk_trace import DiskTrace
-from dygcn.testing.promises.script import Script
+from dygcn.engine.models import folder
+from dygcn_lab.soak.promises.disk_trace import DiskTrace
+from dygcn_lab.soak.promises.script import Script
 root, trace, left_out = sys.argv[1:]
 for which in ("sync_file", "sync_names"):
     sync = getattr(folder, which)

@@ -1,4 +1,4 @@
-"""What rich draws for the commands: progress bars and tables."""
+"""Progress bars and tables for the commands, drawn by rich."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BETWEEN = 2  # spaces
 
 @contextmanager
 def bar() -> Iterator[Notify]:
-    """Show progress on standard error; hand over a function to call as (done, total, what)."""
+    """Show progress on standard error; yield a function to call as (done, total, what)."""
     columns = (
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
@@ -54,10 +54,10 @@ def print_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def _widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return how wide each column is to be: lines may wrap where there is no room, words are never cut."""
+def _widths(columns: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Return the width of each column: lines may wrap to fit the total, words are never cut."""
     widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
-    spare = room - sum(widths) - _BETWEEN * len(widths)
+    spare = total - sum(widths) - _BETWEEN * len(widths)
     for index, column in enumerate(columns):
         more = min(max(map(len, column)) - widths[index], max(spare, 0))
         widths[index] += more

@@ -10,11 +10,10 @@ import click
 
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.datasets import load, names
+from dygcn.engine.models import RULES, find_fitting
 from dygcn.engine.models.folder import check_target
-from dygcn.engine.models.model import RULES
-from dygcn.engine.models.paper import BASES
-from dygcn.engine.training import RollingRecipe
 from dygcn.live import fit
+from dygcn.paper import BASES
 
 
 @click.command("fit")
@@ -22,13 +21,13 @@ from dygcn.live import fit
 @click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
-@click.option("--rule", default="exact", show_default=True, type=click.Choice(RULES))
+@click.option("--rule", default="exact", show_default=True, type=click.Choice(list(RULES)))
 @click.option(
     "--base",
     type=click.Choice([name for name in BASES if name != "embedding"]),
-    help="Where the first vectors of the rules rolling and spectral come from.  [default: gcn]",
+    help="Source of the first vectors of the rules rolling and spectral.  [default: gcn]",
 )
-@click.option("--steady", is_flag=True, help="Turn on the options that make rolling and spectral hold.")
+@click.option("--steady", is_flag=True, help="Turn on the options against drift of rolling and spectral.")
 @click.option(
     "--features",
     default="walks",
@@ -37,21 +36,21 @@ from dygcn.live import fit
     help="walks, hashed or auto; or a table of ids and values.",
 )
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
-@click.option("--memory", type=float, metavar="HALF-LIFE", help="Remember removed edges, in units of t.")
+@click.option("--memory", type=float, metavar="HALF-LIFE", help="Let removed edges decay, in units of t.")
 @click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
-@click.option("--steps", type=int, help="Cut training time into so many equal parts.")
+@click.option("--steps", type=int, help="Number of equal training steps.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
 def command(events: str, out: str, features: str, steady: bool, as_json: bool, **options: Any) -> None:
     """Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.
 
-    Or the name of a data set: hepth-collab and as-733 come with the package.
+    EVENTS may also be the name of a data set: hepth-collab comes with dygcn, as-733 with dygcn-lab.
     """
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
-    if steady and options["rule"] == "exact":
-        raise click.UsageError("--steady is for --rule rolling and --rule spectral")
-    options["recipe"] = RollingRecipe.steady() if steady else None
+    options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
+    if steady and options["recipe"] is None:
+        raise click.UsageError("--steady needs --rule rolling or --rule spectral")
     with progress_bar() as notify:
         source = load(events).events() if events in names() and not Path(events).exists() else events
         live = fit(source, features=features, progress=notify, **options)

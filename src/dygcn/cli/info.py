@@ -1,11 +1,10 @@
-"""`dygcn info`: what a folder holds."""
+"""`dygcn info`: settings, counts and digest of a folder."""
 
 from __future__ import annotations
 
 import click
 
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
-from dygcn.engine.models import Paper
 from dygcn.live import LiveEmbedding, load
 
 
@@ -13,13 +12,12 @@ from dygcn.live import LiveEmbedding, load
 @folder_argument
 @json_option
 def command(folder: str, as_json: bool) -> None:
-    """Check the folder DIR and print what it holds."""
+    """Check the folder DIR and print its settings, counts and digest."""
     with progress_bar() as notify:
         notify(0, 1, "checking")
         live = load(folder)
         digest = live.digest()
     model = live.model
-    paper = {} if model.paper is None else _paper(model.paper)
     show(
         {
             "rule": model.rule,
@@ -32,7 +30,7 @@ def command(folder: str, as_json: bool) -> None:
             "orders": model.orders,
             "features": model.features,
             **({} if model.table is None else _walks(live)),
-            **paper,
+            **model.spec.describe(),
             "memory": model.half_life,
             "clock": live.clock,
             "version": live.version,
@@ -46,8 +44,3 @@ def _walks(live: LiveEmbedding) -> dict[str, int]:
     table = live.model.table
     assert table is not None
     return {"rows": len(table), "window": table.window, "unreached": live.unreached}
-
-
-def _paper(paper: Paper) -> dict[str, str]:
-    options = paper.options
-    return {"base": paper.base.name, "aggregation": options.aggregation, "activation": options.activation}

@@ -1,4 +1,4 @@
-"""The names of the commands, and one line on each: all that listing the commands imports."""
+"""The names of the commands with one line each, so that listing them imports no command."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.metadata import EntryPoint, entry_points
 # A line is the first sentence of the command's own help; a test compares them.
 COMMANDS = {
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
-    "info": "Check the folder DIR and print what it holds.",
+    "info": "Check the folder DIR and print its settings, counts and digest.",
     "nearest": "Print the k nodes nearest to ID, by cosine.",
-    "refit": "Make the rows of the walk model in DIR anew, save to NEW, and say whether links gain by it.",
+    "refit": "Make new rows for the walk model in DIR, save to NEW, and print whether they predict better.",
     "restore": "Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.",
-    "run": "Run what CONFIG.toml describes: sources in, vectors out, HTTP beside, until it is stopped.",
+    "run": "Run the sources, the embedding, the sinks and HTTP of CONFIG.toml until it is stopped.",
     "score": "Print how likely two nodes are linked next: log-odds, or the cosine if no score was learned.",
     "serve": "Serve the embedding in DIR over HTTP, durably, until it is stopped.",
     "token": "Make a token for NAME.",
@@ -25,11 +25,11 @@ LAB_COMMANDS = {
     "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
     "soak": "Put every promise to the test, one after the other.",
 }
-"""What the laboratory adds. `dygcn --help` names these commands with and without it."""
+"""Commands of the laboratory. `dygcn --help` lists them even if it is not installed."""
 GROUP = "dygcn.commands"
-"""Other distributions name their commands in this group of entry points."""
+"""The group of entry points for commands of other distributions."""
 
 
 def joined() -> dict[str, EntryPoint]:
-    """Return the commands that other distributions bring, by name; none of them is imported."""
+    """Return the entry points of other distributions' commands, by name, without importing any."""
     return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}

@@ -1,4 +1,4 @@
-"""The `dygcn` command and how its errors look: one line, an exit code, what to do."""
+"""The `dygcn` command: finds subcommands, and prints each error in one line with an exit code."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ class _Lazy(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        brought = joined()
+        entries = joined()
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
-        missing = "" if LAB_COMMANDS.keys() <= brought.keys() else f" (pip install {LAB})"
+        missing = "" if LAB_COMMANDS.keys() <= entries.keys() else f" (pip install {LAB})"
         with formatter.section(f"Commands of the laboratory{missing}"):
             formatter.write_dl(list(LAB_COMMANDS.items()))
-        if others := [name for name in brought if name not in LAB_COMMANDS]:
+        if others := [name for name in entries if name not in LAB_COMMANDS]:
             with formatter.section("Commands of other distributions"):
-                formatter.write_dl([(name, brought[name].value) for name in others])
+                formatter.write_dl([(name, entries[name].value) for name in others])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         lines = COMMANDS | {name: LAB_COMMANDS.get(name, "") for name in joined()}
         found = [
-            CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)
+            CompletionItem(name, help=line)
+            for name, line in sorted(lines.items())
+            if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 

@@ -1,4 +1,4 @@
-"""`dygcn nearest`: who stands nearest to a node."""
+"""`dygcn nearest`: the nearest neighbours of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands and pages write numbers for people."""
+"""Numbers as text, for commands and pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def plain(item: Any, digits: int = 4) -> str:
-    """Write a value for people: so many digits, thousands apart.
+    """Return a value as text for people, with `digits` digits and separated thousands.
 
     Examples
     --------

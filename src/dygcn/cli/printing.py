@@ -27,7 +27,7 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 
 @contextmanager
 def progress_bar() -> Iterator[Notify]:
-    """Show progress, if standard error is a terminal; hand over a function to call as (done, total, what)."""
+    """Show progress if standard error is a terminal; yield a function to call as (done, total, what)."""
     if sys.stderr.isatty():
         with drawing.bar() as notify:
             yield notify
@@ -59,9 +59,9 @@ def print_json(value: Any) -> None:
 
 
 def node_id(text: str, kind: str) -> int | str:
-    """Read an id from the command line as the type that the graph has."""
+    """Return an id of the command line in the graph's type; raise if it is not of that type."""
     if kind == "string":
         return text
     if not re.fullmatch("-?[0-9]{1,19}", text):
-        raise click.BadParameter(f"this graph has int64 ids, and {text!r} is none")
+        raise click.BadParameter(f"{text!r} is not an int64, and the ids of this graph are")
     return int(text)

@@ -1,4 +1,4 @@
-"""`dygcn refit`: rows made anew, in a new folder, and whether they are better."""
+"""`dygcn refit`: new rows in a new folder, and whether they are better."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @click.option("--out", required=True, metavar="NEW", type=click.Path(), help="Folder to write.")
 @json_option
 def command(folder: str, out: str, as_json: bool) -> None:
-    """Make the rows of the walk model in DIR anew, save to NEW, and say whether links gain by it.
+    """Make new rows for the walk model in DIR, save to NEW, and print whether they predict better.
 
-    DIR stays as it is. Vectors are turned onto the old ones; what reads them decides which to use.
+    DIR does not change. The new vectors are rotated onto the old ones.
     """
     begun = time.perf_counter()
     if Path(out).resolve().is_relative_to(Path(folder).resolve()):
         raise click.UsageError(
-            "--out is the folder itself, or inside it, which stays as it is; choose another"
+            "--out is DIR itself, or inside it, and refit does not change DIR; choose another folder"
         )
     check_target(out)  # before the work, not after it
     with progress_bar() as notify:
@@ -62,4 +62,4 @@ def _refit(folder: Path, notify: Notify) -> Refit:
     try:
         return live.refit(notify)
     finally:
-        live.let_go()  # nothing is written: nothing was changed
+        live.let_go()  # without a snapshot, since nothing changed

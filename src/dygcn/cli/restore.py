@@ -15,7 +15,7 @@ from dygcn.live import restore
 def command(backup: str, folder: str, as_json: bool) -> None:
     """Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.
 
-    Readers and sinks that were ahead of the backup start anew instead of keeping rows that never were.
+    Readers and sinks that were ahead of the backup start again, and drop rows that the copy never had.
     """
     with progress_bar() as notify:
         notify(0, 1, "restoring")

@@ -11,7 +11,7 @@ from dygcn.cli.printing import json_option
 @click.argument("config", metavar="CONFIG.toml", type=click.Path())
 @json_option
 def command(config: str, as_json: bool) -> None:
-    """Run what CONFIG.toml describes: sources in, vectors out, HTTP beside, until it is stopped."""
+    """Run the sources, the embedding, the sinks and HTTP of CONFIG.toml until it is stopped."""
     from dygcn.cli.serving import serve_file  # noqa: PLC0415 - needs the extra `serve`, and --help does not
 
     serve_file(config, as_json)

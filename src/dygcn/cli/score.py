@@ -18,7 +18,7 @@ from dygcn.live import load
     default="new",
     show_default=True,
     type=click.Choice(KINDS),
-    help="Links not there yet; all links; or ranks of what comes next.",
+    help="Links not there yet; all links; or ranks of the next events.",
 )
 @json_option
 def command(folder: str, a: str, b: str, links: str, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Serve the embedding in DIR over HTTP, durably, until it is stopped.
 
-    Events that were acknowledged are on disk. SIGTERM drains: what waits is applied, then the process ends.
+    Acknowledged events are on disk. SIGTERM applies the queued events, then ends the process.
     """
     from dygcn.cli.serving import serve_folder  # noqa: PLC0415 - needs the extra `serve`, and --help does not
 

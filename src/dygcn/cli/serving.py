@@ -1,4 +1,4 @@
-"""What `dygcn serve` and `dygcn run` share: open, say where, serve, drain."""
+"""The common part of `dygcn serve` and `dygcn run`: open, print the address, serve, drain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serve_folder(
 
 
 def serve_file(config: str, as_json: bool) -> None:
-    """Serve what a file describes."""
+    """Serve with the settings of a file."""
     _serve(read_settings(config), as_json)
 
 
@@ -54,17 +54,17 @@ def _read_tokens(path: str | None) -> list[Token]:
 def _serve(settings: ServiceSettings, as_json: bool) -> None:
     with ExitStack() as listening:
         sockets = [listening.enter_context(one) for one in bind(settings.http)]
-        service = Service(settings)  # after it is known where to listen: to replay the log may take a while
-        run_app(service, lambda address: _say_where(service, address, as_json), sockets)
+        service = Service(settings)  # after binding, which may fail: replaying the log may take a while
+        run_app(service, lambda address: _print_address(service, address, as_json), sockets)
     if as_json:
         print_json({"stopped": True})
     else:
         click.echo("stopped; everything is on disk")
 
 
-def _say_where(service: Service, address: str, as_json: bool) -> None:
+def _print_address(service: Service, address: str, as_json: bool) -> None:
     status = service.status()
-    told: dict[str, Any] = {
+    started: dict[str, Any] = {
         "address": address,
         "folder": service.settings.folder,
         "sequence": status.sequence,
@@ -72,9 +72,9 @@ def _say_where(service: Service, address: str, as_json: bool) -> None:
         "edges": status.edges,
     }
     if as_json:
-        print_json(told)
+        print_json(started)
         return
-    click.echo(f"{told['nodes']} nodes, {told['edges']} edges, sequence {told['sequence']}")
+    click.echo(f"{status.nodes} nodes, {status.edges} edges, sequence {status.sequence}")
     click.echo(f"page and API: {address}/   metrics: {address}/metrics   stop with Ctrl-C")
     for line in status.snapshot.damage:
         click.echo(f"warning: recovered without: {line}", err=True)

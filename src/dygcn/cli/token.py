@@ -36,5 +36,5 @@ def command(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"token (shown only now): {secret}")
     click.echo("for a file of `dygcn serve --tokens`; in a CONFIG.toml it is [[http.tokens]]:")
     listed = ", ".join(f'"{scope}"' for scope in token.scopes)
-    quoted = msgspec.json.encode(name).decode()  # so that quotes in it are escaped, as TOML wants it, too
+    quoted = msgspec.json.encode(name).decode()  # JSON escapes quotes as TOML does
     click.echo(f'[[tokens]]\nname = {quoted}\nsha256 = "{token.sha256}"\nscopes = [{listed}]')

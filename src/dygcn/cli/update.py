@@ -21,7 +21,7 @@ _BATCH = 10_000
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @json_option
 def command(folder: str, events: str, now: float | None, as_json: bool) -> None:
-    """Apply EVENTS to the embedding in DIR and save it. One bad row: nothing is saved."""
+    """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved."""
     begun = time.perf_counter()
     with progress_bar() as notify:
         notify(0, 1, "loading")

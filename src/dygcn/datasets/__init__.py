@@ -1,6 +1,6 @@
-"""Real dynamic graphs: where they lie, what they hold, how they are cut into steps.
+"""Real dynamic graphs by name: facts about each, its events, and its steps for evaluation.
 
-The names below are imported when first used, so that importing this room alone loads no reader of files.
+The names below are imported on first use, so that importing this package loads no reader of files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facebook100 from the publisher's own file, one ``.mat`` a school, as the converted folders have it."""
+"""Facebook100 from the publisher's ``.mat`` files, with the same events as the converted folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ ATTRIBUTES = ("status", "gender", "major", "second_major", "dorm", "year", "high
 
 
 def read_mat(path: Path, about: DatasetInfo, original: Original, label: str | None) -> Columns:
-    """Read a school: matrix ``A`` holds the friendships, ``local_info`` a row of attributes a person."""
+    """Read a school: matrix ``A`` has the friendships, ``local_info`` a row of attributes for each person.
+
+    Raises `DatasetError` if the content is not the publisher's.
+    """
     matrix, attributes = _matrices(path)
     src, dst, t = arrivals(matrix.row, matrix.col, len(attributes))
     numbers = (src, dst, attributes)
@@ -33,7 +36,7 @@ def read_mat(path: Path, about: DatasetInfo, original: Original, label: str | No
 
 
 def arrivals(row: Int64, column: Int64, nodes: int) -> tuple[Int64, Int64, Int64]:
-    """Give every edge a time, since the data has none: a quarter is there at 0, then comes a node a time.
+    """Return src, dst and an artificial t: a quarter of the nodes at 0, then one node at a time.
 
     Edges are returned once each, the lower end first, sorted by t, src and dst.
 

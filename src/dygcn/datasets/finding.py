@@ -1,4 +1,4 @@
-"""Where a data set lies: the folder that was named, DYGCN_DATA, or the package itself."""
+"""The files of a data set: in a named folder, in the folder of DYGCN_DATA, or in a package."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
     from dygcn.datasets.registry import DatasetInfo
 
 VARIABLE = "DYGCN_DATA"
-OWN, LAB = "dygcn.datasets", "dygcn_lab.datasets"  # packages that bring copies
+OWN, LAB = "dygcn.datasets", "dygcn_lab.datasets"  # packages that contain copies
 EDGES, NODES = "edges.parquet", "nodes.parquet"
 
 
 def find(about: DatasetInfo, folder: str | PathLike[str] | None) -> Path | None:
-    """Return the file with the edges of a set, or None for the copy that comes with dygcn or its laboratory.
+    """Return the file with the edges of a set, or None for the copy that comes with dygcn or dygcn-lab.
 
-    A folder that is named must hold the set. A folder that only DYGCN_DATA names may lack it.
+    Raises `DatasetError` if there is neither. If `folder` is given, the set must be in it.
     """
     if folder is not None:
-        looked = _places(about, Path(folder).expanduser(), alone=True)
+        candidates = _candidates(about, Path(folder).expanduser(), alone=True)
     elif variable := os.environ.get(VARIABLE):
-        looked = _places(about, Path(variable).expanduser(), alone=False)
+        candidates = _candidates(about, Path(variable).expanduser(), alone=False)
     else:
-        looked = []
-    for place in looked:
-        if place.is_file():
-            return place
+        candidates = []
+    for file in candidates:
+        if file.is_file():
+            return file
     if folder is None and about.ships_in and find_spec(about.ships_in.partition(".")[0]):
         return None
-    raise DatasetError(_not_found(about, looked))
+    raise DatasetError(_not_found(about, candidates))
 
 
-def _places(about: DatasetInfo, root: Path, alone: bool) -> list[Path]:
-    """List the files that would do. `alone`: the folder may also be that of this one set."""
+def _candidates(about: DatasetInfo, root: Path, alone: bool) -> list[Path]:
+    """Return the possible files. `alone`: the folder may also be that of this set alone."""
     if about.original and root.suffix == Path(about.original.file).suffix:
         return [root]
     wanted = [EDGES] if about.original is None else [EDGES, about.original.file]
-    places = [root / about.name / file for file in wanted]
-    return places + [root / file for file in wanted if alone or file != EDGES]
+    inside = [root / about.name / file for file in wanted]
+    return inside + [root / file for file in wanted if alone or file != EDGES]
 
 
-def _not_found(about: DatasetInfo, looked: list[Path]) -> str:
-    where = "looked for " + " and ".join(map(str, looked)) if looked else f"{VARIABLE} is not set"
+def _not_found(about: DatasetInfo, candidates: list[Path]) -> str:
+    where = "looked for " + " and ".join(map(str, candidates)) if candidates else f"{VARIABLE} is not set"
     found = f"the data set {about.name} was not found: {where}. "
     if about.ships_in == LAB:
         return found + "A copy comes with the laboratory: pip install dygcn-lab"
@@ -66,7 +66,7 @@ def _not_found(about: DatasetInfo, looked: list[Path]) -> str:
 
 
 def read_checked(path: Path, about: DatasetInfo) -> bytes:
-    """Return the content of a file, if it is the one that the registry knows."""
+    """Return the content of a file; raise `DatasetError` if its checksum is not the registry's."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -76,7 +76,7 @@ def read_checked(path: Path, about: DatasetInfo) -> bytes:
 
 
 def read_shipped(about: DatasetInfo) -> bytes:
-    """Return the content of the copy that comes with dygcn, or with its laboratory."""
+    """Return the content of the copy that comes with dygcn or dygcn-lab."""
     file = about.shipped_file
     content = files(about.ships_in).joinpath("shipped", file).read_bytes()
     check(content, about.sha256[file], f"{file} of this installation", about)
@@ -84,7 +84,7 @@ def read_shipped(about: DatasetInfo) -> bytes:
 
 
 def check(content: bytes, expected: str, what: str, about: DatasetInfo) -> None:
-    """Refuse what is not the content that the registry knows.
+    """Raise `DatasetError` if a content has not the expected checksum.
 
     Examples
     --------
@@ -98,6 +98,6 @@ def check(content: bytes, expected: str, what: str, about: DatasetInfo) -> None:
     if found != expected:
         raise DatasetError(
             f"{what} is not the {about.name} that dygcn knows: expected sha256 {expected[:12]}..., found "
-            f"{found[:12]}.... It is damaged, of another version, or another set: get it again. Events that "
-            f"are yours need no registry; give the path of their file to dygcn.fit"
+            f"{found[:12]}.... It is damaged, of another version, or another set: get it again. For your own "
+            f"events, pass the path of their file to dygcn.fit"
         )

@@ -1,4 +1,4 @@
-"""The paper's Facebook set: a sample of a static graph that grows by so many nodes and edges a step."""
+"""The paper's Facebook set: a sample of a static graph that grows at each step."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def grow(
 
 
 def _arrivals(everyone: Int64, nodes: tuple[int, int], count: int, random: np.random.Generator) -> Int64:
-    """Return the step at which each node arrives; those beyond the last number never do."""
+    """Return the step at which each node arrives; `count` for nodes that never do."""
     arrival = np.full(int(everyone.max()) + 1, count, np.int64)
     shuffled = random.permutation(everyone)[: nodes[1]]
     arrival[shuffled] = 0

@@ -27,7 +27,7 @@ MISSING = -1
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Events of a real graph in the order of their time, and the classes of its nodes where they are known.
+    """Events of a real graph in the order of their time, and the classes of its nodes if known.
 
     Examples
     --------
@@ -44,11 +44,11 @@ class Dataset:
     dst: Int64
     t: Int64
     op: Int64  # +1 adds, -1 removes
-    labels: Int64 | None = None  # of node 0, 1, 2 ...; -1 where it is missing
-    classes: tuple[str, ...] = ()  # what labels 0, 1, 2 ... are called, where the publisher named them
+    labels: Int64 | None = None  # of node 0, 1, 2 ...; -1 if missing
+    classes: tuple[str, ...] = ()  # names of labels 0, 1, 2 ..., if the publisher named them
 
     def steps(self) -> Steps:
-        """Return the events numbered by step, cut as this set is judged."""
+        """Return the events numbered by the steps that evaluations use."""
         return self.info.cut.steps(self.src, self.dst, self.t, self.op)
 
     def events(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Dataset:
 def load(
     name: str, folder: str | PathLike[str] | None = None, seed: int = 0, label: str | None = None
 ) -> Dataset:
-    """Read a data set and check that it is what its publisher gave.
+    """Return a data set, after checking its checksums.
 
     Parameters
     ----------
@@ -67,17 +67,17 @@ def load(
         One of `names()`.
     folder
         The folder of the set, with ``edges.parquet``, or the parent of such folders. A school of Facebook100
-        may also be the publisher's ``.mat`` file. Without it the folder that ``DYGCN_DATA`` names is looked
-        at, then the copies that come with dygcn.
+        may also be the publisher's ``.mat`` file. By default the folder that ``DYGCN_DATA`` names, then the
+        copies that come with dygcn and dygcn-lab.
     seed
-        Of the sample, for ``facebook``; other sets are what they are.
+        Of the sample, for ``facebook``; other sets do not use it.
     label
         The column that becomes `Dataset.labels`, one of `DatasetInfo.labels`; the first one by default.
 
     Raises
     ------
     DatasetError
-        The set is not known, not found, or not what its publisher gave.
+        The set is unknown, missing, or has another checksum.
 
     Examples
     --------
@@ -110,12 +110,12 @@ def _label_name(about: DatasetInfo, label: str | None) -> str | None:
 
 
 def _columns(about: DatasetInfo, folder: str | PathLike[str] | None, label: str | None) -> Columns:
-    place = find(about, folder)
-    if place is None:
+    file = find(about, folder)
+    if file is None:
         return Columns(*event_columns(read_shipped(about)))
-    if about.original and place.name != EDGES:
-        return read_mat(place, about, about.original, label)
-    return read_folder(place, about, label)
+    if about.original and file.name != EDGES:
+        return read_mat(file, about, about.original, label)
+    return read_folder(file, about, label)
 
 
 def _codes(labels: NDArray[Any] | None, missing: int | None) -> tuple[Int64 | None, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Columns out of converted files."""
+"""Columns of converted files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Columns:
 
 
 def read_folder(edges: Path, about: DatasetInfo, label: str | None) -> Columns:
-    """Read a converted folder; nodes.parquet is opened for labels alone."""
+    """Return the columns of a converted folder; nodes.parquet is read for labels only."""
     columns = event_columns(read_checked(edges, about))
     labels = None
     if label is not None:

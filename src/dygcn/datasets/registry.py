@@ -1,4 +1,4 @@
-"""What is known of every data set. The facts are in ``registry.toml``; this module only reads them."""
+"""Facts about every data set, read from ``registry.toml``."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     last: int
 
     def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
-        """Number the events of a set by step."""
+        """Return the events of a set, numbered by step."""
         return window_steps(src, dst, t, op, self.first, self.last)
 
 
 class Equal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"):
-    """The first part of the events is the start, the rest is cut into parts with equally many events."""
+    """The first part of the events is the start; the rest is divided into parts with equally many events."""
 
     parts: int
     start: float
 
     def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
-        """Number the events of a set by step; sets that are cut like this only add."""
+        """Return the events of a set, numbered by step; they must only add."""
         return equal_steps(src, dst, t, self.parts, self.start)
 
 
 class Original(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The publisher's own file, where dygcn can read it."""
+    """The publisher's own file, if dygcn can read it."""
 
     file: str
     content: str  # sha256 of the edges and attributes in it
 
 
 class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known of one data set.
+    """Facts about one data set.
 
     Examples
     --------
     >>> about = info("as-733")
     >>> about.title, about.nodes, about.events, about.deletions, about.ships_in
-    ('Autonomous systems, daily', 7716, 232638, 110033, True)
+    ('Autonomous systems, daily', 7716, 232638, 110033, 'dygcn_lab.datasets')
     >>> about.cut
     Window(first=673, last=732)
     """
@@ -63,20 +63,19 @@ class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     nodes: int
     events: int
     deletions: int
-    time: str  # what t counts
+    time: str  # unit of t
     publisher: str
     address: str
-    source: str  # where the converted copy was taken from
+    source: str  # of the converted copy
     citation: str
     terms: str
-    cut: Window | Equal  # how it is cut into steps when something is judged on it
-    labels: tuple[str, ...] = ()  # columns of nodes.parquet; the first one is read unless another is named
+    cut: Window | Equal  # the steps of evaluations
+    labels: tuple[str, ...] = ()  # columns of nodes.parquet; the first one is the default
     missing: int | None = None  # the number that means "no label"
     sha256: dict[str, str] = {}
     original: Original | None = None
     grown_from: str = ""  # the set that this one is a growing sample of
-
-    ships_in: str = ""  # the package whose folder `shipped` holds a copy
+    ships_in: str = ""  # the package whose folder `shipped` has a copy
 
     @property
     def shipped_file(self) -> str:
@@ -86,7 +85,7 @@ class DatasetInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @cache
 def registry() -> dict[str, DatasetInfo]:
-    """Return what is known of every set, by name."""
+    """Return the facts about every set, by name."""
     content = tomllib.loads(files("dygcn.datasets").joinpath("registry.toml").read_text("utf-8"))
     return {name: msgspec.convert({"name": name, **facts}, DatasetInfo) for name, facts in content.items()}
 
@@ -114,7 +113,7 @@ def shipped_names(package: str) -> list[str]:
 
 
 def info(name: str) -> DatasetInfo:
-    """Return what is known of a set.
+    """Return the facts about a set; raise `DatasetError` if it is unknown.
 
     Examples
     --------

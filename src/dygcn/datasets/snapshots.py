@@ -1,4 +1,4 @@
-"""The edges of a graph after each step, kept without the engine that is being judged."""
+"""The edges of a graph after each step, without the engine that is being judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Snapshots:
-    """Undirected edges of a graph, followed event by event.
+    """Undirected edges of a graph, updated event by event.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Events numbered by step, and the graph after each: how a data set is cut before anything is judged."""
+"""Events numbered by step, and the graph after each, for evaluations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Steps:
     op: Int64
     step: Int64
     fitted: int  # the last step that is fitted on
-    t: Float64 | None = None  # when each event happened, in steps; None: no more is known than the step
+    t: Float64 | None = None  # time of each event, in steps; None: the number of the step only
 
     def part(self, first: int, last: int) -> Steps:
         """Return the events of steps first..last."""
@@ -43,12 +43,12 @@ class Steps:
 
     @property
     def nodes(self) -> int:
-        """Nodes are numbered from 0 to one less than this."""
+        """One more than the greatest node."""
         return int(max(self.src.max(), self.dst.max())) + 1
 
     @property
     def tested(self) -> range:
-        """Steps that nobody was fitted on and whose vectors are judged by the edges of the next one."""
+        """Steps after fitting whose vectors are judged by the edges of the next step."""
         return range(self.fitted + 1, self.last)
 
     @cached_property
@@ -71,7 +71,7 @@ class Steps:
 
 
 def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: int) -> Steps:
-    """Number snapshot data: snapshot `first` is step 0, whatever came before it is forgotten."""
+    """Return snapshot data numbered by step: the graph of snapshot `first` is step 0."""
     kept = t <= last
     src, dst, t, op = src[kept], dst[kept], t[kept], op[kept]
     begun = t <= first
@@ -86,9 +86,9 @@ def window_steps(src: Int64, dst: Int64, t: Int64, op: Int64, first: int, last: 
 
 
 def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4) -> Steps:
-    """Number a stream: the first 40 % of the events, then so many parts with equally many events.
+    """Return a stream numbered by step: the first 40 % of the events, then `count` equal parts.
 
-    The time of an event is its place in the stream, where a part takes one unit and ends at its number.
+    The time of an event is its position in the stream; a part is one unit long and ends at its number.
     """
     order = np.argsort(t, kind="stable")
     begun = int(len(order) * start)

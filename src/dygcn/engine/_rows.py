@@ -112,7 +112,7 @@ def add_all(
     rows, factors, first, stop
         What is added: number `first` to `stop` - 1 of these.
     stop_ahead
-        Up to this one, rows can be asked for ahead; 0: the table is near.
+        Up to this one, rows can be fetched ahead; 0: the table is near.
     was, now
         1 / deg, before and after.
     out, to

@@ -1,25 +1,25 @@
-"""READ FIRST: the records that the rooms hand to each other.
+"""READ FIRST: the records that packages pass to each other.
 
-events -> graph -> propagation -> readout -> live
+An update passes ``engine.events`` -> ``engine.graph`` -> ``engine.propagation`` -> ``live``.
 
-========================  =======================================  =======================
-record                    made by                                  taken by
-========================  =======================================  =======================
-`IdColumn`, `EventBatch`  `events` (validated once, there)         `graph`
-`GraphDelta`              `graph` (net effect of a batch)          `propagation`
-`FeatureDelta`            `features` (rows of x that changed)      `propagation`
-`Influence`               `propagation.orders` (V_1..V_K)          every rule
-`Additions`               `propagation.exact` (one order's work)   who watches (`costs`)
-`Mix`, `Plan`             `propagation.plans` (who adds whom)      the paper's equations
-`Changed`                   `propagation` (what moved, which order)  `live`
-`Moment`                  `datasets` (a step of a graph's past)     `evaluation`
-`Message`                 `sources` (as it came, with its place)   `events.wire`, `live`
-`History`                 `live` (which log, and how far in it)    `sinks`, the feed
-`Rows`                    `live` (what moved, once for each node)  `sinks`, the feed
-========================  =======================================  =======================
+========================  ===========================================  ==================================
+record                    made by                                      read by
+========================  ===========================================  ==================================
+`IdColumn`, `EventBatch`  ``engine.events`` (checked there, once)      ``engine.graph``
+`GraphDelta`              ``engine.graph`` (net effect of a batch)     ``engine.propagation``
+`FeatureDelta`            ``engine.features`` (changed rows of x)      ``engine.propagation``
+`Influence`               ``engine.propagation.orders`` (V_1..V_K)     the paper's rules
+`Additions`               ``engine.propagation.exact`` (of one order)  ``dygcn_lab.costs``
+`Changed`                 ``engine.propagation`` (changed nodes)       ``live``
+`Moment`                  ``datasets`` (one step of a history)         ``dygcn_lab.evaluation``
+`Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
+`History`                 ``live.durable`` (position in a log)         ``serving.sinks``, the change feed
+`Rows`                    ``live.durable`` (changed vectors)           ``serving.sinks``, the change feed
+========================  ===========================================  ==================================
 
-`live` turns a `Changed` into the `Change` that users see. Users speak in their own ids; everything
-between `graph` and `live` speaks in *nodes*: dense internal ids, int32, recycled.
+Users name nodes by their own *ids* (int64 or strings). `engine.graph` maps each id to a *node*, a dense int32
+number that is reused after the node left; `live` maps nodes back to ids, and turns a `Changed` into the
+`Change` that users see.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Float64: TypeAlias = NDArray[np.float64]
 Float: TypeAlias = NDArray[np.floating[Any]]
 Bool: TypeAlias = NDArray[np.bool_]
 Stored: TypeAlias = NDArray[np.signedinteger[Any]]
-"""Rows of sums or messages, as narrow as their values allow."""
+"""Rows of sums or messages, in the narrowest integer type that holds their values."""
 Integer: TypeAlias = int | np.integer[Any]
 """A scalar inside a kernel."""
 Nodes: TypeAlias = NDArray[np.int32]
-"""Dense internal ids."""
+"""Nodes: dense internal numbers."""
 
 
-@dataclass(slots=True)  # not frozen, to be made faster: one for every update
+@dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class IdColumn:
     """User ids, all int64 or all UTF-8 strings, without a Python object for each."""
 
@@ -63,27 +63,27 @@ class IdColumn:
         return len(self.values) - (self.data is not None)
 
 
-@dataclass(slots=True)  # not frozen, to be made faster: one for every update
+@dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class EventBatch:
-    """Edge events in arrival order, checked: ids readable, weights positive, times finite."""
+    """Edge events in arrival order, with valid ids, positive weights and finite times."""
 
     src: IdColumn  # (n,)
     dst: IdColumn  # (n,)
     op: Int8  # (n,) +1 add or replace, -1 remove
     weight: Float64 | None = None  # (n,) None: 1 everywhere
-    t: Float64 | Int64 | None = None  # (n,) None: no time was given
+    t: Float64 | Int64 | None = None  # (n,) None: events without times
 
     def __len__(self) -> int:
         return len(self.op)
 
 
-@dataclass(slots=True)  # not frozen, to be made faster: one for every update
+@dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class Written:
-    """What one batch did to the graph, apart from its arcs."""
+    """The effect of one batch on the graph, without its arcs."""
 
-    left: Nodes  # nodes that were in the graph and are no more
-    unchanged: int  # adds of an edge that had that weight
-    missing: int  # removes of an edge that was not there
+    left: Nodes  # nodes that left the graph
+    unchanged: int  # adds of an edge that had the same weight already
+    missing: int  # removes of an edge that did not exist
     loops: int  # self loops, dropped
 
 
@@ -91,16 +91,16 @@ class Written:
 class GraphDelta(Written):
     """The net effect of one batch on the graph, already written to it.
 
-    An arc says "`receiver` aggregates `sender` with this weight"; an undirected edge is two arcs.
+    In an arc, `receiver` aggregates `sender` with a weight; an undirected edge is two arcs.
     Weights are integers on the grid of the model; 0 is no arc.
     """
 
     receiver: Nodes  # (a,)
     sender: Nodes  # (a,)
-    old: Int64  # (a,) weight before
-    new: Int64  # (a,) weight now, never equal to old
-    touched: Nodes  # (m,) ends of every event, also where nothing changed in the end
-    arrived: Nodes  # nodes that are in the graph now and were not before
+    old: Int64  # (a,) weight before the batch
+    new: Int64  # (a,) weight after it, never equal to old
+    touched: Nodes  # (m,) ends of all events, also of events without effect
+    arrived: Nodes  # nodes that entered the graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class FeatureDelta:
     """Rows of the input features x = h_0 that changed, on the integer grid of the model."""
 
     nodes: Nodes  # (n,)
-    old: Int32  # (n, width) zero where there was no row
-    new: Int32  # (n, width) zero where there is none now
-    had: Bool  # (n,)
-    has: Bool  # (n,)
+    old: Int32  # (n, width) zero if the node had no row
+    new: Int32  # (n, width) zero if it has none now
+    had: Bool  # (n,) whether the node had a row
+    has: Bool  # (n,) whether it has one now
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +123,17 @@ class Influence:
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What one order adds to its sums, grouped so that each row is touched once."""
+    """The additions to the sums of one order, grouped by receiver so that each row is written once."""
 
     order: int
     receivers: Nodes  # (n,) no node twice
-    first: Int32  # (n + 1,) where the contributions to each begin
-    row: Int32  # (m,) rows of the table
-    factor: Int64  # (m,) what they are taken times
+    first: Int32  # (n + 1,) index of the first contribution to each receiver
+    row: Int32  # (m,) row of `table` that each contribution adds
+    factor: Int64  # (m,) its factor
     table: Stored  # (r, width) messages and changes of messages
 
     def copied(self) -> Additions:
-        """Return the same on arrays of its own."""
+        """Return a copy that shares no arrays."""
         return Additions(
             self.order,
             self.receivers.copy(),
@@ -144,29 +144,9 @@ class Additions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """Weighted sums of rows: entry i is the sum over j in first[i]..first[i + 1] of factor[j] row[j]."""
-
-    first: Int64  # (n + 1,)
-    row: Int64  # (m,) rows of the table that is summed
-    factor: Float64  # (m,)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One update of the paper's rules, without any vector: who is updated, and from whom."""
-
-    arrived: Nodes  # (a,) new nodes
-    first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
-    influence: Influence  # V_1..V_K, without nodes that are no more
-    changes: tuple[Mix, ...]  # da of V_k: from rows of Z for k = 1, then from the changes of V_(k-1)
-    whole: tuple[Nodes, Mix] | None = None  # the spectral pass: every node, from rows of Z
-
-
-@dataclass(slots=True)  # not frozen, to be made faster: one for every update
+@dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class Changed:
-    """What a rule moved: nodes whose state changed, and the lowest order at which it did."""
+    """Nodes whose state a rule changed, and the lowest order of the change."""
 
     nodes: Nodes  # (n,) no node twice
     orders: Int8  # (n,) 0 features, 1..K messages
@@ -175,21 +155,21 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One step of a graph's history, kept without our engine. Nodes are numbered over the whole history."""
+    """One step of a graph's history, independent of the engine. Nodes are numbered over the whole history."""
 
     src: Int64  # (n,) the events of the step, in order
     dst: Int64  # (n,)
     op: Int64  # (n,) +1 or -1
-    edges: Int64  # (m, 2) undirected edges after them, each once, the lower end first
-    t: Float64 | None = None  # (n,) when each event happened, in steps; None: no more is known than the step
+    edges: Int64  # (m, 2) undirected edges after the step, each once, the lower end first
+    t: Float64 | None = None  # (n,) time of each event, in steps; None: the number of the step only
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a source, as it came: one event or many."""
+    """One undecoded message of a source: one event or many."""
 
-    stream: str  # which ordered stream it is of, the same after every restart: "kafka:clicks/3"
-    position: int  # its place there, 0..2^63 - 1; grows from message to message, gaps are allowed
+    stream: str  # name of its ordered stream, the same after every restart: "kafka:clicks/3"
+    position: int  # in that stream, 0..2^63 - 1; grows from message to message, gaps are allowed
     body: bytes
     form: str = "json"  # json (an object, or a list of them), ndjson or arrow
 
@@ -199,25 +179,25 @@ class History:
     """A position in one log: the epoch of the log, a sequence in it, and the log's chain value there.
 
     The chain value covers every entry up to the sequence. Two logs that differ in any entry before a sequence
-    have different chain values at it, also where one log is a copy of the other that went on by itself.
+    have different chain values at it, also if one log is a copy of the other that diverged.
     """
 
-    generation: int  # of the epoch: milliseconds since 1970 when it began; of two epochs the greater one wins
-    epoch: str  # its random id, 16 hexadecimal digits
+    generation: int  # milliseconds since 1970 when the epoch began; of two epochs the greater one wins
+    epoch: str  # random id, 16 hexadecimal digits
     sequence: int
     chain: str  # 32 hexadecimal digits
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Vectors that moved and ids that left, each node once, as they are at one position of a history."""
+    """Changed vectors and ids that left, each node once, as of one position of a history."""
 
     ids: NDArray[Any]  # (n,) int64, or Python strings
     vectors: Float32  # (n, dim)
-    versions: Int64  # (n,) the sequence as of which each is right: that of `history`
-    left: NDArray[Any]  # (m,) ids that are no longer in the graph; never one that is in `ids`
-    left_versions: Int64  # (m,) the sequence as of which each is gone: that of `history`
-    history: History  # the position whose vectors these are
+    versions: Int64  # (n,) the sequence of `history`
+    left: NDArray[Any]  # (m,) ids that are no longer in the graph; none of them is in `ids`
+    left_versions: Int64  # (m,) the sequence of `history`
+    history: History  # the position of these vectors
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.left)

@@ -23,7 +23,7 @@ def digest_of(state: State) -> str:
     image, nodes = state.image()
     graph = image.graph
     whole = hashlib.blake2b(b"dygcn digest 1", digest_size=32)
-    if state.model.paper is not None:
+    if not state.model.spec.from_graph:
         whole.update(state.model.rule.encode())
     whole.update(np.array([state.graph.directed, state.rule.orders, state.model.width], np.int64).tobytes())
     whole.update(graph.ids.values.tobytes() if len(graph.ids) else b"")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dygcn._late import late
-from dygcn.engine.events import read_update, single_pair
+from dygcn.engine.events import read_events, read_update, single_pair
+from dygcn.engine.features import CANNOT_BE_SET, Embedding, read_features
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.errors import OptionError
-from dygcn.live import writes
+from dygcn.engine.records import EventBatch
+from dygcn.errors import FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.files import take_snapshot
+from dygcn.live.finding import many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
@@ -22,12 +26,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from dygcn.engine.features import Embedding
-    from dygcn.engine.records import EventBatch
     from dygcn.engine.training.samples import Progress
-    from dygcn.live import fresh_base, health, refitting
-else:  # these bring all of training and evaluation, and most who load an embedding never fit one
-    fresh_base, health = late("dygcn.live.fresh_base"), late("dygcn.live.health")
+    from dygcn.live import refitting
+else:  # it brings all of training, and most who load an embedding never fit one
     refitting = late("dygcn.live.refitting")
 
 
@@ -48,7 +49,7 @@ class LiveEmbedding(EmbeddingView):
         self._version = version
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
-        self.on_change: Callable[[Outcome], None] | None = None  # called before a change is whole
+        self.on_change: Callable[[Outcome], int] | None = None  # returns the number that a log has given
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -91,38 +92,31 @@ class LiveEmbedding(EmbeddingView):
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
-        if events is None and now is None and columns is None:
-            pair = single_pair(add, remove)
-            change = None if pair is None else self._apply_edge(*pair)
-            if change is not None:
-                return change
-        batch = read_update(events, add, remove, self.model.kind, columns)
-        warn_of_jump(self._state, batch, now)
+        pair = single_pair(add, remove) if events is None and now is None and columns is None else None
+        edge = None if pair is None else self._state.find_edge(*pair)
+        if edge is not None:
+            return self.apply(edge, now)
+        batch = read_update(events, add, remove, self._state.model.kind, columns)
+        if now is not None or batch.t is not None:
+            warn_of_jump(self._state, batch, now)
         return self.apply(batch, now)
 
-    def _apply_edge(self, a: object, b: object, op: int) -> Change | None:
-        """Apply the commonest of all updates; None: apply it as a batch."""
-        ends = self._state.find_edge(a, b)
-        if ends is None:
-            return None
-        self._settle_latest()
-        with self._state.changing:
-            outcome = self._state.write_edge(*ends, op)
-            return None if outcome is None else self._changed(outcome)
-
-    def apply(self, batch: EventBatch, now: float | None, version: int | None = None) -> Change:
-        """Apply events that were read and return what moved; see `change` for the version."""
-        self._settle_latest()
-        ready = self._state.stage(batch, now)
-        with self._state.changing:
-            outcome = self._state.write(ready)
-            change = self._changed(outcome, version)
+    def apply(self, batch: EventBatch | tuple[int, int, int], now: float | None) -> Change:
+        """Apply events, or one edge by its nodes."""
+        self._keep_latest_ids()
+        state = self._state
+        with state.transaction:
+            if isinstance(batch, EventBatch):
+                state.stage(batch, now)
+            else:
+                state.stage_edge(batch)
+            outcome = state.write()
+            change = self._changed(outcome, self._version + 1)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        if self.model.paper is not None and health.wants_restart(self._state, self._version):
-            base = fresh_base.base_or_warning(self._state)
-            if base is not None:
-                with self._state.changing:
-                    change = self._note(fresh_base.renewed(self._state, base, outcome))
+        due = state.model.spec.after_update(state, outcome, self._version)
+        if due is not None:
+            with state.changing:
+                change = self._changed(due(), self._version)
         return change
 
     @guarded
@@ -140,15 +134,32 @@ class LiveEmbedding(EmbeddingView):
         >>> len(live.bulk([[(1, 2)], [(2, 3), (3, 4)]]))
         4
         """
-        loading = writes.Loading(self._state, parts, columns)
-        change = self.change(loading)
-        loading.end()
+        change, failure = self.load(parts, columns)
+        if failure is not None:
+            raise failure
         return change
+
+    def load(self, parts: Iterable[object], columns: Sequence[str] | None) -> tuple[Change, Exception | None]:
+        """Do what `bulk` does, and return the error that ended it early."""
+        _ = self._state.exact
+        self._keep_latest_ids()
+        with self._state.changing:
+            read = (read_events(part, self.model.kind, columns) for part in parts)
+            outcome, failure = self._state.bulk(read)
+            return self._changed(outcome, self._version + 1), failure
 
     @guarded
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own, or replace them; a node needs no edge to have some."""
-        return self.change(writes.features(self._state, ids, values))
+        if self.model.features in CANNOT_BE_SET:
+            raise FeatureError(CANNOT_BE_SET[self.model.features])
+        _ = self._state.exact  # the paper's rules have none
+        column, matrix = read_features((ids, values))
+        if matrix.shape[1] != self.model.width:
+            raise FeatureError(
+                f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
+            )
+        return self._write(lambda: self._state.set_features(column, matrix))
 
     @guarded
     def restart(self, base: Embedding | None = None) -> Change:
@@ -160,7 +171,7 @@ class LiveEmbedding(EmbeddingView):
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        return self.change(writes.base(self._state, base))
+        return self._write(self.model.spec.restart(self._state, base))
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
@@ -184,12 +195,12 @@ class LiveEmbedding(EmbeddingView):
         True
         """
         allowed = read_tolerance(tolerance)
-        return self.change(lambda: self._state.tolerate(allowed))
+        return self._write(lambda: self._state.tolerate(allowed))
 
     @guarded
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
-        return self.change(self._state.flush)
+        return self._write(self._state.flush)
 
     @guarded
     def remove_nodes(self, ids: object) -> Change:
@@ -197,48 +208,50 @@ class LiveEmbedding(EmbeddingView):
 
         Ids that are not in the graph are counted in ``change.missing``.
         """
-        return self.change(writes.removal(self._state, ids))
+        column = many_ids(ids)
+        nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
+        known = nodes[nodes >= 0]
+        change = self._write(lambda: self._state.remove(known))
+        change.missing = len(nodes) - len(known)
+        return change
 
-    def change(self, write: writes.Write, version: int | None = None) -> Change:
-        """Write a change that was read and checked, and return what moved.
-
-        Parameters
-        ----------
-        write
-            What changes the state.
-        version
-            The number of the change, where a log numbers it; else one more than the last.
-        """
-        self._settle_latest()
+    def _write(self, write: Callable[[], Outcome]) -> Change:
+        """Make a change that was read and checked."""
+        self._keep_latest_ids()
         with self._state.changing:
-            return self._changed(write(), version)
+            return self._changed(write(), self._version + 1)
 
-    def _settle_latest(self) -> None:
+    def _keep_latest_ids(self) -> None:
         """Let the last change look up its ids while its nodes still have them."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:
             latest.keep_ids()
 
-    def _changed(self, outcome: Outcome, version: int | None = None) -> Change:
-        self._version = self._version + 1 if version is None else version
-        return self._note(outcome)
-
-    def _note(self, outcome: Outcome) -> Change:
-        """Tell whoever follows who moved; return the change that belongs to this version."""
-        if self.on_change is not None:
-            self.on_change(outcome)
+    def _changed(self, outcome: Outcome, version: int) -> Change:
+        """Note who moved; return the change that belongs to a version."""
+        self._version = version if self.on_change is None else self.on_change(outcome)
         if self._cache is not None:
             self._cache.mark(outcome.moved.nodes)
         change = Change(self, outcome, self._version)
         self._latest = weakref.ref(change)
         return change
 
-    # ---- describing --------------------------------------------------------------------------------
+    def renumber(self, version: int) -> None:
+        """Take up the version of a log."""
+        self._version = version
+
+    # ---- the rest ------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
         """How many updates were applied."""
         return self._version
+
+    def cached(self) -> VectorCache:
+        """Return the vectors that were read and did not move since."""
+        if self._cache is None:
+            self._cache = VectorCache(self._state)
+        return self._cache
 
     def recompute(self) -> LiveEmbedding:
         """Return a new embedding, built from scratch from the same model and graph (exact rule only).
@@ -246,13 +259,13 @@ class LiveEmbedding(EmbeddingView):
         It also heals what an interrupted update left: the new embedding is that of the graph with all of the
         update, or with nothing of it.
         """
-        if self.model.paper is not None:
+        if not self.model.spec.from_graph:
             raise OptionError(
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"
             )
-        image, version = self.guard.run_torn(lambda: (self._whole_image(), self._version))
-        return LiveEmbedding(State.from_image(self.model, image), version)
+        image = self.guard.run_torn(self._whole_image)
+        return LiveEmbedding(State.from_image(self.model, image), self._version)
 
     def refit(self, progress: Progress | None = None) -> refitting.Refit:
         """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
@@ -267,15 +280,3 @@ class LiveEmbedding(EmbeddingView):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save model and graph to a folder, in one step. See `dygcn.load`."""
         take_snapshot(self._state, self._version).write(path)
-
-    # ---- for the other modules of this room -----------------------------------------------------------
-
-    def renumber(self, version: int) -> None:
-        """Take a version over, that of a log whose events were applied to the state itself."""
-        self._version = version
-
-    def cached(self) -> VectorCache:
-        """Return the vectors that were read and did not move since."""
-        if self._cache is None:
-            self._cache = VectorCache(self._state)
-        return self._cache

@@ -1,6 +1,6 @@
 """Saving and loading. Model and graph are written, and what does not follow from them.
 
-The exact rule's state follows, bit for bit; the paper's rules save their vectors.
+The state of the exact rule follows, bit for bit; other rules say what of theirs is written (`RuleSpec`).
 """
 
 from __future__ import annotations
@@ -14,31 +14,27 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from dygcn.engine.features import Given, RowTable
+from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.models import (
     KINDS,
-    Base,
+    RULES,
     Baseline,
-    BaseRecipe,
     LinkHead,
     Model,
-    Paper,
     State,
     StateImage,
-    Watch,
+    find_spec,
     read_folder,
     write_folder,
 )
+from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import FileEntry
+from dygcn.engine.models.folder import take_tensor as _take
 from dygcn.engine.models.links import PAST, TRAITS, count_products
-from dygcn.engine.models.model import FEATURES, RULES, weight_names
-from dygcn.engine.models.paper import check_shapes
-from dygcn.engine.propagation import RuleOptions
 from dygcn.engine.records import IdColumn
 from dygcn.errors import DamagedFolder
-from dygcn.live.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 
 if TYPE_CHECKING:
     import os
@@ -49,18 +45,8 @@ if TYPE_CHECKING:
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
-_BASE = "base."
 _CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
-
-
-class PaperSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """What only the paper's rules have."""
-
-    options: RuleOptions
-    base: str
-    recipe: BaseRecipe
-    watch: Watch
 
 
 class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,7 +63,7 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Loaded: TypeAlias = tuple[State, int, LogPosition | None]
-"""What is read from a folder: the state, not settled yet, its version, and what it holds of a log."""
+"""What is read from a folder: the state, not rebuilt yet, its version, and what it holds of a log."""
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,7 +81,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     nodes: int
     edges: int
-    paper: PaperSettings | None = None
+    rule_settings: dict[str, Any] | None = msgspec.field(default=None, name="paper")
     unit: float | None = None
     links: dict[str, LinkHead] = {}
     log: LogPosition | None = None
@@ -144,7 +130,7 @@ def take_snapshot(state: State, version: int, log: LogPosition | None = None) ->
         version,
         len(state.graph),
         state.graph.edge_count,
-        _paper_settings(model.paper),
+        model.spec.settings(),
         model.unit,
         dict(model.links),
         log,
@@ -153,16 +139,10 @@ def take_snapshot(state: State, version: int, log: LogPosition | None = None) ->
     return Snapshot(settings, model, image)
 
 
-def _paper_settings(paper: Paper | None) -> PaperSettings | None:
-    if paper is None:
-        return None
-    return PaperSettings(paper.options, paper.base.name, paper.base.recipe, paper.watch)
-
-
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     """Read a folder that `Snapshot.write` wrote; return the state and its version."""
     state, version, _ = load_snapshot(path)
-    state.settle()
+    state.rebuild()
     return state, version
 
 
@@ -173,7 +153,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
         image = _read_image(settings, files[GRAPH_FILE], model)
-        state = State.from_image(model, image, settled=False)
+        state = State.from_image(model, image, rebuilt=False)
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):
@@ -190,8 +170,7 @@ def _model_tensors(model: Model) -> Tensors:
     if model.table is not None:
         tensors |= _id_tensors("table_ids", model.table.ids)
         tensors["table_rows"] = model.table.rows
-    if model.paper is not None:
-        tensors |= {_BASE + name: tensor for name, tensor in model.paper.base.tensors.items()}
+    tensors |= model.spec.tensors()
     if model.baseline is not None:
         tensors |= _id_tensors("baseline_ids", model.baseline.ids)
         tensors["baseline_vectors"] = model.baseline.vectors
@@ -218,13 +197,6 @@ def _id_tensors(name: str, ids: IdColumn) -> Tensors:
     return {name: ids.values} if ids.data is None else {name: ids.values, f"{name}_utf8": ids.data}
 
 
-def _take(tensors: Tensors, name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
-    tensor = tensors.pop(name, None)
-    if tensor is None or tensor.dtype != dtype or tensor.ndim != ndim:
-        raise ValueError(f"tensor {name!r} is missing or of another type")
-    return np.ascontiguousarray(tensor)
-
-
 def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
     values = _take(tensors, name, np.int64)
     if kind == "int64":
@@ -247,10 +219,12 @@ def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
 
 def _check_settings(settings: Settings) -> None:
     """Refuse settings that no model has."""
+    if settings.rule not in RULES:
+        raise ValueError(f"rule {settings.rule!r}, known: {tuple(RULES)}")
+    known = find_spec(settings.rule).features
     grid_bits = math.log2(settings.weight_grid) if settings.weight_grid > 0 else math.nan
     faults = {
-        f"rule {settings.rule!r}, known: {RULES}": settings.rule not in RULES,
-        f"features {settings.features!r}, known: {FEATURES}": settings.features not in FEATURES,
+        f"features {settings.features!r}, known: {known}": settings.features not in known,
         f"ids {settings.ids!r}": settings.ids not in ("int64", "string"),
         f"orders {settings.orders}": not 1 <= settings.orders <= GREATEST_ORDERS,
         f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 1000),
@@ -267,15 +241,12 @@ def _check_settings(settings: Settings) -> None:
     for fault, found in faults.items():
         if found:
             raise ValueError(fault)
-    if (settings.rule == "exact") != (settings.paper is None) or (settings.rule == "exact") == (
-        settings.features == "none"
-    ):
-        raise ValueError(f"settings of another rule than {settings.rule!r}")
 
 
 def _read_model(settings: Settings, tensors: Tensors) -> Model:
     _check_settings(settings)
-    names = weight_names(settings.rule, settings.orders)
+    kind = find_spec(settings.rule)
+    names = kind.weight_names(settings.orders)
     weights = tuple(_take(tensors, name, np.float32, 2) for name in names)
     scales = _take(tensors, "scales", np.float64)
     width, dim = weights[0].shape
@@ -293,9 +264,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         raise ValueError("scales that are not powers of two, one for each column")
     if settings.features in ("hashed", "none") and not (scales == 1).all():
         raise ValueError(f"{settings.features} features with a scale other than 1")
-    paper = None if settings.paper is None else _read_paper(settings.paper, tensors, dim)
-    if paper is not None and (width != dim or (settings.rule == "spectral" and settings.orders != 1)):
-        raise ValueError("matrices that do not fit the rule")
+    spec = kind.read(settings.rule_settings, tensors, settings.orders, (width, dim))
     baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
@@ -308,9 +277,8 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.directed,
         settings.weight_grid,
         settings.half_life,
-        settings.rule,
+        spec,
         baseline,
-        paper,
         settings.unit,
         settings.links,
         table,
@@ -322,7 +290,7 @@ def _links_fit(settings: Settings) -> bool:
     links = settings.links
     rows = [(head.negatives, head.known, head.dot, head.low, head.high) for head in links.values()]
     numbers = [number for five in rows for row in five for number in row]
-    learned = settings.rule == "exact" and settings.features != "embedding"
+    learned = settings.features not in ("embedding", "none")
     plain = 1 + count_products(settings.orders) + 2 * TRAITS
     lengths = {tuple(map(len, five)) for five in rows}
     ranges = all(low <= high for *_, lows, highs in rows for low, high in zip(lows, highs, strict=False))
@@ -333,17 +301,6 @@ def _links_fit(settings: Settings) -> bool:
         and all(abs(number) < 1e9 for number in numbers)
         and (learned or not links)
     )
-
-
-def _read_paper(settings: PaperSettings, tensors: Tensors, dim: int) -> Paper:
-    names = [name for name in tensors if name.startswith(_BASE)]
-    found = {name.removeprefix(_BASE): np.ascontiguousarray(tensors.pop(name)) for name in names}
-    for name, tensor in found.items():
-        if tensor.dtype != np.float32 or not np.isfinite(tensor).all():
-            raise ValueError(f"tensor {_BASE + name!r} of another type, or with NaN or infinite values")
-    base = Base(settings.base, settings.recipe, found)
-    check_shapes(base, dim)
-    return Paper(settings.options, base, settings.watch)
 
 
 def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -> Baseline:
@@ -376,11 +333,7 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     own = _take(tensors, "own", np.uint8)
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
-    kept = (
-        _read_features(tensors, int(own.sum()), model)
-        if model.paper is None
-        else _read_vectors(tensors, len(ids), model)
-    )
+    kept = model.spec.read_state(model, tensors, len(ids), int(own.sum()))
     graph = GraphImage(
         ids,
         own.astype(np.bool_),
@@ -398,23 +351,3 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
     return StateImage(graph, kept)
-
-
-def _read_features(tensors: Tensors, owners: int, model: Model) -> Tensors:
-    features = _take(tensors, "features", np.int32, 2)
-    if features.shape != (owners, model.width):
-        raise ValueError("features that do not fit the nodes that own them")
-    if len(features) and (
-        model.features in ("walks", "hashed") or np.abs(features).max() > 1 << Given.message_bits
-    ):
-        raise ValueError("features beyond what the grid can carry")
-    return {"features": features}
-
-
-def _read_vectors(tensors: Tensors, nodes: int, model: Model) -> Tensors:
-    vectors, anchor = _take(tensors, "vectors", np.float32, 2), _take(tensors, "anchor", np.float64)
-    if vectors.shape != (nodes, model.dim) or not np.isfinite(vectors).all():
-        raise ValueError("vectors that do not fit the nodes, or hold NaN or infinite values")
-    if anchor.shape != (3,) or not (np.isfinite(anchor).all() and anchor[0] >= 0 and -1 <= anchor[1] <= 1):
-        raise ValueError("an anchor that is not a length, an AUC and a count")
-    return {"vectors": vectors, "anchor": anchor}

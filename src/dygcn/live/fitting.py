@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import cut_steps, read_events, seconds, sort_by_time
-from dygcn.engine.training import Recipe, RollingRecipe
-from dygcn.errors import EventError, OptionError
-from dygcn.live.choices import Choices
+from dygcn.engine.models import find_fitting
+from dygcn.engine.models.choices import Choices
+from dygcn.errors import EventError
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.fitting_exact import fit_exact
-from dygcn.live.fitting_paper import fit_paper
-from dygcn.live.fitting_walks import choose_features, fit_walks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.engine.training import Recipe
     from dygcn.engine.training.samples import Progress
+    from dygcn.paper import RollingRecipe
 
 
 def fit(
@@ -95,8 +94,8 @@ def fit(
     >>> live.vectors([1, 2]).shape
     (2, 8)
     """
-    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed)
-    _check_fit(rule, features, base, labels, recipe)
+    asked = features, base, labels, recipe
+    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     batch = sort_by_time(read_events(events, columns=columns))
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
@@ -104,27 +103,4 @@ def fit(
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     parts = cut_steps(batch, steps)
     with one_blas_thread():
-        if rule != "exact":
-            rolling = recipe if isinstance(recipe, RollingRecipe) else RollingRecipe()
-            base = "gcn" if base is None else base
-            return LiveEmbedding(fit_paper(batch, parts, choices, base, labels, rolling, progress))
-        numpy_recipe = recipe if isinstance(recipe, Recipe) else Recipe()
-        kind = features if isinstance(features, str) else ""
-        if kind == "auto":
-            features = kind = choose_features(batch, parts, choices, numpy_recipe, progress)
-        if kind == "walks":
-            return LiveEmbedding(fit_walks(batch, parts, choices, numpy_recipe, progress))
-        return LiveEmbedding(fit_exact(batch, parts, choices, features, numpy_recipe, progress))
-
-
-def _check_fit(rule: str, features: object, base: object, labels: object, recipe: object) -> None:
-    """Refuse options that belong to another rule."""
-    if rule == "exact":
-        for name, value in {"base": base, "labels": labels}.items():
-            if value is not None:
-                raise OptionError(f"{name}= is for the rules 'rolling' and 'spectral'; the rule is 'exact'")
-    elif not (isinstance(features, str) and features == "walks"):
-        raise OptionError(f"features= is for the rule 'exact'; the {rule} rule takes base= instead")
-    wanted = Recipe if rule == "exact" else RollingRecipe
-    if recipe is not None and not isinstance(recipe, wanted):
-        raise OptionError(f"recipe is a {type(recipe).__name__}; the rule {rule!r} takes a {wanted.__name__}")
+        return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, progress))

@@ -50,7 +50,8 @@ class Guard:
             held = self.lock.acquire(blocking=self.waits)
             if not held:
                 raise ConcurrentUse(_BUSY)
-            self._state.check()
+            if self._state.transaction.torn:
+                self._state.check()
             return call(*arguments, **options)
         finally:
             if held:

@@ -19,9 +19,9 @@ from dygcn.engine.graph.image import build_graph
 from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 from dygcn.engine.models import State, read_vectors
+from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.subspace import turn_rows
 from dygcn.errors import FeatureError
-from dygcn.live.fitting_walks import walk_rows, with_table
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
@@ -138,7 +138,7 @@ def refit(live: LiveEmbedding, new: type[LiveEmbedding], progress: Progress | No
 
 
 def _check(model: Model) -> None:
-    if model.paper is not None:
+    if not model.spec.from_graph:
         raise FeatureError(
             f'refit makes the rows of features="walks" anew, and the {model.rule} rule has none; '
             "restart() puts a fresh base in place of its vectors"

@@ -173,7 +173,7 @@ class EmbeddingView(ABC):
     @property
     def tolerance(self) -> float:
         """How long a change may be that is withheld; see `tolerate`."""
-        return self._state.exact.tolerance if self.model.paper is None else 0.0
+        return self._state.rule.tolerance
 
     @guarded
     def error_bound(self, ids: object) -> Float64:
@@ -218,9 +218,6 @@ class EmbeddingView(ABC):
         return digest_of(self._state)
 
     def __repr__(self) -> str:
-        return self.guard.run_torn(self._describe)
-
-    def _describe(self) -> str:
         name, model = type(self).__name__, self.model
         if self._state.torn:
             return f"{name}(torn: an update was interrupted; live.recompute() gives a whole one)"

@@ -1,4 +1,4 @@
-"""Settings of whatever is reached by an address: strict, and silent about secrets."""
+"""Settings with an address: unknown names are errors, and secrets are never shown."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def public_address(url: str) -> str:
     >>> public_address("nats://token@a:4222 nats://b:4222")
     'nats://a:4222 nats://b:4222'
     """
-    return " ".join(f"{scheme}://{place}" for scheme, _, place, _ in _parts(url)) or "..."
+    return " ".join(f"{scheme}://{host}" for scheme, _, host, _ in _parts(url)) or "..."
 
 
 def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
-    """Return what of an address, and of a client's options, must never be shown, the longest first.
+    """Return the secrets of an address and of a client's options, the longest first.
 
     Examples
     --------
@@ -45,14 +45,14 @@ def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
     ['app:s%21', 'app:s!', 'hush', 's%21', 's!']
     """
     found = {value for name, value in (options or {}).items() if re.search("pass|secret|key|token", name)}
-    for _, user, _, asked in _parts(url):
-        found |= {user, user.partition(":")[2], *(value for _, value in parse_qsl(asked))}
+    for _, user, _, query in _parts(url):
+        found |= {user, user.partition(":")[2], *(value for _, value in parse_qsl(query))}
     found |= {unquote(secret) for secret in found}
     return sorted(found - {""}, key=lambda secret: (-len(secret), secret))
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """Return what a client said, with stars in the place of every secret.
+    """Return a client's message in one line, with stars instead of every secret.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def check_name(what: str, value: str, pattern: str, allowed: str) -> None:
 
 
 def check_seconds(what: str, value: float, most: float) -> None:
-    """Raise an OptionError unless a time is above 0 and not beyond what is allowed."""
+    """Raise an OptionError unless a time is above 0 and at most `most`."""
     if not 0 < value <= most:
         raise OptionError(f"{what} is {value!r}; allowed are seconds above 0, at most {most:g}")
 
@@ -80,20 +80,20 @@ def check_address(url: str, schemes: tuple[str, ...]) -> None:
     """Raise an OptionError unless an address has one of the schemes. It is not shown: see `Settings`."""
     parts = _parts(url)
     whole = bool(parts) and len(parts) == len(url.split())
-    if not whole or not all(scheme in schemes and place for scheme, _, place, _ in parts):
+    if not whole or not all(scheme in schemes and host for scheme, _, host, _ in parts):
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
         raise OptionError(f"url is not an address that begins with {allowed} (a blank in it is written %20)")
 
 
 def _parts(url: str) -> list[tuple[str, str, str, str]]:
-    """Cut each address into scheme, user with password, place, and what is asked of it."""
+    """Return scheme, user with password, host with path, and query of each address."""
     words = url.split()
     if not all("://" in word for word in words):
         words = [url]  # a blank in a password, unwisely
     parts = []
     for word in words:
         scheme, _, rest = word.partition("://")
-        user, _, place = rest.rpartition("@")
-        place, _, asked = place.partition("?")
-        parts.append((scheme, user, place, asked))
+        user, _, host = rest.rpartition("@")
+        host, _, query = host.partition("?")
+        parts.append((scheme, user, host, query))
     return parts if "://" in url else []

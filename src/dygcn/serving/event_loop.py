@@ -36,7 +36,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, _Result], timeout: float | None = None) -> _Result:
-        """Run a coroutine there and wait for what it returns.
+        """Run a coroutine in the loop and return its result.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs, then end the thread. Safe to call twice."""
+        """Cancel running coroutines, then end the thread. Safe to call twice."""
         if self._loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()

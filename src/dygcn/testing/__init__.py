@@ -1,6 +1,6 @@
 """For tests, ours and yours: slow twins of everything fast, small graphs with known traps, real servers.
 
-What a source of your own must do is checked by `check_source`. No client of a server is imported here.
+`check_source` checks a source of your own. No client of a server is imported here.
 """
 
 from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors

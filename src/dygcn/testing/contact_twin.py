@@ -1,4 +1,4 @@
-"""Contacts of nodes and pairs, event by event, in dicts: what the graph store must agree with."""
+"""Contacts of nodes and pairs in dicts, event by event: the slow twin of the graph store."""
 
 from __future__ import annotations
 

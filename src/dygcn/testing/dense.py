@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple[Float64, Bool]]:
-    """Return h_0..h_K and who has one: the mean over the neighbours that have a message.
+    """Return h_0..h_K, the means over the neighbours that have a message, and which nodes have one.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple
     x
         (n, width) features.
     has
-        (n,) who has features.
+        (n,) which nodes have features.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def walk_vectors(levels: Sequence[tuple[Float64, Bool]], model: Model, ids: Sequ
 
 
 def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], float]) -> Float64:
-    """Return what ``live.vectors(live.ids())`` should be on this graph, computed densely."""
+    """Return the expected ``live.vectors(live.ids())`` on this graph, computed densely."""
     ids = live.ids().tolist()
     place = {node: row for row, node in enumerate(ids)}
     A = np.zeros((len(ids), len(ids)))

@@ -28,7 +28,7 @@ def dense_log_walks(A: Float64, window: int) -> Float64:
 
 
 def dense_base(A: Float64, rank: int, window: int) -> tuple[Float64, Bool]:
-    """Return the unit rows of U s of an exact SVD, zero-padded to `rank`, and who has one.
+    """Return the unit rows of U s of an exact SVD, zero-padded to `rank`, and which nodes have one.
 
     Examples
     --------

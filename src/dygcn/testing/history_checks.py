@@ -1,4 +1,4 @@
-"""What a sink must do where rows of more than one history come: a refit, a restored copy, a stale writer."""
+"""Checks of a sink that gets rows of several histories: a refit, a restored copy, a stale writer."""
 
 from __future__ import annotations
 

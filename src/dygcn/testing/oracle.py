@@ -1,4 +1,4 @@
-"""The event rules, spelled out on a dict. Slow, obvious, and what the graph store must agree with."""
+"""The event rules, spelled out on a dict: slow, obvious, and the reference for the graph store."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class GraphOracle:
         return (src, dst) if self.directed or src < dst else (dst, src)  # type: ignore[operator]
 
     def weights(self) -> dict[tuple[Hashable, Hashable], float]:
-        """Return what every pair weighs now, ghosts included."""
+        """Return the weight of every pair now, ghosts (decayed removed edges) included."""
         result = dict(self.edges)
         for pair, (kept, t) in self.ghosts.items():
             assert self.half_life is not None

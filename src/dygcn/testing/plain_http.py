@@ -1,4 +1,4 @@
-"""A client that sends what it is told to, proper or not; the usual ones refuse to."""
+"""An HTTP client that also sends malformed requests, which the usual ones refuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]  # by names in lower case

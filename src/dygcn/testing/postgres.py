@@ -73,7 +73,7 @@ class PostgresServer:
 
     @property
     def log(self) -> str:
-        """What the server has written so far."""
+        """The output of the server so far."""
         file = self.folder / "server.log"
         return file.read_text(errors="replace") if file.exists() else ""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation import RuleOptions
+from dygcn.paper import RuleOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

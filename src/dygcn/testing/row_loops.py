@@ -85,7 +85,7 @@ def multiply_sparse(start: Int64, columns: Int32, values: Float32, old: Float32,
 
 
 def rows_digest(seed: int = 0) -> str:
-    """Return a digest of what all loops leave.
+    """Return a digest of the results of all loops.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bugs for a while, and small models: what several checks need."""
+"""Seeded bugs and small models for several checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED = 100
 
 @contextmanager
 def seeded(owner: Any, name: str, wrong: object) -> Iterator[None]:
-    """Put something wrong in the place of an attribute, for a while."""
+    """Replace an attribute by a wrong one inside the block."""
     right = getattr(owner, name)
     setattr(owner, name, wrong)
     try:

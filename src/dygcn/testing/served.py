@@ -113,7 +113,7 @@ class ServedProcess:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def drain(self) -> tuple[int, str]:
-        """Have it drain; return its exit code and all that it said."""
+        """Drain and stop the service; return its exit code and its output."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(_PATIENCE), self._log.read_text(errors="replace")
 
@@ -148,7 +148,7 @@ def served_process(
 
 
 def main(config: str, bug: str = "") -> None:
-    """Serve what a file describes."""
+    """Serve with the settings of a file."""
     if bug:
         module, _, name = bug.partition(":")
         getattr(importlib.import_module(module), name)()

@@ -94,7 +94,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What the server has written so far."""
+        """The output of the server so far."""
         file = self.folder / "server.log"
         return file.read_text(errors="replace") if file.exists() else ""
 
@@ -119,9 +119,9 @@ class Server:
             if self._answers():
                 return
             self.kill()
-        said = self.log.strip()
-        said = said if len(said) <= 1000 else f"{said[:500]} ... {said[-500:]}"
-        raise ServerFailed(f"{self._command(0, self.folder)[0]} did not start: {said}")
+        text = self.log.strip()
+        text = text if len(text) <= 1000 else f"{text[:500]} ... {text[-500:]}"
+        raise ServerFailed(f"{self._command(0, self.folder)[0]} did not start: {text}")
 
     def kill(self) -> None:
         """End it at once, as kill -9 does. Its data stays."""

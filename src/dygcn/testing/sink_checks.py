@@ -1,4 +1,4 @@
-"""What every sink must do, as checks that can be run on any of them."""
+"""The contract of sinks, as checks for any of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_sink(fresh: Fresh, examples: int = 10) -> None:
     Parameters
     ----------
     fresh
-        Returns a new place each time that it is called.
+        Returns a new target at each call.
     examples
         Random sequences of writes to try for each kind of ids.
 
@@ -143,7 +143,7 @@ def check_below(fresh: Fresh) -> None:
 
 
 def check_other_shapes(fresh: Fresh) -> None:
-    """Rows of another shape are refused, and so is a place with rows of another shape."""
+    """Rows of another shape are refused, and so is a target with rows of another shape."""
     with Trial(fresh, "int64") as checked:
         for wrong in (
             make_rows({1: 1}, dim=DIM + 1),

@@ -1,4 +1,4 @@
-"""What a sink should hold, spelled out on a dict, and rows to write to it."""
+"""The expected content of a sink, on a dict, and rows to write to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NodeId: TypeAlias = int | str
 Held: TypeAlias = dict[NodeId, tuple[History, Float32]]
-"""What is in a sink: the vector of each node, and the position that the row says it is of."""
+"""The content of a sink: the vector of each node, and the position of its row."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class SinkModel:
     newest: History | None = None
 
     def write(self, rows: Rows) -> None:
-        """Take each row that is newer than what is known of its node; OtherHistory for a stale writer."""
+        """Take each row that is newer than that of its node; raise OtherHistory for a stale writer."""
         if len(rows) == 0:
             return
         self._reach(rows.history)
@@ -65,7 +65,7 @@ class SinkModel:
         return {id_: (history, vector) for id_, (history, vector) in self.known.items() if vector is not None}
 
     def empty(self) -> None:
-        """Hold nothing, as a place where nobody has written."""
+        """Delete everything, as in a new target."""
         self.known, self.newest = {}, None
 
     def _reach(self, history: History) -> None:
@@ -162,9 +162,9 @@ def made_up_vector(id_: NodeId, history: History, dim: int) -> Float32:
 
 
 def replayed(bodies: Iterable[bytes]) -> Held:
-    """Return what the messages of a broker amount to: the newest of each node, repeats dropped.
+    """Return the newest row of each node from the messages of a broker.
 
-    This is what a reader of an append-only sink does. Messages are those of
+    A reader of an append-only sink does the same. Messages are those of
     `dygcn.serving.sinks.json_rows`, in any order. Versions are compared behind generations: a later epoch
     begins with small versions again.
 

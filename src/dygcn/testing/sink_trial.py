@@ -1,4 +1,4 @@
-"""A sink under test beside the model of what it should hold."""
+"""A sink under test, and the model of its expected content."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DIM = 5
 
 @dataclass(frozen=True)
 class SinkTarget:
-    """A place that is empty and nobody else's, with a sink that writes there.
+    """An empty target of its own, and a factory of sinks that write to it.
 
     Parameters
     ----------
     make
-        Returns a new sink, not open yet; several may write to the place.
+        Returns a new sink, not open yet; several may write to the target.
     read_all
-        Returns what is there, read without the sink. For a broker, see `dygcn.testing.sink_model.replayed`.
+        Returns the content, read without the sink. For a broker, see `dygcn.testing.sink_model.replayed`.
     interrupt
         Kills the server and starts it again with its data, if there is one.
     """
@@ -42,7 +42,7 @@ Fresh: TypeAlias = "Callable[[], SinkTarget]"
 
 
 class Trial:
-    """An open sink beside the model of what it should hold.
+    """An open sink, and the model of its expected content.
 
     Parameters
     ----------

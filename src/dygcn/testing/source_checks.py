@@ -1,4 +1,4 @@
-"""What every source must do, as checks that can be run on any of them."""
+"""The contract of sources, as checks for any of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_order(make: Make, publish: Publish) -> None:
 
 
 def check_resume(make: Make, publish: Publish) -> None:
-    """From every cursor, exactly what is behind it comes."""
+    """From every cursor, exactly the messages after it come."""
     cursors = _end(make)
     bodies = _bodies("resume", 8)
     publish(bodies)
@@ -151,7 +151,7 @@ def check_timeout(make: Make, publish: Publish) -> None:
 
 
 def check_limit(make: Make, publish: Publish) -> None:
-    """No read returns more than was asked for, and nothing is lost by asking for little."""
+    """No read returns more than its limit, and a small limit loses no message."""
     cursors = _end(make)
     bodies = _bodies("limit", 40)
     publish(bodies)
@@ -210,7 +210,7 @@ def check_bodies(make: Make, publish: Publish) -> None:
 
 
 def check_while_published(make: Make, publish: Publish) -> None:
-    """What is published while it is read comes, too, in order and once."""
+    """Messages that are published during reads come, too, in order and once."""
     cursors = _end(make)
     bodies = _bodies("while", 400)
     parts = [bodies[at : at + 10] for at in range(0, len(bodies), 10)]

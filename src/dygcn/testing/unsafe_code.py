@@ -1,4 +1,4 @@
-"""Code that would run what it reads, found in the syntax tree of a source: none gets into the library."""
+"""Finds code that would execute its input, in the syntax tree of a source: the library has none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _METHODS = {"enable_load_extension", "load_extension", "read_pickle"}
 
 
 def unsafe_code(source: str) -> list[str]:
-    """Return what in a source would run what it reads, with the line it stands in.
+    """Return the calls in a source that would execute their input, with their lines.
 
     Examples
     --------

@@ -191,7 +191,7 @@ REJECTED = {
     "is not an event": ["ab", "cd"],
     "all of one length": [(1, 2), (1, 2, 3)],
     "cannot read events from int": 7,
-    "cannot tell the format": "events.xlsx",
+    "is unknown": "events.xlsx",
     "there is no file": "nowhere.csv",
     "one dimension": {"src": np.zeros((2, 2), np.int64), "dst": np.zeros((2, 2), np.int64)},
     "'op' is not numeric|op": {"src": [1], "dst": [2], "op": ["add"]},

@@ -11,6 +11,7 @@ from dygcn.engine.graph.arcs import fits
 from dygcn.engine.graph.fixed import FEW
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.staging import StagedPairs
+from dygcn.engine.graph.transaction import Transaction
 from tests.seeded import assert_noticed
 
 COMPILED = cpu_level() != "none"
@@ -52,7 +53,7 @@ def write_arcs(graph, nodes, other, new):
     """Write arcs in both directions, as a batch writes them."""
     times, none = np.zeros(len(nodes)), (np.empty(0), np.empty(0, np.float32), nodes[:0], nodes[:0])
     staged = StagedPairs(nodes, other, new, *none, np.zeros_like(new), times, -np.inf)
-    graph._write(staged, graph.pull.look_up(nodes, other))
+    Transaction(graph).write_pairs(staged, graph.pull.look_up(nodes, other))
 
 
 def write(graph, rows):

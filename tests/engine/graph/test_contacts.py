@@ -13,6 +13,7 @@ from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.contacts import Contacts
 from dygcn.engine.graph.fixed import FEW
 from dygcn.engine.graph.image import build_graph, take_image
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.errors import CapacityError
 from dygcn.testing.contact_twin import ContactTwin
 from tests.seeded import assert_noticed
@@ -105,9 +106,8 @@ class Stage:
     def remove(self, name):
         node = self.graph.find_one(name)
         if node >= 0:
-            delta = self.graph.remove(np.array([node], np.int32))
-            self.graph.settled()
-            self.graph.release(delta.left)
+            transaction = Transaction(self.graph)
+            transaction.release(transaction.remove(np.array([node], np.int32)).left)
             self.twin.remove_node(name)
 
     def check(self):

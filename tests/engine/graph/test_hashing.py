@@ -164,7 +164,7 @@ def test_ids_of_resolved_events_are_where_find_looks_for_them():
 
 UNKEYED = "from dygcn.engine.events.keys import mix\nreturn mix({})"
 UNKEYED_BYTES = """\
-from dygcn.events.keys import key_of_string
+from dygcn.engine.events.keys import key_of_string
 return key_of_string(data, start, start + size)"""
 
 

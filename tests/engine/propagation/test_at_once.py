@@ -72,7 +72,8 @@ def order_by_order(state, batch):
 
 
 def in_one_call(state, batch):
-    return state.rule.apply_events(state.graph, state.graph.prepare(batch))
+    state.stage(batch)
+    return state.rule.write(state.transaction)
 
 
 def outcome(state, how, batch):
@@ -119,16 +120,16 @@ class Spy:
         monkeypatch.setattr(exact, "update_at_once", self.update)
         monkeypatch.setattr(kernels, "order_at_once", self.order)
         self._begun = False
-        whole = exact.ExactRule.apply_events
+        whole = exact.ExactRule.write
 
-        def apply_events(rule, *arguments):
+        def write(rule, *arguments):
             self._begun = True
             try:
                 return whole(rule, *arguments)
             finally:
                 self._begun = False
 
-        monkeypatch.setattr(exact.ExactRule, "apply_events", apply_events)
+        monkeypatch.setattr(exact.ExactRule, "write", write)
 
     def update(self, *arguments):
         result = self._together(*arguments)
@@ -169,8 +170,8 @@ def test_one_call_equals_order_by_order(orders, monkeypatch):
 def test_going_on_from_the_wrong_order_would_be_noticed(monkeypatch):
     whole = exact.ExactRule._go_on
 
-    def go_on(self, graph, delta, order, *rest):
-        return whole(self, graph, delta, order + (order > 0), *rest)
+    def go_on(self, transaction, written, order, *rest):
+        return whole(self, transaction, written, order + (order > 0), *rest)
 
     monkeypatch.setattr(exact.ExactRule, "_go_on", go_on)
     with pytest.raises(AssertionError):
@@ -180,8 +181,8 @@ def test_going_on_from_the_wrong_order_would_be_noticed(monkeypatch):
 def test_forgetting_who_was_reached_before_would_be_noticed(monkeypatch):
     whole = exact.ExactRule._go_on
 
-    def go_on(self, graph, delta, order, changed, reached_count, *rest):
-        return whole(self, graph, delta, order, changed, 0 if order > 1 else reached_count, *rest)
+    def go_on(self, transaction, written, order, changed, reached_count, *rest):
+        return whole(self, transaction, written, order, changed, 0 if order > 1 else reached_count, *rest)
 
     monkeypatch.setattr(exact.ExactRule, "_go_on", go_on)
     with pytest.raises(AssertionError):

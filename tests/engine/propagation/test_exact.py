@@ -157,6 +157,6 @@ def test_a_sum_that_outgrows_an_int32_is_kept_wide():
 
 def test_rows_that_stay_narrow_would_be_noticed(monkeypatch):
     """The mutant: no row ever moves to the wide pool."""
-    monkeypatch.setattr("dygcn.engine.propagation.sums.Sums.settle", lambda self, nodes, degree: None)
+    monkeypatch.setattr("dygcn.engine.propagation.sums.Sums.place", lambda self, nodes, degree: None)
     with pytest.raises(AssertionError):
         star_against_python_integers()

@@ -12,6 +12,7 @@ from dygcn.engine.events.keys import keys_of_ints
 from dygcn.engine.features import Hashed
 from dygcn.engine.features.units import units_of
 from dygcn.engine.graph import Graph
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.propagation.sums import Sums
 from tests.engine.propagation.test_exact import python_sums
@@ -52,6 +53,13 @@ def batches(weight):
     yield [(LEAVES[3], LEAVES[4], clock + 20.0, 1, 1.0 + 2.0**-16), (0, LEAVES[0], clock + 20.0, -1, 1.0)]
 
 
+def written_at_once(graph, rule, batch):
+    transaction = Transaction(graph)
+    transaction.stage(batch)
+    rule.reserve(graph)
+    return rule.write(transaction)[0]
+
+
 def follow(case, at_once=True):
     """Play a case, checking every value; return the kinds of rows, and when the hub's rows were wide."""
     weight, half_life, _ = CASES[case]
@@ -60,7 +68,7 @@ def follow(case, at_once=True):
     for events in batches(weight):
         batch = read_events(events)
         if at_once:
-            delta, _ = rule.apply_events(graph, graph.prepare(batch))
+            delta = written_at_once(graph, rule, batch)
         else:
             delta = graph.apply(batch)
             rule.apply(graph, delta)
@@ -88,7 +96,7 @@ def test_all_kinds_are_met():
 
 
 def test_rows_that_stay_narrow_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(Sums, "settle", lambda self, nodes, degree: None)
+    monkeypatch.setattr(Sums, "place", lambda self, nodes, degree: None)
     for case in ("unweighted", "memory"):
         with pytest.raises(AssertionError):
             follow(case)
@@ -115,7 +123,7 @@ def test_one_neighbour_after_the_other_up_to_the_limit_and_back():
     ways = [(1, leaf) for leaf in LEAVES[120:132]] + [(-1, leaf) for leaf in LEAVES[131:50:-1]]
     wide = []
     for op, leaf in ways:
-        delta, _ = rule.apply_events(graph, graph.prepare(read_events([(0, leaf, 0, op)])))
+        delta = written_at_once(graph, rule, read_events([(0, leaf, 0, op)]))
         graph.release(delta.left)
         check(graph, rule)
         hub = int(graph.ids.find(read_events([(0, 1)]).src)[0])
@@ -146,7 +154,7 @@ def test_rows_lie_where_the_allocator_put_them(case):
     shared = Shared()
     graph, rule = Graph("int64", half_life=half_life), ExactRule(FEATURES, orders=2, zeros=shared)
     for events in batches(weight):
-        graph.release(rule.apply_events(graph, graph.prepare(read_events(events)))[0].left)
+        graph.release(written_at_once(graph, rule, read_events(events)).left)
         check(graph, rule)
         for sums in rule.sums:
             rows = [array for array in (sums.narrow, sums.wide) if array.size]

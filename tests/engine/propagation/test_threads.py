@@ -155,8 +155,8 @@ def test_how_many_threads(monkeypatch):
 
 FORKED = """
 import os, signal, sys
-from dygcn.propagation import spreading
-from tests.propagation.test_threads import LEAST, played
+from dygcn.engine.propagation import spreading
+from tests.engine.propagation.test_threads import LEAST, played
 
 spreading.SHARED = LEAST
 expected = played(3, False, False)  # now there are threads

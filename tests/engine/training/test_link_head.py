@@ -8,15 +8,15 @@ import pytest
 import dygcn
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph
+from dygcn.engine.models.choices import Choices
 from dygcn.engine.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
 from dygcn.engine.training import link_head as learning
+from dygcn.engine.training.fitting_walks import held_out, walk_model
 from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns
 from dygcn.engine.training.link_samples import RIVALS, sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.engine.training.samples import NextEdges
-from dygcn.live.choices import Choices
-from dygcn.live.fitting_walks import held_out, walk_model
 
 
 def next_edges(rows, events):

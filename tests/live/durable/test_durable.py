@@ -22,7 +22,7 @@ from dygcn.errors import (
     WriteFailed,
 )
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable import followed, recovered
+from dygcn.live.durable import followed, write_ahead
 from dygcn.live.durable import source_batch as parts_module
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.followed import Followed
@@ -241,19 +241,18 @@ def events_are_applied_and_not_written(monkeypatch):
 
 
 def refusals_are_not_written(monkeypatch):
-    for owner in (DurableEmbedding, recovered.Recovered):
-        monkeypatch.setattr(owner, "_refuse", lambda self, batch_id: None)
+    monkeypatch.setattr(write_ahead.WriteAhead, "_refuse", lambda self, batch_id: None)
 
 
 def a_refusal_at_the_end_is_not_counted(monkeypatch):
-    whole = recovered.replay
+    whole = write_ahead.replay
 
     def replay(log, begin, merge, apply):
         standing = whole(log, begin, merge, apply)
         log._last -= 1 if log.last > begin.sequence else 0
         return standing
 
-    monkeypatch.setattr(recovered, "replay", replay)
+    monkeypatch.setattr(write_ahead, "replay", replay)
 
 
 def snapshots_share_their_streams(monkeypatch):
@@ -669,7 +668,7 @@ def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch)
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
 
-    def interrupted(self, batch, now, version):
+    def interrupted(self, batch, now):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(dygcn.LiveEmbedding, "apply", interrupted)
@@ -688,10 +687,10 @@ def test_an_operation_that_is_broken_off_is_never_half_there(tmp_path, monkeypat
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
 
-    def interrupted(self, write, version):
+    def interrupted(self, nodes):
         raise error
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "change", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "remove_nodes", interrupted)
     with pytest.raises(error):
         live.remove_nodes([1])
     monkeypatch.undo()

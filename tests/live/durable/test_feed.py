@@ -16,7 +16,7 @@ from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import ALL_NODES, Cursor
-from dygcn.live.durable.recovered import Recovered
+from dygcn.live.durable.write_ahead import WriteAhead
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 
 TIMED = ("src", "dst", "t")
@@ -268,7 +268,7 @@ def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
     """A reader that saw one of them never hears that it was taken back."""
-    monkeypatch.setattr(Recovered, "_settle_replay", lambda self: self._state.settle())
+    monkeypatch.setattr(WriteAhead, "_settle_replay", lambda self: self._state.rebuild())
 
 
 def recycled_nodes_keep_their_past(monkeypatch):
@@ -317,7 +317,9 @@ def who_fades_is_not_told(monkeypatch):
     """After a restart: ids that no event of the log names."""
     whole = State.apply_to_graph
     monkeypatch.setattr(
-        State, "apply_to_graph", lambda self, batch, now=None: (whole(self, batch, now)[0], self._nobody)
+        State,
+        "apply_to_graph",
+        lambda self, batch, now=None: (whole(self, batch, now)[0], self.transaction.nobody),
     )
 
 

@@ -286,7 +286,7 @@ class Forgetting(RuleBasedStateMachine):
 RUN = settings(
     max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-HUNT = settings(RUN, max_examples=200, phases=[Phase.generate], derandomize=True, database=None)
+HUNT = settings(RUN, max_examples=1000, phases=[Phase.generate], derandomize=True, database=None)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, StorageError, WriteFailed
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable.histories import Cursor, Histories
-from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains, list_snapshots
+from dygcn.live.durable.write_ahead import WriteAhead
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
 from tests.live.durable.test_feed import Reader
 from tests.live.test_rolled import begun
@@ -211,36 +211,36 @@ def a_restart_publishes_without_a_word(monkeypatch):
         self.histories.epoch = standing.epoch
         self._state.tolerate(standing.tolerance)
 
-    monkeypatch.setattr(Recovered, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def a_restart_forgets_the_tolerance(monkeypatch):
-    whole = Recovered._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
         whole(self, dataclasses.replace(standing, tolerance=0.0))
 
-    monkeypatch.setattr(Recovered, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def only_the_last_sequence_is_published(monkeypatch):
     """Only where the log ends without a flush: one from whom something was withheld before is not told."""
-    whole = Recovered._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
         ends = self.log.last_kind == durable.FLUSH
         whole(self, dataclasses.replace(standing, tolerated=standing.tolerated and not ends))
 
-    monkeypatch.setattr(Recovered, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def replay_forgets_the_epoch(monkeypatch):
-    whole = Recovered._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
         whole(self, dataclasses.replace(standing, epoch=Epoch.unpack(self.log.genesis)))
 
-    monkeypatch.setattr(Recovered, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def barriers_are_all_alike(monkeypatch):
@@ -709,15 +709,16 @@ def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
     def log_then(self, entries, change, dead=(), refusable=()):
-        batch_id = self._log.last_batch_id + 1
-        self.sequence = self._log.append(entries, batch_id, dead)
+        batch_id = self.log.last_batch_id + 1
+        self.sequence = self.log.append(entries, batch_id, dead)
+        self._making = self.sequence, batch_id
         try:
-            return change(batch_id)
+            return change()
         except BaseException:
             self._refuse(batch_id)
             raise
 
-    monkeypatch.setattr(durable.DurableEmbedding, "_log_then", log_then)
+    monkeypatch.setattr(WriteAhead, "log_then", log_then)
     with monkeypatch.context() as meanwhile, pytest.raises(AssertionError):
         test_what_was_published_by_halves_fails_the_log(
             tmp_path, meanwhile, MemoryError, lambda one: one.flush()

@@ -12,12 +12,10 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import read_events
-from dygcn.engine.models import BaseRecipe, Watch
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import recovery
-from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import (
@@ -32,7 +30,9 @@ from dygcn.live.durable.storage import (
     pack,
     snapshot_path,
 )
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
+from dygcn.paper import BaseRecipe, Watch
 from tests.live.crashing import (
     TOO_HEAVY,
     begin,
@@ -426,8 +426,8 @@ def test_a_lost_operation_that_is_not_missed_would_be_noticed(tmp_path, monkeypa
         self.damage = []
         whole(self, one)
 
-    whole = Recovered._replayed
-    monkeypatch.setattr(Recovered, "_replayed", replayed)
+    whole = WriteAhead._replayed
+    monkeypatch.setattr(WriteAhead, "_replayed", replayed)
     with pytest.raises(pytest.fail.Exception):
         test_an_operation_whose_snapshot_is_damaged_is_missed_by_name(tmp_path, "bulk", "flipped", 0)
 
@@ -602,10 +602,9 @@ def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
     """The mutant: a batch that cannot be applied is only forgotten in memory."""
 
     def refuse(self, batch_id):
-        self._pending = False
+        self.pending = False
 
-    for owner in (durable.DurableEmbedding, Recovered):
-        monkeypatch.setattr(owner, "_refuse", refuse)
+    monkeypatch.setattr(WriteAhead, "_refuse", refuse)
     with pytest.raises((AssertionError, EventError), match=r"crash at point|weight is"):
         test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=True)
 

@@ -67,7 +67,7 @@ class Kept:
 
     def __init__(self):
         self.model = SinkModel()
-        self.writes, self.settled = [], []
+        self.writes, self.deleted_below = [], []
         self.opened, self.closed = [], 0
         self.errors = []  # raised by the next writes
         self.go = threading.Event()
@@ -98,9 +98,9 @@ class Kept:
         self.model.write(rows)
         self.writes.append(ids)
 
-    def settle(self, floor, history):
-        self.model.settle(floor, history)
-        self.settled.append(floor)
+    def delete_below(self, floor, history):
+        self.model.delete_below(floor, history)
+        self.deleted_below.append(floor)
 
     def close(self):
         self.closed += 1

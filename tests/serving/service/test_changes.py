@@ -189,11 +189,11 @@ def test_a_long_poll_waits_for_news(serve):
 @pytest.mark.parametrize(
     ("params", "named"),
     [
-        ({"since": "x"}, "is not a place"),
-        ({"since": "1.2"}, "is not a place"),
-        ({"since": "00112233aabbccdd.5"}, "is not a place"),
-        ({"since": "-1"}, "is not a place"),
-        ({"since": "99999999999999999999"}, "is not a place"),
+        ({"since": "x"}, "is not a cursor"),
+        ({"since": "1.2"}, "is not a cursor"),
+        ({"since": "00112233aabbccdd.5"}, "is not a cursor"),
+        ({"since": "-1"}, "is not a cursor"),
+        ({"since": "99999999999999999999"}, "is not a cursor"),
         ({"limit": "0"}, "limit is '0'"),
         ({"limit": "1001"}, "from 1 to 1000"),
         ({"limit": "ten"}, "limit is 'ten'"),

@@ -43,7 +43,7 @@ def stranger(address, folder, *options, examples=10):
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), *asked]
     command += ["--generation-deterministic", "--wait-for-schema", "5"]
     environment = os.environ | {
-        "SCHEMATHESIS_HOOKS": "tests.service.fuzzing_hooks",
+        "SCHEMATHESIS_HOOKS": "tests.serving.service.fuzzing_hooks",
         "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     return subprocess.run(

@@ -90,7 +90,7 @@ def test_a_warm_up_on_what_is_served_would_be_noticed(folder, monkeypatch, touch
 _FIRST_REQUESTS = """
 import sys
 import dygcn.serving.service.app as web
-from tests.service.serving import ARROW, on_loopback, serving
+from tests.serving.service.serving import ARROW, on_loopback, serving
 
 folder, bodies, ids, warm = eval(sys.argv[1])
 if not warm:

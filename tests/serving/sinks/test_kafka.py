@@ -366,6 +366,6 @@ def test_a_reader_that_takes_the_last_instead_of_the_newest_would_be_noticed(clu
                 held[message["id"]] = (at, np.array(message["vector"]).astype(np.float32))
         return held
 
-    monkeypatch.setattr("tests.sinks.places.replayed", last)
+    monkeypatch.setattr("tests.serving.sinks.places.replayed", last)
     with pytest.raises(AssertionError):
         check_repeats(lambda: kafka_place(cluster))

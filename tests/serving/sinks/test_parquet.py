@@ -303,7 +303,7 @@ def fail_while_settling(sink, monkeypatch, at):
 WRITER = """
 import sys
 import numpy as np
-from dygcn.sinks import ParquetSettings, ParquetSink
+from dygcn.serving.sinks import ParquetSettings, ParquetSink
 from dygcn.testing.sink_model import made_up_history, make_rows
 sink = ParquetSink(ParquetSettings(folder=sys.argv[1]))
 sink.open("int64", 4)

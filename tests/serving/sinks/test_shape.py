@@ -68,7 +68,7 @@ def test_texts_are_texts(ids):
 def test_what_is_there_is_compared():
     Shape("int64", 3).refuse("here", "int64:3")
     for there in ("int64:4", "string:3", ""):
-        with pytest.raises(SinkError, match="choose another place, or remove what is there"):
+        with pytest.raises(SinkError, match="write to another target, or delete these rows"):
             Shape("int64", 3).refuse("here", there)
 
 

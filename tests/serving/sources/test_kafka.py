@@ -116,7 +116,7 @@ def test_nothing_is_committed(producer, topic, opened, kafka):
 def test_a_place_beyond_the_end(producer, topic, opened):
     send(producer, topic, [b"x"] * 4)
     assert opened(topic, {f"kafka:{topic}/0": 0}).read(1, 0.0) is not None
-    with pytest.raises(SourceError, match="partition 0 ends at 1, 8 is next: was the topic made anew"):
+    with pytest.raises(SourceError, match="partition 0 ends at 1, 8 is next: was the topic created again"):
         opened(topic, {f"kafka:{topic}/0": 7})
 
 
@@ -158,7 +158,7 @@ def test_offsets_out_of_range(producer, topic, opened, monkeypatch):
 
 def test_beginning_elsewhere_would_be_noticed(producer, topic, opened, monkeypatch):
     """What every other program does: where the offset is gone, go on at the beginning or the end."""
-    monkeypatch.setattr("tests.sources.reading.PATIENCE", 3.0)
+    monkeypatch.setattr("tests.serving.sources.reading.PATIENCE", 3.0)
     right = confluent_kafka.Consumer
 
     def lenient(options, **others):

@@ -179,7 +179,7 @@ def test_gaps_that_nobody_looks_at_would_be_noticed(publisher, stream, opened, m
 def test_a_stream_that_is_not_there_or_made_anew(publisher, stream, opened, monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE", 0.5)
     publisher.send(stream, numbered(5))
-    with pytest.raises(SourceError, match="ends at 5, 7 was read: it was made anew"):
+    with pytest.raises(SourceError, match="ends at 5, 7 was read: it was created again"):
         opened(stream, 7)
     source = opened(stream, 5, timeout=1.0)
     publisher.call("delete_stream", stream)

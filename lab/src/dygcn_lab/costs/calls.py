@@ -1,7 +1,7 @@
 """How long the way of a request is: Python calls, functions, files and depth inside dygcn.
 
-``python calls.py [-v]`` prints a line for each request; -v lists the functions. The module imports nothing of the
-laboratory, so that it can be run as a file on any version of dygcn. Calls of compiled loops are not counted.
+``python calls.py [-v]`` prints a line for each request; -v lists the functions. The module imports nothing of
+the laboratory, so that it can be run as a file on any version of dygcn. Compiled loops are not counted.
 """
 
 from __future__ import annotations
@@ -107,6 +107,5 @@ def _get(address: str) -> None:
 
 if __name__ == "__main__":
     for name, way in measure_ways("-v" in sys.argv):
-        sys.stdout.write(
-            f"{name}: {way.calls} calls of {way.functions} functions in {way.files} files, depth {way.depth}\n"
-        )
+        told = f"{way.calls} calls of {way.functions} functions in {way.files} files, depth {way.depth}"
+        sys.stdout.write(f"{name}: {told}\n")

@@ -25,13 +25,14 @@ _RUN = "from dygcn.cli import main; main()"
 _READ = """
 import json, statistics, sys, time
 import numpy as np
-from dygcn.costs.graphs import graph_events
-from dygcn.costs.kinds import walks_of
-from dygcn.costs.updates import live_of
+try:
+    from dygcn_lab.costs import graphs, kinds, updates
+except ImportError:  # a build from before the laboratory was a distribution of its own
+    from dygcn.costs import graphs, kinds, updates
 rows = []
 for name in sys.argv[1:]:
-    events = graph_events(name, 0)
-    for features, live in (("hashed", live_of(events)), ("walks", walks_of(events))):
+    events = graphs.graph_events(name, 0)
+    for features, live in (("hashed", updates.live_of(events)), ("walks", kinds.walks_of(events))):
         nodes, taken = np.random.default_rng(1).choice(live.state.graph.nodes(), 10_000), []
         for _ in range(15):
             begun = time.perf_counter()

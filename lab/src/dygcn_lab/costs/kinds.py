@@ -21,11 +21,11 @@ from dygcn.engine.events import join_ids, take
 from dygcn.engine.features import RowTable, Walks
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models import Model
+from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation import ExactRule
 from dygcn.live import fit, start
-from dygcn.live.choices import weight_grid
 from dygcn_lab.costs.footprint import peak_bytes
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.results import write_result
@@ -133,7 +133,7 @@ def _block(
             batch.append((time.perf_counter() - begun) / _BATCH)
             live.update(**back)
         nodes = random.choice(live.state.graph.nodes(), _READS // _BLOCKS)
-        readout = Readout(live.model, live.state.rule, live.state.graph)
+        readout = Readout(live.model, live.state.exact, live.state.graph)
         reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
         begun = time.perf_counter()
         live.vectors_of(nodes)

@@ -12,6 +12,7 @@ from dygcn.engine.measures.scores import unit_rows
 from dygcn.engine.models import State
 from dygcn.engine.propagation.orders import influence
 from dygcn.engine.records import IdColumn
+from dygcn.paper import adopt
 from dygcn_lab.experiments.cells import Record
 from dygcn_lab.experiments.influence import ORDER_NAMES, influenced_by_one_edge, influenced_nodes
 from dygcn_lab.experiments.paper_rules import fit_rule, graph_at, ids_and_vectors, train_bases
@@ -20,7 +21,7 @@ from dygcn_lab.experiments.tables import by_number
 if TYPE_CHECKING:
     from dygcn.engine.models import Model
     from dygcn.engine.records import Float32, Int64
-    from dygcn.engine.training import RollingRecipe
+    from dygcn.paper import RollingRecipe
     from dygcn_lab.experiments.cells import Notify
     from dygcn_lab.experiments.paper_rules import Frames, Trained
 
@@ -66,7 +67,7 @@ def one_edge(model: Model, trained: Trained, frames: Frames, seed: int) -> Recor
         state = graph_at(
             dataclasses.replace(model, weights=model.weights[: orders + 1]), frames, frames.fitted
         )
-        state.adopt(trained.ids[frames.fitted], trained.tables[frames.fitted], keep=False)
+        adopt(state, trained.ids[frames.fitted], trained.tables[frames.fitted], keep=False)
         state.apply(read_events({"src": [edge[0]], "dst": [edge[1]]}))
         stages.append(by_number(*ids_and_vectors(state), frames.nodes))
     rings = _rings(state, edge, random)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.models import State
+from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.live import LiveEmbedding
-from dygcn.live.fitting_walks import with_rows
 from dygcn_lab.evaluation import VectorMethod
 from dygcn_lab.experiments.ours import Exact, event_table
 from dygcn_lab.experiments.tables import by_number

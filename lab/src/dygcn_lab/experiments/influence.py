@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn.engine.graph import Graph
 from dygcn.engine.propagation.orders import influence
-from dygcn.engine.propagation.plans import influenced
+from dygcn.paper.plans import influenced
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn.engine.models import Base
-from dygcn.engine.training.bases import exact_tables
-from dygcn.engine.training.history import play_history
+from dygcn.paper import Base
+from dygcn.paper.bases import exact_tables
+from dygcn.paper.history import play_history
 from dygcn_lab.experiments.paper_rules import Series, Trained, empty_model, rolled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dygcn.engine.models import Model
-    from dygcn.engine.training import RollingRecipe
     from dygcn.live import LiveEmbedding
+    from dygcn.paper import RollingRecipe
     from dygcn_lab.experiments.paper_rules import Frames
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from dygcn.engine.training import BaseRecipe, RollingRecipe
+from dygcn.paper import BaseRecipe, RollingRecipe
 from dygcn_lab.experiments.cells import Record, rounded
 from dygcn_lab.experiments.closeups import closeup_records, influence_records
 from dygcn_lab.experiments.long_run import long_run

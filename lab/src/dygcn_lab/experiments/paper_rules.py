@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import read_events
-from dygcn.engine.models import Paper, State, norms
-from dygcn.engine.propagation import RollingRule
-from dygcn.engine.training.bases import base_vectors, fit_base, keep_last
-from dygcn.engine.training.history import play, play_history
-from dygcn.engine.training.rolled import first_matrices, fit_rolled
-from dygcn.live.choices import Choices
-from dygcn.live.fitting_paper import new_model
+from dygcn.engine.models import State, norms
+from dygcn.engine.models.choices import Choices
+from dygcn.paper import RollingRule, adopt
+from dygcn.paper.bases import base_vectors, fit_base, keep_last
+from dygcn.paper.fitting import new_model
+from dygcn.paper.history import play, play_history
+from dygcn.paper.matrices import first_matrices, fit_rolled
+from dygcn.paper.spec import with_base
 from dygcn_lab.evaluation import Judge
 from dygcn_lab.experiments.tables import by_number
 
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.datasets.steps import Steps
-    from dygcn.engine.models import Base, Model
+    from dygcn.engine.models import Model
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64, Moment
-    from dygcn.engine.training import RollingRecipe
+    from dygcn.paper import Base, RollingRecipe
 
 Notify = Callable[[int, int, str], None]
 DIM, ORDERS = 100, 2  # the paper's defaults
@@ -162,9 +163,7 @@ def fit_rule(rule: str, trained: Trained, orders: int = ORDERS, notify: Notify |
     start = first_matrices(dim, model.orders, spectral, recipe.start, trained.seed)
     tables = trained.tables[: fitted + 1]
     weights = fit_rolled(history, tables, start, recipe, spectral, trained.seed, notify)
-    return dataclasses.replace(
-        model, weights=weights, paper=Paper(recipe.options, trained.base, recipe.watch)
-    )
+    return dataclasses.replace(with_base(model, trained.base), weights=weights)
 
 
 def ids_and_vectors(state: State) -> tuple[Int64, Float32]:
@@ -179,7 +178,7 @@ def one_step(model: Model, trained: Trained) -> Series:
     frames, series = trained.frames, trained.series(trained.frames.fitted)
     state = graph_at(model, frames, frames.fitted)
     for step in frames.tested:
-        state.adopt(trained.ids[step - 1], trained.tables[step - 1], keep=False)
+        adopt(state, trained.ids[step - 1], trained.tables[step - 1], keep=False)
         begun = time.perf_counter()
         moved = state.apply(frames.batches[step]).moved
         series.look(step, ids_and_vectors(state), time.perf_counter() - begun, moved.rows)
@@ -208,7 +207,7 @@ def rolled(model: Model, trained: Trained, first: int, steps: Sequence[int]) -> 
     """Judge a rule on its own output, from the base at step `first` on."""
     frames, series = trained.frames, trained.series(first)
     state = graph_at(model, frames, first)
-    state.adopt(trained.ids[first], trained.tables[first], keep=False)
+    adopt(state, trained.ids[first], trained.tables[first], keep=False)
     for step in steps:
         begun = time.perf_counter()
         rows = state.apply(frames.batches[step]).moved.rows

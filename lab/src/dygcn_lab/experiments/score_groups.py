@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
+from dygcn.engine.models.choices import Choices
 from dygcn.engine.training import Recipe, fit_heads
-from dygcn.live.choices import Choices
-from dygcn.live.fitting_walks import held_out, walk_model
+from dygcn.engine.training.fitting_walks import held_out, walk_model
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.experiments.cells import Record
 from dygcn_lab.experiments.headed import Headed

@@ -1,6 +1,6 @@
 """What an event is: anything tabular in, one validated `EventBatch` out.
 
-The names below are imported when first used: what reads messages off the wire is for services.
+The names below are imported on first use: only services decode messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows without column names (tuples, lists, arrays): what each of their columns is."""
+"""Rows without column names (tuples, lists, arrays), and the names of their columns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_columns(columns: object) -> tuple[str, ...] | None:
 
 
 def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
-    """Give columns their names: those that the user said, else what their number says.
+    """Return the columns by name: the names that the user gave, or those for their number.
 
     Parameters
     ----------

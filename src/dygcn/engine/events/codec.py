@@ -33,7 +33,7 @@ def read_events(events: object, kind: str | None = None, columns: Sequence[str] 
         an iterable of dicts, of tuples or an array with the columns ``(src, dst)``,
         ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone.
     kind
-        Type of the ids, where it is known: a CSV file does not tell 7 from "7".
+        Type of the ids, if known: a CSV file does not distinguish 7 from "7".
     columns
         What the columns of bare rows (tuples, lists, an array) are. Three columns need it.
 
@@ -122,7 +122,7 @@ def removes_then_adds(
 def read_update(
     events: object, add: object, remove: object, kind: str, columns: Sequence[str] | None
 ) -> EventBatch:
-    """Read what an update was called with: events, or the edges to add and remove.
+    """Return the events of an update, given as events or as edges to add and remove.
 
     Examples
     --------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pc = late("pyarrow.compute")  # 0.1 s
 
 Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
-"""Which rows of a column are bad, and what is wrong with one of them."""
+"""The bad rows of a column, and a function that returns the reason for one of them."""
 
 MAX_ID_BYTES = 256
 _NUMBERS = {
@@ -62,7 +62,7 @@ def id_column(values: object, name: str = "id") -> IdColumn:
 
 
 def unmasked(values: object, name: str) -> object:
-    """Return an array as a plain one; a masked cell is an empty one, which no check would see.
+    """Return an array without a mask; raise `EventError` if a cell is masked, which no later check sees.
 
     Examples
     --------

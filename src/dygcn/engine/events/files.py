@@ -42,7 +42,7 @@ def read_table(path: str, columns: Sequence[str] | None = None, kind: str | None
     file = Path(path)
     ending = file.suffix.lower()
     if ending not in _PARQUET | _CSV | _NDJSON:
-        raise EventError(f"cannot tell the format of {path!r}; name it .parquet, .csv, .tsv or .ndjson")
+        raise EventError(f"the format of {path!r} is unknown; name it .parquet, .csv, .tsv or .ndjson")
     try:
         if not file.is_file():
             raise EventError(f"there is no file {path!r}")
@@ -62,7 +62,7 @@ def _read_parquet(file: Path, columns: Sequence[str] | None) -> pa.Table:
     if about.num_rows > _ROWS_A_BYTE * size + _FEW or sum(groups) > _MOST_UNPACKED * size + _FEW:
         raise EventError(
             f"{str(file)!r} says that its {size:,} bytes hold {about.num_rows:,} rows, as no file of events "
-            "does; if it is what it says, write it again without compression"
+            "does; if the file is right, write it again without compression"
         )
     schema = about.schema.to_arrow_schema()
     wanted = None if columns is None else [name for name in columns if name in schema.names]

@@ -1,4 +1,4 @@
-"""64-bit keys of user ids. SourceBatch of the saved format: hashed features are drawn from them."""
+"""64-bit keys of user ids. Part of the saved format: hashed features are drawn from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a message are bad, each told from the others and with its reason."""
+"""The bad rows of a message, each with its reason."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ class Table:
     """A message in columns: rows of readable types, whose values may still be bad."""
 
     columns: Columns
-    texts: Callable[[list[int]], list[str]]  # what rows of it looked like
+    texts: Callable[[list[int]], list[str]]  # returns the original text of rows
     rows: Int64 | None = None  # (n,) their positions in the message, None: 0..n - 1
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # position, reason and text of others
 
 
 class Unreadable(EventError):
-    """A message in which no row can be told from the others."""
+    """A message that cannot be split into rows."""
 
 
 class TooManyRows(EventError):
-    """A message with more rows than are taken at once."""
+    """A message with more rows than allowed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit:,} events in one message; send them in several")
 
 
 def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
-    """Say of every bad row what is wrong with it.
+    """Return the reason for every bad row.
 
     Parameters
     ----------
@@ -88,15 +88,15 @@ def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
 
 
 def keep_rows(columns: Columns, keep: Bool) -> Columns:
-    """Return the rows that are to be kept, without a `t` that none of them has."""
-    kept = {name: _kept(values, keep) for name, values in columns.items() if values is not None}
-    if "t" in kept and empty_cells(kept["t"]).all():
-        del kept["t"]
-    return kept
+    """Return the rows in `keep`, without the column `t` if it is empty."""
+    found = {name: _chosen(values, keep) for name, values in columns.items() if values is not None}
+    if "t" in found and empty_cells(found["t"]).all():
+        del found["t"]
+    return found
 
 
 def empty_cells(values: Any) -> Bool:
-    """Find the cells of a column that hold nothing."""
+    """Return which cells of a column are empty."""
     if isinstance(values, pa.Array):
         return np.asarray(values.is_null().to_numpy(zero_copy_only=False), bool)
     if isinstance(values, np.ndarray):
@@ -122,8 +122,8 @@ def _faults(columns: Columns, latest: float | None) -> Iterator[Faults]:
         bad, reason = time_faults(t)
         yield bad & ~empty_cells(columns["t"]), reason
         if latest is not None:
-            said = f"allowed is at most {latest} (is a clock ahead, or t in another unit?)"
-            yield t > latest, lambda row: f"t is {t[row]}; {said}"
+            allowed = f"allowed is at most {latest} (is a clock ahead, or t in another unit?)"
+            yield t > latest, lambda row: f"t is {t[row]}; {allowed}"
 
 
 def _id_faults(values: Any, name: str) -> Iterator[Faults]:
@@ -147,13 +147,13 @@ def offsets_of(array: pa.Array) -> Int64:
 
 
 def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:
-    """Find rows without a time beside others that have one; what is bad anyway has no say."""
+    """Return the rows without a time if others have one; bad rows do not count."""
     good = np.ones(len(missing), bool)
     good[list(found)] = False
     return np.flatnonzero(missing & good).tolist() if (good & ~missing).any() else []
 
 
-def _kept(values: Any, keep: Bool) -> Any:
+def _chosen(values: Any, keep: Bool) -> Any:
     if isinstance(values, pa.Array):
         return values.filter(pa.array(keep))
     return values[keep] if isinstance(values, np.ndarray) else list(compress(values, keep))

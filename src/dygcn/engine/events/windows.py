@@ -46,7 +46,7 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
         Events sorted by time.
     steps
         An integer: so many parts with equally many events. A sequence: the values of `t` at which
-        a step ends (what comes later than the last belongs to one more step). None: every value of
+        a step ends (later events belong to one more step). None: every value of
         `t` is a step, or 40 equal parts where there are over 200 values, or no `t` at all (12 parts for
         more than a million events).
 

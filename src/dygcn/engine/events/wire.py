@@ -1,4 +1,4 @@
-"""Events as bytes, off the wire: a bad one is told from the others, which are not stopped by it."""
+"""Events from bytes: bad events are reported, and the others decoded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _KINDS = ("int64", "string")
 def decode_events(
     body: bytes, form: str, kind: str, *, latest: float | None = None, limit: int = 1_000_000
 ) -> Decoded:
-    """Read the events of one message; bad ones are set apart, each with its reason.
+    """Return the good events of one message, and the bad ones, each with its reason.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def decode_events(
     form
         ``"json"`` (an object, or a list of them), ``"ndjson"`` (an object a line) or ``"arrow"`` (an IPC
         stream, not compressed). An event has `src` and `dst`, and optionally `op` (1 or ``"add"``, -1 or
-        ``"remove"``), `weight` and `t`; what else it has is left alone.
+        ``"remove"``), `weight` and `t`; other fields are ignored.
     kind
         Type of the ids, ``"int64"`` or ``"string"``.
     latest
@@ -66,7 +66,7 @@ def decode_events(
     Returns
     -------
     Decoded
-        Whatever the bytes are. A body that cannot be told into events is one bad event at row -1. Where
+        For any bytes. A body that cannot be split into events is one bad event at row -1. If
         some events have a `t` and others do not, the latter are bad.
 
     Raises

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_BATCHES = 1_000
 _STREAM = "an Arrow IPC stream with the columns src and dst, and optionally t, op and weight"
 _FAILED = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, struct.error)
-_HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # places of fields in the format's flatbuffers
+_HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # positions of fields in the format's flatbuffers
 
 
 def read_arrow(body: bytes, kind: str, limit: int) -> Table:
@@ -125,7 +125,7 @@ def _column(column: pa.Array, name: str, kind: str) -> pa.Array:
 
 
 def _numbers(column: pa.Array, name: str) -> pa.Array:
-    """Return numbers and dates as int64 or float64; what is empty stays empty, so that others stay whole."""
+    """Return numbers and dates as int64 or float64; empty cells stay empty, so that integers stay exact."""
     found = numbers(column, name)
     if pa.types.is_signed_integer(column.type):
         return column.cast(pa.int64())
@@ -177,7 +177,7 @@ def _short(words: pa.Array) -> pa.Array:
 def _from_views(words: pa.Array) -> pa.Array:
     """Return views as plain strings.
 
-    Arrow neither checks the views of empty cells nor leaves them alone: what they point to may be anything,
+    Arrow reads the views of empty cells without checking them: they may point anywhere,
     and following them ends the process.
     """
     empty = words.is_null().to_numpy(zero_copy_only=False)
@@ -200,5 +200,5 @@ def _operations(column: pa.Array) -> pa.Array:
     """Return operations as numbers; words that are none become empty cells."""
     if not _is_text(column.type):
         return column
-    places = pc.index_in(column, pa.array(list(OP_WORDS), column.type))
-    return pa.array(list(OP_WORDS.values()), pa.int64()).take(places)
+    indices = pc.index_in(column, pa.array(list(OP_WORDS), column.type))
+    return pa.array(list(OP_WORDS.values()), pa.int64()).take(indices)

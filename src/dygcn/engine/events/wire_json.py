@@ -96,8 +96,8 @@ def read_lines(body: bytes, kind: str, limit: int) -> Table:
 
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
-    """Cut a JSON list into its elements, also where one of them is not JSON but its brackets match."""
-    if body.count(b",") < limit:  # else a list of many small things would take far more room than its body
+    """Split a JSON list into its elements, also if one of them is not JSON but its brackets match."""
+    if body.count(b",") < limit:  # a list of many small things would take far more memory than its body
         try:
             return [bytes(row) for row in _RAWS.decode(body)]
         except _NOT_READ as error:
@@ -105,7 +105,7 @@ def _split_list(body: bytes, limit: int) -> list[bytes]:
     return _split_by_brackets(body, limit)
 
 
-def _split_by_brackets(body: bytes, limit: int, said: str = "") -> list[bytes]:
+def _split_by_brackets(body: bytes, limit: int, reason: str = "") -> list[bytes]:
     rows: list[bytes] = []
     depth = start = end = 0
     for token in _TOKEN.finditer(body):
@@ -133,30 +133,31 @@ def _split_by_brackets(body: bytes, limit: int, said: str = "") -> list[bytes]:
     else:
         if end and not body[end:].strip():
             return rows if rows != [b""] else []
-    raise Unreadable(f"cannot be read as JSON{said}; {_EVENT}, or a list of them")
+    raise Unreadable(f"cannot be read as JSON{reason}; {_EVENT}, or a list of them")
 
 
 def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = False) -> Table:
-    """Decode rows one by one; if the body is slow to read, those with numbers that make it so are bad."""
+    """Decode rows one by one; in a body that is slow to read, rows with slow numbers are bad."""
     events: list[Any] = []
-    places: list[int] = []
+    good: list[int] = []
     bad: list[tuple[int, str, str]] = []
     decode = _EVENTS[kind].decode
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
-            bad.append((place, _SLOW, _text(row)))
+            bad.append((index, _SLOW, _text(row)))
             continue
         try:
             event: Any = decode(row)
         except _NOT_READ as error:
             event = _removal(row, kind)
             if event is None:
-                bad.append((place, _why(row, kind, error, whole), _text(row)))
+                bad.append((index, _why(row, kind, error, whole), _text(row)))
                 continue
         events.append(event)
-        places.append(place)
-    where = np.array(places, np.int64)
-    return Table(_columns(events), lambda at: [_text(rows[places[i]]) for i in at], where, bad)
+        good.append(index)
+    return Table(
+        _columns(events), lambda at: [_text(rows[good[i]]) for i in at], np.array(good, np.int64), bad
+    )
 
 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
@@ -168,7 +169,7 @@ def _removal(row: bytes, kind: str) -> _Event[Any] | None:
 
 
 def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
-    """Say what is wrong with a row that is not an event."""
+    """Return the reason why a row is not an event."""
     try:
         event = msgspec.json.decode(row)
     except _NOT_READ as deeper:

@@ -63,6 +63,6 @@ def reads_slowly(body: bytes) -> bool:
     >>> reads_slowly(b'["1e300"' + b', "1e300"' * 100 + b"]")
     False
     """
-    if len(body) < 5 * FEW:  # there is no room for so many
+    if len(body) < 5 * FEW:  # too short for so many
         return False
     return count_long_exponents(np.frombuffer(body, np.uint8)) > FEW + len(body) // BYTES_A_NUMBER

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Given:
-    """A table of features on the grid, beside a mark of who has one."""
+    """A table of features on the grid, and which nodes have a row."""
 
     message_bits = GRID_BITS + HEADROOM_BITS
     message_shift = 0
@@ -31,7 +31,7 @@ class Given:
         return float(np.sqrt(self.width)) * 2.0**GRID_BITS
 
     def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
-        """Return x on the grid, zero where a node has none, and who has one."""
+        """Return x on the grid, zero where a node has none, and which nodes have one."""
         inside = nodes < len(self._has)
         if inside.all():
             return self._rows[nodes], self._has[nodes]
@@ -40,7 +40,7 @@ class Given:
         return rows, has
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
-        """Return x in units of the grid, which is what it is stored in."""
+        """Return x in units of the grid, as stored."""
         return self.rows(nodes, names)
 
     def write(self, delta: FeatureDelta) -> None:

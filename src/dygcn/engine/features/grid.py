@@ -1,4 +1,4 @@
-"""The integer grid on which features and messages live. SourceBatch of the saved format.
+"""The integer grid on which features and messages live. Part of the saved format.
 
 A value in column c is a whole multiple of ``scale[c] * 2**-24``, where ``scale[c]`` is a power of two.
 Means of such values, rounded to the grid, never leave the range of the values, so every message is an

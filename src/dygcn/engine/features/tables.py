@@ -26,7 +26,7 @@ _ACCEPTED = (
 
 @dataclass(frozen=True)
 class Embedding:
-    """An embedding that you already own, to be kept fresh.
+    """An embedding of your own, to be updated.
 
     Parameters
     ----------

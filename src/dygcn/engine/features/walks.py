@@ -106,7 +106,7 @@ class Walks:
         return self._units
 
     def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
-        """Return x on the grid, zero where a node has none, and who has one."""
+        """Return x on the grid, zero where a node has none, and which nodes have one."""
         units, has = self.units(nodes, names)
         return units.astype(np.int32) << self.message_shift, has
 

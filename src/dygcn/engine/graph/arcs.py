@@ -1,4 +1,4 @@
-"""The loops of the adjacency: finding, making capacity for, and writing arcs."""
+"""The loops of the adjacency: find arcs, reserve capacity for them, write them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ArcArrays:
     others, weights
         The pool: other ends and stored weights of all blocks.
     hub, extra
-        Who is a hub; capacity for counting, zero between batches.
+        Who is a hub; counters of a batch, zero between batches.
     heads, tail
         Free blocks by size, chained through `others`; the end of the pool.
     table
@@ -107,7 +107,7 @@ def look_up(
     last: Float64,
     count_at_last: Float32,
 ) -> None:
-    """Write the stored weight of each of n arcs, 0 where there is none, and (if asked for) its contacts."""
+    """Write the stored weight of each of n arcs, 0 where there is none, and (if wanted) its contacts."""
     for i in range(n):
         if i + FAR < n:
             _ask_for_node(arcs, nodes[i + FAR])
@@ -248,7 +248,9 @@ def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 
 
 def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> None:
-    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0. There is capacity.
+    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0.
+
+    The caller reserved capacity.
 
     Blocks that are empty now stay with their nodes until `give_back_empty`: inside the batch a node may need
     its block again.

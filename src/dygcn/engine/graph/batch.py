@@ -83,9 +83,9 @@ class NodeArrays:
     Parameters
     ----------
     strength, change
-        The sum of the weights that a node aggregates; capacity for counting, zero between batches.
+        The sum of the weights that a node aggregates; counters of a batch, zero between batches.
     own, active, seen
-        Is there without an edge, too; is in the graph; capacity for marks, zero between batches.
+        Is there without an edge, too; is in the graph; marks of a batch, zero between batches.
     last, count
         Last contact and count of contacts; empty where they are not kept.
     """

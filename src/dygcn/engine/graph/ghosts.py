@@ -172,7 +172,7 @@ def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
 def remember(
     ghosts: GhostArrays, a: Nodes, b: Nodes, weight: Int64, t: Float64, clock: float, half_life: float
 ) -> None:
-    """Write the ghost of each pair; weight 0 means that the pair has none. There is capacity."""
+    """Write the ghost of each pair; weight 0 means that the pair has none. The caller reserved capacity."""
     with cython.nogil:
         for i in range(len(a)):
             key = pair_key(a[i], b[i])

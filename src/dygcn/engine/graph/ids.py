@@ -156,11 +156,14 @@ class IdMap:
         """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
         few, new = len(op) <= _BLOCK, 2 * len(op)
         if few and self.kind == "int64" and src.data is None and dst.data is None:
-            self._reserve(new, 0)
+            if not loops.has_capacity(self.arrays, new, 0):
+                self._grow(new, 0)
             nodes = loops.resolve_ints(self.arrays, src.values, dst.values, op)
             return nodes[0], nodes[1]
         if few and self.kind == "string" and src.data is not None and dst.data is not None:
-            self._reserve(new, _bytes_of(src) + _bytes_of(dst))
+            new_bytes = _bytes_of(src) + _bytes_of(dst)
+            if not loops.has_capacity(self.arrays, new, new_bytes):
+                self._grow(new, new_bytes)
             nodes = loops.resolve_strings(self.arrays, src.values, src.data, dst.values, dst.data, op)
             return nodes[0], nodes[1]
         adds = op > 0
@@ -176,10 +179,11 @@ class IdMap:
         if len(column) == 0:
             return np.empty(0, np.int32)
         self.check_kind(column)
+        new, new_bytes = len(column), 0 if column.data is None else _bytes_of(column)
+        if not loops.has_capacity(self.arrays, new, new_bytes):
+            self._grow(new, new_bytes)
         if column.data is None:
-            self._reserve(len(column), 0)
             return loops.intern_ints(self.arrays, column.values)
-        self._reserve(len(column), _bytes_of(column))
         return loops.intern_strings(self.arrays, column.values, column.data)
 
     def check_kind(self, column: IdColumn) -> None:
@@ -187,9 +191,7 @@ class IdMap:
         if column.kind != self.kind:
             raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
 
-    def _reserve(self, new: int, new_bytes: int) -> None:
-        if loops.has_capacity(self.arrays, new, new_bytes):
-            return
+    def _grow(self, new: int, new_bytes: int) -> None:
         size = self.high + new
         names = "keys", "hashes", "_values", "_free", "_alive"
         fresh = {name: grown(getattr(self, name), size) for name in names}

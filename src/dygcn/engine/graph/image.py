@@ -11,6 +11,7 @@ from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.outcomes import LOOP
 from dygcn.engine.graph.pair_contacts import edge_contacts
 from dygcn.engine.graph.staging import StagedPairs
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.errors import DamagedFolder
 
 if TYPE_CHECKING:
@@ -112,14 +113,13 @@ def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
     ghosts, times, faded = np.zeros(count, np.int64), np.zeros(count), image.weight < 0
     ghosts[faded], times[faded] = image.ghost_weight, image.ghost_t
     for weights in (weight[~faded], ghosts):
-        graph._note_bits(weights)
+        graph.note_bits(weights)
     now = -np.inf if image.clock is None else image.clock
     loops = np.full(len(own), LOOP, np.int32)
     pairs = *graph.canonical(nodes[image.a], nodes[image.b]), weight, image.pair_t, image.pair_count
     touched = nodes, image.contact, image.activity
     staged = StagedPairs(*pairs, own, loops, ghosts, times, now, now, own=1, touched=touched)
-    graph._write(staged, np.zeros(count, np.int64))
-    graph.settled()
+    Transaction(graph).write_pairs(staged, np.zeros(count, np.int64))
 
 
 def _check(image: GraphImage, graph: Graph) -> None:

@@ -27,5 +27,5 @@ def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
         f"this model carries weights from {graph.grid:g} to {graph.limit * graph.grid:g} "
         "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
     )
-    told = (f"weight is {weight:g}; {allowed}" for weight in weights)
-    return dict(zip(rows.tolist(), told, strict=True))
+    reasons = (f"weight is {weight:g}; {allowed}" for weight in weights)
+    return dict(zip(rows.tolist(), reasons, strict=True))

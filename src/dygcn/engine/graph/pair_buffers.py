@@ -1,4 +1,4 @@
-"""ScratchBuffers for the pairs of one batch: arrays that the next batch fills again."""
+"""Scratch buffers for the pairs of one batch: arrays that the next batch fills again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.staging import StagedPairs
     from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
-_FIRST = 64
+FEW = 64
+"""Events that the buffers always hold; more are not worth a call of their own kind."""
 _KEPT = 1 << 18  # rows that stay after a batch
 
 
@@ -43,7 +44,7 @@ class PairBuffers:
         self.arc_weights: Int64
         self.nodes: Nodes
         self.arrays: BatchArrays  # all of these, for loops
-        self._make(_FIRST)
+        self._make(FEW)
 
     def _make(self, size: int) -> None:
         kinds = {
@@ -59,27 +60,27 @@ class PairBuffers:
             "mark": np.int8,
         }
         fresh = {name: np.empty(size, kind) for name, kind in kinds.items()}
-        told = {"arcs": np.empty(4 * size, np.int32), "arc_weights": np.empty(4 * size, np.int64)}
-        told["nodes"] = np.empty((4, 3 * size), np.int32)
+        lists = {"arcs": np.empty(4 * size, np.int32), "arc_weights": np.empty(4 * size, np.int64)}
+        lists["nodes"] = np.empty((4, 3 * size), np.int32)
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
         written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
         inner = np.empty(size, np.int32), table, *written, self.needed, self.sizes, self._secret
-        arrays: tuple[Any, ...] = *fresh.values(), *inner, *told.values()
-        replace_together(self, _size=size, **fresh, **told, arrays=BatchArrays(*arrays))
+        arrays: tuple[Any, ...] = *fresh.values(), *inner, *lists.values()
+        replace_together(self, _size=size, **fresh, **lists, arrays=BatchArrays(*arrays))
 
     def reserve(self, events: int) -> None:
-        """Have buffers for so many events."""
+        """Grow the buffers to so many events."""
         if events > self._size:
             self._make(events + events // 2)
 
-    def load(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> None:
+    def load(self, staged: StagedPairs, old: Int64, counts: Sequence[int]) -> None:
         """Take pairs as if they had been played, with what was stored of them before and what was counted."""
         n, events, kept = len(staged.a), len(staged.named), len(staged.last)
         self.reserve(max(n, events))
         self.a[:n], self.b[:n], self.old[:n], self.new[:n] = staged.a, staged.b, old, staged.new
         self.last[:kept], self.count[:kept] = staged.last, staged.count
         self.pair_of[:events] = staged.pair_of[:events]
-        self.sizes[UNCHANGED:] = *told, n
+        self.sizes[UNCHANGED:] = *counts, n
 
     def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
         """Return what a batch left: receivers, senders, old and new weights, who was touched and who came.
@@ -90,7 +91,7 @@ class PairBuffers:
         ends, weights, nodes = self.arcs[: 2 * arcs], self.arc_weights[: 2 * arcs], self.nodes
         lists = nodes[0, : self.sizes[TOUCHED]], nodes[1, : self.sizes[CAME]]
         if self._size > _KEPT:
-            self._make(_FIRST)
+            self._make(FEW)
         else:
             ends, weights = ends.copy(), weights.copy()
             lists = lists[0].copy(), lists[1].copy()

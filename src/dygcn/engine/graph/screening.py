@@ -77,7 +77,7 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
 class _Trial:
     """Events played on numbers of their own: what their ends would carry. Nothing of the graph is touched.
 
-    Nearly always a bound settles the matter: all weights of the batch at the heaviest of its ends are not too
+    Nearly always a bound is enough: all weights of the batch at the heaviest of its ends are not too
     much. Only otherwise pairs are looked up.
     """
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from dygcn.engine.events import seconds
 from dygcn.engine.events.keys import salted
-from dygcn.engine.graph import writing
 from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.batch import NodeArrays
-from dygcn.engine.graph.completing import abandon
 from dygcn.engine.graph.contacts import Contacts
-from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.fixed import DEEPEST
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.on_grid import off_grid, units_of
-from dygcn.engine.graph.outcomes import AGE, DONE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.engine.graph.pair_contacts import pair_contacts
-from dygcn.engine.graph.staging import NodeEvents, StagedPairs
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import (
     Bool,
     EventBatch,
@@ -32,19 +27,11 @@ from dygcn.engine.records import (
     Int8,
     Int64,
     Nodes,
-    Written,
 )
 from dygcn.errors import CapacityError, EventError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.graph.arcs import ArcArrays
-    from dygcn.engine.graph.batch import BatchArrays
-
 GREATEST_SHIFT = 30
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
-_NOBODY = np.empty(0, np.int32)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
@@ -98,7 +85,7 @@ class Graph:
         self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
         self.contacts = None if count_half_life is None else Contacts(count_half_life)
-        self._count_half_life = 0.0 if count_half_life is None else float(count_half_life)
+        self.count_half_life = 0.0 if count_half_life is None else float(count_half_life)
         self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.edge_count = 0
@@ -109,11 +96,10 @@ class Graph:
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
         self._node_count = 0
-        self._room = PairBuffers()
-        self._staged: StagedPairs | None = None  # while they are written, or what follows from them
-        self._plain_shift = self._unused(self.one)
-        self._plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
-        self._ones = np.full(1 << 14 if self._plain else 0, self.one if self._plain else 0, np.int64)
+        self.buffers = PairBuffers()
+        self.plain_shift = self._unused(self.one)
+        plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
+        self.ones = np.full(1 << 14 if plain else 0, self.one if plain else 0, np.int64)
         self.node_arrays: NodeArrays  # what there is of each node, for loops
         self._replace()
 
@@ -200,33 +186,12 @@ class Graph:
         EventError
             If the batch cannot be applied; then nothing was.
         """
-        delta = self.write(self.prepare(batch, now))
-        self.settled()
-        return delta
+        transaction = Transaction(self)
+        with transaction:
+            transaction.stage(batch, now)
+            return transaction.write()
 
-    def prepare(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
-        """Check a batch, find its nodes and reserve capacity; after it the batch is written or abandoned.
-
-        The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
-        ghost weighs a part of it.
-        """
-        if now is not None:
-            now = seconds(now)
-        weight = self._on_grid(batch)
-        clock = 0.0 if self.memory is None and now is None else self.clock_after(batch, now)
-        dated = self.memory is not None or self.contacts is not None
-        times = self._dates(batch, now) if dated else _NO_TIMES
-        contact_clock = 0.0 if self.contacts is None else self.contacts.clock_after(batch, now)
-        src, dst = self.ids.resolve(batch.src, batch.dst, batch.op)
-        try:
-            self._reserve()
-        except BaseException:
-            abandon(self, src, dst)
-            raise
-        self._note_bits(weight)
-        return NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
-
-    def _dates(self, batch: EventBatch, now: float | None) -> Float64:
+    def dates(self, batch: EventBatch, now: float | None) -> Float64:
         """Return when events happened; those without a time happen now, or when the last one did."""
         if batch.t is not None:
             # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
@@ -235,71 +200,10 @@ class Graph:
             return np.full(len(batch), self.contacts.clock)  # before the first time: never
         return np.full(len(batch), now or 0.0)
 
-    def write(self, ready: NodeEvents) -> GraphDelta:
-        """Write a batch that was prepared and return its net effect; `settled` is to be called in the end.
-
-        Raises
-        ------
-        CapacityError
-            If a node would carry too much weight; then nothing was written. Any other exception may leave a
-            torn graph; `complete` mends it.
-        """
-        return self._apply_at_once(ready) if self.memory is None else self._apply_with_memory(ready)
-
-    def settled(self) -> None:
-        """Say that all which follows from the last batch is done, too."""
-        self._staged = None
-
-    def _apply_at_once(self, ready: NodeEvents) -> GraphDelta:
-        while True:
-            status = writing.write_events(
-                *self.places(len(ready.op)), ready.src, ready.dst, ready.op, ready.weight, ready.t
-            )
-            written = self.finish(ready, status)
-            if written is not None:
-                return self.delta(written)
-
-    def places(
-        self, events: int
-    ) -> tuple[BatchArrays, ArcArrays, ArcArrays, NodeArrays, bool, bool, int, float]:
-        """Return what `writing.apply_events` works in and by, with capacity for so many events."""
-        self._room.reserve(events)
-        where = self._room.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
-        return *where, self.directed, self.stay, self.limit, self._count_half_life
-
     @property
     def takes_ones(self) -> bool:
         """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
-        return self.memory is None and self._plain and self.weight_shift <= self._plain_shift
-
-    @property
-    def last_contact(self) -> float:
-        """When an event without a time happens: when the last one did; 0 where nobody looks at times."""
-        return 0.0 if self.contacts is None else self.contacts.clock
-
-    def finish(self, ready: NodeEvents, status: int) -> Written | None:
-        """Take what `writing.apply_events` left; None: there was no capacity, and it must be called again.
-
-        Raises
-        ------
-        CapacityError
-            If nothing was written because a node would carry too much weight.
-        """
-        if status == SMALL_POOL:
-            self._reserve_arcs()
-            return None
-        if status == OVERWEIGHT:
-            self._refuse(ready)
-        if self.contacts is not None:
-            self.contacts.clock = ready.contact_clock
-        return self.count()
-
-    def _refuse(self, ready: NodeEvents) -> NoReturn:
-        """Forget nodes that came with events which are not written after all."""
-        loops, found = ready.src[(ready.src == ready.dst) & (ready.src >= 0)], self._room.sizes[FOUND]
-        self._census(np.concatenate((self._room.a[:found], self._room.b[:found], loops)))
-        self.settled()
-        raise CapacityError(self.too_heavy)
+        return self.memory is None and len(self.ones) > 0 and self.weight_shift <= self.plain_shift
 
     @property
     def too_heavy(self) -> str:
@@ -309,108 +213,9 @@ class Graph:
             "integer sums hold no more: scale the weights down and fit again"
         )
 
-    def _apply_with_memory(self, ready: NodeEvents) -> GraphDelta:
-        memory, capacity = self.memory, self._room
-        assert memory is not None
-        src, dst, op, weight, times = ready.src, ready.dst, ready.op, ready.weight, ready.t
-        if ready.clock > memory.clock:
-            due_a, due_b = memory.take_due(ready.clock)
-            silent = np.zeros(len(due_a))
-            src, dst = np.concatenate((src, due_a)), np.concatenate((dst, due_b))
-            op = np.concatenate((op, np.full(len(due_a), AGE, np.int8)))
-            weight = np.concatenate((weight, silent.astype(np.int64)))
-            times = np.concatenate((times, silent))
-        capacity.reserve(len(src))
-        where = capacity.arrays, self.pull.arrays, self.node_arrays, memory.arrays
-        lives = memory.clock, ready.clock, memory.half_life, self._count_half_life
-        status = writing.play_remembered(
-            *where, src, dst, op, weight, times, self.directed, self.limit, *lives
-        )
-        *told, found = capacity.sizes[UNCHANGED:].tolist()
-        kept = 0 if self.contacts is None else found
-        a, b, ghosts, ghost_t = (
-            capacity.a[:found],
-            capacity.b[:found],
-            capacity.ghosts[:found],
-            capacity.ghost_t[:found],
-        )
-        if status == OVERWEIGHT:
-            # Ageing pairs were taken from the queue: put them back.
-            memory.remember(a, b, *memory.recall(a, b))
-            self._refuse(ready)
-        touched = None
-        if self.contacts is not None:
-            touched = self.contacts.after(src, dst, times, capacity.mark[: len(src)])
-        clocks = ready.clock, ready.contact_clock
-        pairs = (
-            a,
-            b,
-            capacity.new[:found],
-            capacity.last[:kept],
-            capacity.count[:kept],
-            src,
-            capacity.pair_of[: len(src)],
-        )
-        staged = StagedPairs(*pairs, ghosts, ghost_t, *clocks, touched=touched)
-        return self._write(staged, capacity.old[:found], told)
-
-    def _write(self, staged: StagedPairs, old: Int64, told: Sequence[int] = (0, 0, 0)) -> GraphDelta:
-        """Write staged pairs: marks, arcs, ghosts and clocks; after an exception `complete` does it again."""
-        self._staged = staged
-        if staged.own is not None:
-            self._own[staged.named] = staged.own
-        if self.contacts is not None and staged.touched is not None:
-            self.contacts.put(*staged.touched)
-        delta = self._commit(staged, old, told)
-        if self.memory is not None:
-            self.memory.clock = max(self.memory.clock, staged.clock)
-            self.memory.remember(staged.a, staged.b, staged.ghosts, staged.ghost_t)
-        if self.contacts is not None:
-            self.contacts.clock = max(self.contacts.clock, staged.contact_clock)
-        return delta
-
-    def _commit(self, staged: StagedPairs, old: Int64, told: Sequence[int]) -> GraphDelta:
-        """Write the arcs of staged pairs, see who came and went, and count."""
-        capacity, status = self._room, SMALL_POOL
-        capacity.load(staged, old, told)
-        while status != DONE:
-            where = capacity.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
-            kept = len(staged.last) > 0
-            status = writing.write_pairs(*where, staged.named, self.directed, self.stay, kept)
-            if status == SMALL_POOL:
-                self._reserve_arcs()
-        return self.delta(self.count())
-
-    def _reserve_arcs(self) -> None:
-        pool, table, more_pool, more_table = self._room.needed.tolist()
-        self.pull.reserve_arcs(pool, table)
-        if self.directed:
-            self.push.reserve_arcs(more_pool, more_table)
-
-    def count(self) -> Written:
-        """Take the numbers that the last batch left in its capacity, and count nodes and edges."""
-        capacity = self._room
-        came, went, idle, _, _, edges, unchanged, missing, loops, _ = capacity.sizes.tolist()
-        self.edge_count += edges
-        self._node_count += came - went
-        if idle:
-            self.ids.release(capacity.nodes[3, :idle])
-        left = capacity.nodes[2, :went].copy() if went else _NOBODY
-        return Written(left, unchanged, missing, loops)
-
-    def delta(self, written: Written) -> GraphDelta:
-        """Add the arcs to what the last batch wrote."""
-        arcs = int(self._room.sizes[MOVED]) * (1 if self.directed else 2)
-        told = written.left, written.unchanged, written.missing, written.loops
-        receiver, sender, old, new, touched, arrived = self._room.take(arcs)
-        return GraphDelta(*told, receiver, sender, old, new, touched, arrived)
-
-    def _note_bits(self, weights: Int64) -> None:
+    def note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
-        plain = weights.base is self._ones
-        if plain and self.weight_shift <= self._plain_shift:
-            return
-        bits = self.one if plain else int(np.bitwise_or.reduce(weights))
+        bits = int(np.bitwise_or.reduce(weights))
         if bits:
             self.weight_shift = min(self.weight_shift, self._unused(bits))
 
@@ -418,52 +223,25 @@ class Graph:
         """Return how many low bits a weight leaves unused, and its ghost."""
         return max((bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST), 0)
 
-    def _census(self, nodes: Nodes, own: int | None = None) -> GraphDelta:
-        """See which nodes came, went, or never were there, and forget the last ones."""
-        none = nodes[:0]
-        return self._write_to(none, none, np.empty(0, np.int64), nodes, own)
-
-    def _write_to(self, a: Nodes, b: Nodes, old: Int64, nodes: Nodes, own: int | None) -> GraphDelta:
-        """Take away pairs and their ghosts, and see which of the nodes came and went by it."""
-        zeros, none = np.zeros(len(a), np.int64), (_NO_TIMES, _NO_COUNTS)
-        loops = np.full(len(nodes), LOOP, np.int32)
-        staged = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
-        return self._write(staged, old)
-
     def compact(self) -> None:
         """Give back the memory that arcs no longer need; no value changes."""
         for arcs in {id(arcs): arcs for arcs in (self.pull, self.push)}.values():
             arcs.compact()
 
-    def remove(self, nodes: Nodes) -> GraphDelta:
-        """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
-        owner, other, _ = self.pull.arcs(nodes)
-        if self.directed:
-            receiver, sender, _ = self.push.arcs(nodes)
-            owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
-        self._room.reserve(len(owner))
-        found = find_pairs(self._room.arrays, owner, other, self.directed)
-        a, b = self._room.a[:found].copy(), self._room.b[:found].copy()
-        return self._write_to(a, b, self.pull.look_up(a, b), nodes, own=0)
-
-    def set_own(self, nodes: Nodes) -> Nodes:
-        """Say that nodes have features of their own; return those that came into the graph by it."""
-        return self._census(nodes, own=1).arrived
-
     def intern(self, column: IdColumn) -> Nodes:
         """Give nodes to ids; those that get neither edge nor features must be released again."""
         nodes = self.ids.intern(column)
-        self._reserve()
+        self.reserve()
         return nodes
 
     def release(self, nodes: Nodes) -> None:
         """Forget those of the nodes that are not in the graph, so that their place can be used again."""
         self.ids.release(nodes[self._active[nodes] == 0])
 
-    def _on_grid(self, batch: EventBatch) -> Int64:
-        if batch.weight is None and self._plain:
-            ones = self._ones
-            return ones[: len(batch)] if len(batch) <= len(ones) else np.full(len(batch), self.one, np.int64)
+    def on_grid(self, batch: EventBatch) -> Int64:
+        """Return the weights of a batch on the grid, or raise `CapacityError`."""
+        if batch.weight is None and len(self.ones):
+            return np.full(len(batch), self.one, np.int64)
         units, bad = units_of(self, batch)
         if bad.any():
             row = int(bad.argmax())
@@ -491,7 +269,8 @@ class Graph:
             seen.append(float(now))
         return max(seen) + 0.0
 
-    def _reserve(self) -> None:
+    def reserve(self) -> None:
+        """Have a place for every node that was given out in all arrays of nodes; no value changes."""
         high = self.ids.high
         contacts = self.contacts
         if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-1] is contacts.counts):
@@ -501,6 +280,28 @@ class Graph:
         if self.contacts is not None:
             self.contacts.reserve(high)
         self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
+
+    def forget_scratch(self) -> None:
+        """Clear what only means something while a batch is written."""
+        self.buffers = PairBuffers()
+        self._seen[:], self._change[:] = 0, 0
+        self.pull.forget_needs()
+        self.push.forget_needs()
+
+    def count_again(self) -> None:
+        """Let the arcs and the marks of own features say who is in the graph, and forget everybody else."""
+        high = self.ids.high
+        here = (self.pull.count[:high] > 0) | (self.push.count[:high] > 0) | (self._own[:high] > 0)
+        self._active[:high] = here
+        if self.contacts is not None:
+            times = self.contacts.times[:high]
+            times[~here] = -np.inf
+            self.contacts.counts[:high][~here] = 0
+            self.contacts.clock = max(self.contacts.clock, times.max(initial=-np.inf))
+        self._node_count = int(here.sum())
+        self.edge_count = int((self.edges()[2] > 0).sum())
+        given = self.ids.given()
+        self.ids.release(given[~here[given]])
 
     def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
         """Return pairs as they are remembered: undirected ones with the lower node first."""

@@ -1,8 +1,8 @@
 """Writing the net effect of a batch to the graph, all of it in one call. Loops only.
 
-Nothing is written before it is known to fit: a call that finds too little
-capacity says so and can be made again.
-Nothing is allocated, so a call writes everything or, if capacity must be made and memory runs out, nothing.
+Nothing is written before it is known to fit: a call that finds too little capacity
+says so and can be made again. Nothing is allocated, so a call writes everything or, if memory runs out while
+capacity is reserved, nothing.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How well scores tell links from other pairs: what training and health need of it."""
+"""How well scores separate links from negative samples, for training and health."""

@@ -1,4 +1,4 @@
-"""Pairs that are not linked, to tell linked ones from: uniform, or with ends as popular as the links'."""
+"""Negative samples: pairs that are not linked, uniform or with ends as popular as those of the links."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ class PairSet:
 
 
 def draw_negatives(
-    kept: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
+    nodes: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
 ) -> tuple[Int64, Int64]:
-    """Return, for each kept node, one of the pool that is linked to it in none of the sets.
+    """Return nodes and, for each, one of the pool that is linked to it in none of the sets.
 
     A node that is linked to the whole pool has no negative and is left out.
 
     Parameters
     ----------
     pool
-        Drawn from with equal chance for each entry; a node that stands in it twice has twice the chance.
+        Each entry has the same chance; a node that is in it twice has twice the chance.
     """
-    negatives = random.choice(pool, len(kept))
-    again = np.ones(len(kept), np.bool_)
+    negatives = random.choice(pool, len(nodes))
+    again = np.ones(len(nodes), np.bool_)
     for _ in range(_TRIES):
-        again = kept == negatives
+        again = nodes == negatives
         for pairs in linked:
-            again |= pairs.has(kept, negatives)
+            again |= pairs.has(nodes, negatives)
         if not again.any():
             break
         negatives[again] = random.choice(pool, int(again.sum()))
-    return kept[~again], negatives[~again]
+    return nodes[~again], negatives[~again]
 
 
 def one_end(pairs: Int64, random: np.random.Generator) -> Int64:

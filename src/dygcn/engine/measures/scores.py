@@ -1,4 +1,4 @@
-"""How well scores tell links from other pairs: the area under the ROC curve, ranks, cosines."""
+"""How well scores separate links from other pairs: the area under the ROC curve, ranks, cosines."""
 
 from __future__ import annotations
 

@@ -1,28 +1,30 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
 from dygcn.engine.models.cosines import cosines, norms, pair_cosines
+from dygcn.engine.models.exact import ExactSpec
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.engine.models.model import Baseline, Model
-from dygcn.engine.models.paper import Base, BaseRecipe, Paper, Watch
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
+from dygcn.engine.models.specs import RULES, RuleSpec, find_fitting, find_spec, register
 from dygcn.engine.models.state import Outcome, State, StateImage
 
 __all__ = [
     "KINDS",
-    "Base",
-    "BaseRecipe",
+    "RULES",
     "Baseline",
+    "ExactSpec",
     "LinkHead",
     "Model",
     "Outcome",
-    "Paper",
+    "RuleSpec",
     "State",
     "StateImage",
-    "Watch",
     "cosines",
     "drift",
+    "find_fitting",
+    "find_spec",
     "link_vectors",
     "node_traits",
     "norms",
@@ -33,6 +35,7 @@ __all__ = [
     "read_inputs",
     "read_units",
     "read_vectors",
+    "register",
     "to_units",
     "write_folder",
 ]

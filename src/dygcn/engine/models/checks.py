@@ -28,6 +28,12 @@ def number(name: str, value: object, low: float, high: float = math.inf) -> None
         raise OptionError(f"{name} is {value!r}; allowed is a number above {low:g}{limit}")
 
 
+def check_recipe(rule: str, recipe: object, wanted: type) -> None:
+    """Raise an OptionError unless the recipe is one for the rule, or None."""
+    if recipe is not None and not isinstance(recipe, wanted):
+        raise OptionError(f"recipe is a {type(recipe).__name__}; the rule {rule!r} takes a {wanted.__name__}")
+
+
 def read_tolerance(value: object) -> float:
     """Return how long a change may be that is withheld; an OptionError if the value is no such length."""
     if not isinstance(value, int | float) or not 0 <= value < math.inf:

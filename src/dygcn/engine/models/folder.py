@@ -202,6 +202,14 @@ def read_folder(
     return manifest.settings, tensors, manifest.files
 
 
+def take_tensor(tensors: Tensors, name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
+    """Take a tensor out of those of a file; a ValueError if it is missing or of another type."""
+    tensor = tensors.pop(name, None)
+    if tensor is None or tensor.dtype != dtype or tensor.ndim != ndim:
+        raise ValueError(f"tensor {name!r} is missing or of another type")
+    return np.ascontiguousarray(tensor)
+
+
 def _read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     try:

@@ -14,16 +14,13 @@ from dygcn.engine.events import id_column, take
 from dygcn.engine.features import Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models.exact import ExactSpec
 from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
-from dygcn.engine.models.paper import Paper
-from dygcn.engine.propagation import ExactRule, RollingRule, Rule, SpectralRule
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
+    from dygcn.engine.models.specs import RuleSpec
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64
-
-RULES = ("exact", "rolling", "spectral")
-FEATURES = ("walks", "hashed", "given", "embedding", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +49,20 @@ class Model:
     Parameters
     ----------
     weights
-        ``W_0..W_K``, each (width, dim), rows times matrix; for the spectral rule ``W_0, W_1, W_s``; for
+        ``W_0..W_K``, each (width, dim), rows times matrix, then those that the rule has besides; for
         ``"walks"`` the weight of each order, (1, 1).
     kind
         Type of the user ids, ``"int64"`` or ``"string"``.
     features
-        ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for the paper's rules.
+        ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for a rule without features.
     scales
         Power-of-two scale of each feature column.
     grid
         Weights are whole multiples of this.
     half_life
         Of the ghost of a removed edge, or None.
-    paper
-        What only the paper's rules have: options, base, and what is watched.
+    spec
+        The rule, with the settings that only it has.
     unit
         Time that counts as one when contacts grow old; None: times are not looked at.
     links
@@ -82,22 +79,26 @@ class Model:
     directed: bool = False
     grid: float = 2.0**-16
     half_life: float | None = None
-    rule: str = "exact"
+    spec: RuleSpec = field(default_factory=ExactSpec)
     baseline: Baseline | None = field(default=None, repr=False)
-    paper: Paper | None = None
     unit: float | None = None
     links: Mapping[str, LinkHead] = field(default_factory=dict)
     table: RowTable | None = field(default=None, repr=False)
 
     @property
+    def rule(self) -> str:
+        """Name of the rule."""
+        return self.spec.name
+
+    @property
     def orders(self) -> int:
         """K, how many orders a change is propagated."""
-        return len(self.weights) - (2 if self.rule == "spectral" else 1)
+        return len(self.weights) - 1 - len(self.spec.more_weights)
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """The names of the matrices: W0..WK, or W0, W1, Ws."""
-        return weight_names(self.rule, self.orders)
+        """The names of the matrices: W0..WK, and those that the rule has besides."""
+        return self.spec.weight_names(self.orders)
 
     @property
     def width(self) -> int:
@@ -156,15 +157,9 @@ class Model:
             grid=self.grid,
             limit=limit,
             half_life=self.half_life,
-            stay=self.paper is not None,
+            stay=self.spec.nodes_stay,
             count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
         )
-
-    def new_rule(self) -> Rule:
-        """Return the state of an empty graph."""
-        if self.paper is None:
-            return ExactRule(self.new_features(), self.orders)
-        return (SpectralRule if self.rule == "spectral" else RollingRule)(self.weights, self.paper.options)
 
 
 def order_weights(orders: int) -> tuple[Float32, ...]:
@@ -176,15 +171,3 @@ def order_weights(orders: int) -> tuple[Float32, ...]:
     [1.0, 1.0, 0.5, 0.25]
     """
     return tuple(np.array([[2.0 ** -max(k - 1, 0)]], np.float32) for k in range(orders + 1))
-
-
-def weight_names(rule: str, orders: int) -> tuple[str, ...]:
-    """Return the names of a rule's matrices.
-
-    Examples
-    --------
-    >>> weight_names("rolling", 2), weight_names("spectral", 1)
-    (('W0', 'W1', 'W2'), ('W0', 'W1', 'Ws'))
-    """
-    names = tuple(f"W{k}" for k in range(orders + 1))
-    return (*names, "Ws") if rule == "spectral" else names

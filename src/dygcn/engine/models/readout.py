@@ -17,12 +17,11 @@ from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import GRID_BITS, Hashed, Walks
 from dygcn.engine.features.walks import ROW_BITS
 from dygcn.engine.models.read_kernels import ReadBuffers, project, read_mixed, read_projected, unit_rows
-from dygcn.engine.propagation import ExactRule, RollingRule
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.model import Model
-    from dygcn.engine.propagation import Rule
+    from dygcn.engine.propagation import ExactRule, Rule
     from dygcn.engine.records import Bool, Float32, Int64, Nodes
 
 _BLOCK = 1024
@@ -42,12 +41,12 @@ def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Flo
 
 
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
-    """Return the vectors of nodes, (n, dim): read out of messages, or what the paper's rules keep."""
-    return Readout(model, rule, graph).vectors(nodes)
+    """Return the vectors of nodes, (n, dim)."""
+    return model.spec.reading(model, rule, graph).vectors(nodes)
 
 
 class Readout:
-    """Where vectors are read, with what follows from the model worked out once: for one node after the other.
+    """Reads vectors out of messages, with what follows from the model worked out once: node after node.
 
     Examples
     --------
@@ -55,25 +54,22 @@ class Readout:
     >>> from dygcn.engine.models import Model, State
     >>> state = State(Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4)))
     >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
-    >>> Readout(state.model, state.rule, state.graph).vectors(state.graph.nodes()).shape
+    >>> Readout(state.model, state.exact, state.graph).vectors(state.graph.nodes()).shape
     (3, 4)
     """
 
-    def __init__(self, model: Model, rule: Rule, graph: Graph) -> None:
+    def __init__(self, model: Model, rule: ExactRule, graph: Graph) -> None:
         self.model = model
         self._rule = rule
         self._graph = graph
         self._rooms: list[ReadBuffers] = []  # that nobody uses now
 
-    def __reduce__(self) -> tuple[type[Readout], tuple[Model, Rule, Graph]]:
+    def __reduce__(self) -> tuple[type[Readout], tuple[Model, ExactRule, Graph]]:
         return Readout, (self.model, self._rule, self._graph)
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
         rule, model = self._rule, self.model
-        if isinstance(rule, RollingRule):
-            return rule.vectors(nodes)
-        assert isinstance(rule, ExactRule)
         out = np.zeros((len(nodes), model.dim), np.float32)
         if model.baseline is not None:
             base_row = model.baseline.rows_of(self._graph.ids.names(nodes))

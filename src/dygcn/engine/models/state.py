@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.features import to_grid
-from dygcn.engine.graph.completing import abandon, complete
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
-from dygcn.engine.propagation import ExactRule, RollingRule
+from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import (
     Changed,
     EventBatch,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.staging import NodeEvents
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model
+    from dygcn.engine.models.specs import Reading
 
 _TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
 _HOW_TO_HEAL = (
@@ -38,6 +38,8 @@ _HOW_TO_HEAL = (
     "of a durable folder, open it again: dygcn.open(folder)"
 )
 _HOW_TO_RELOAD = _TORN + "load it again (dygcn.load), or open its folder again (dygcn.open)"
+
+_NOBODY = np.empty(0, np.int32)
 
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
@@ -63,37 +65,6 @@ class StateImage:
         return StateImage(self.graph.arranged(), self.tensors)
 
 
-class Changing:
-    """Marks a state as torn from the first write of a change to the last; an exception leaves the mark.
-
-    A refusal (`EventError`, `FeatureError`) comes before the first write, so it takes the mark away.
-    """
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def __enter__(self) -> None:
-        self._state.torn, self._state.written = True, False
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is None or (issubclass(kind, EventError | FeatureError) and not self._state.written):
-            self._state.torn = False
-
-
-class Staging(Changing):
-    """Marks a state as torn while buffers is made: a call meanwhile, from a signal's handler, is refused.
-
-    Nothing is written yet, so any exception takes the mark away.
-    """
-
-    __slots__ = ()
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._state.torn = False
-
-
 class State:
     """The graph of a model and what its rule keeps of the nodes.
 
@@ -108,15 +79,27 @@ class State:
     [1, 1, 1]
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, graph: Graph | None = None) -> None:
         self.model = model
-        self.graph = model.new_graph()
-        self.rule = model.new_rule()
-        self._nobody = self.graph.ids.names(np.empty(0, np.int32))
-        self.written = False  # whether the change that is made has been written to the graph
-        self.torn = False  # while a change is written, and after an exception interrupted one
-        self.changing, self._staging = Changing(self), Staging(self)
-        self._features: FeatureDelta | None = None  # rows that are being written
+        self.graph = model.new_graph() if graph is None else graph
+        self.rule = model.spec.new_rule(model)
+        self.transaction = Transaction(self.graph)
+
+    @property
+    def torn(self) -> bool:
+        """Whether a change is being made, or an exception interrupted one."""
+        return self.transaction.torn
+
+    @property
+    def written(self) -> bool:
+        """Whether the last change has been written."""
+        return self.transaction.written
+
+    @property
+    def changing(self) -> Transaction:
+        """The transaction, for a change that stages nothing: an exception leaves the state torn."""
+        self.transaction.begun = True
+        return self.transaction
 
     @property
     def exact(self) -> ExactRule:
@@ -130,62 +113,48 @@ class State:
 
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""
-        if self.torn:
-            raise TornState(_HOW_TO_HEAL if isinstance(self.rule, ExactRule) else _HOW_TO_RELOAD)
+        if self.transaction.torn:
+            raise TornState(_HOW_TO_HEAL if self.model.spec.from_graph else _HOW_TO_RELOAD)
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
         """Apply events; all of them or, if one is bad, none."""
-        ready = self.stage(batch, now)
-        with self.changing:
-            return self.write(ready)
+        with self.transaction:
+            self.stage(batch, now)
+            return self.write()
 
-    def stage(self, batch: EventBatch, now: float | None = None) -> NodeEvents:
-        """Check events and make buffers for them. Nothing is changed yet that anyone can see.
+    def stage(self, batch: EventBatch, now: float | None = None) -> None:
+        """Check events and make room for them, in a transaction. Nothing is changed yet that anyone can see.
 
         Raises
         ------
         EventError
             If one of them is bad.
         """
-        with self._staging:
-            ready = self.graph.prepare(batch, now)
-            try:
-                self.rule.reserve(self.graph)
-            except BaseException:
-                abandon(self.graph, ready.src, ready.dst)
-                raise
-        return ready
+        self.transaction.stage(batch, now)
+        self.rule.reserve(self.graph)
 
-    def write(self, ready: NodeEvents) -> Outcome:
-        """Apply staged events; to be called while the state is `changing`.
+    def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
+        """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
+        graph, rule = self.graph, self.rule
+        first, second = graph.find_one(a), graph.find_one(b)
+        if first < 0 or second < 0 or first == second or not graph.takes_ones:
+            return None
+        return (first, second, op) if rule.in_one_call else None
+
+    def stage_edge(self, edge: tuple[int, int, int]) -> None:
+        """Stage an edge that `find_edge` returned, without making an array for it."""
+        self.transaction.edge = edge
+        self.rule.reserve(self.graph)  # room for a finer weight may have been begun to be made
+
+    def write(self) -> Outcome:
+        """Write what is staged.
 
         Raises
         ------
         CapacityError
             If a node would carry too much weight; then nothing was changed.
         """
-        if isinstance(self.rule, ExactRule):
-            return self._finish(*self.rule.apply_events(self.graph, ready))
-        delta = self.graph.write(ready)
-        return self._finish(delta, self.rule.apply(self.graph, delta))
-
-    def find_edge(self, a: object, b: object) -> tuple[int, int] | None:
-        """Return two nodes of the graph that `write_edge` may be called with, None if it may not."""
-        if not isinstance(self.rule, ExactRule):
-            return None
-        first, second = self.graph.find_one(a), self.graph.find_one(b)
-        return None if first < 0 or second < 0 or first == second else (first, second)
-
-    def write_edge(self, a: int, b: int, op: int) -> Outcome | None:
-        """Add or remove one edge of weight one, without a time, between two nodes; while `changing`.
-
-        Returns
-        -------
-        Outcome or None
-            None: nothing was done. The edge is to be applied as a batch.
-        """
-        done = self.exact.apply_edge(self.graph, a, b, op)
-        return None if done is None else self._finish(*done)
+        return self._finish(*self.rule.write(self.transaction))
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
@@ -213,22 +182,16 @@ class State:
                 break
             counts += (delta.unchanged, delta.missing, delta.loops)
         self.graph.compact()
-        self.settle()
+        rule.rebuild(self.graph)
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
-        return Outcome(moved, self._nobody, *counts.tolist()), failure
+        return Outcome(moved, self.transaction.nobody, *counts.tolist()), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
-        """Apply events to the graph alone, and return who left; after the last, `settle` does the rest."""
-        delta = self.graph.apply(batch, now)
-        left = self.graph.ids.names(delta.left) if len(delta.left) else self._nobody
-        self.graph.release(delta.left)
-        return delta, left
-
-    def _done(self) -> None:
-        """Forget what `complete` would need to finish the last change."""
-        self.graph.settled()
-        self._features = None
+        """Apply events to the graph alone, and return who left; after the last, `rebuild` does the rest."""
+        self.transaction.stage(batch, now)
+        delta = self.transaction.write()
+        return delta, self.transaction.release(delta.left)
 
     def complete(self) -> None:
         """Finish a change of the graph that an exception interrupted.
@@ -236,65 +199,37 @@ class State:
         Afterwards graph and features are those with all of the change, or with nothing of it. Messages are
         not computed: the state stays torn, and `image` gives all that a whole one is built from.
         """
-        features, rule = self._features, self.exact
-        if complete(self.graph) and features is not None:
+        features, rule = self.transaction.features, self.exact
+        if self.transaction.complete() and features is not None:
             rule.features.write(features)
-        self._done()
+        self.transaction.release(_NOBODY)
 
-    def settle(self) -> None:
-        """Compute what follows from the graph, from nothing, where the rule is exact."""
-        if isinstance(self.rule, ExactRule):
-            self.rule.rebuild(self.graph)
+    def rebuild(self) -> None:
+        """Compute what follows from the graph, from nothing."""
+        self.rule.rebuild(self.graph)
 
     def _finish(self, written: Written, moved: Changed) -> Outcome:
-        left = self._nobody
-        if len(written.left):
-            left = self.graph.ids.names(written.left)
-            self.graph.release(written.left)
-        self._done()
-        self.written = True
+        left = self.transaction.release(written.left)
+        self.transaction.written = True
         return Outcome(moved, left, written.unchanged, written.missing, written.loops)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
         rule = self.exact
         rows = to_grid(values, self.model.scales)
-        nodes, last = _last_of_each(self.graph.intern(ids))
+        nodes, last = last_of_each(self.graph.intern(ids))
         rows = rows[last]
         old, had = rule.messages(self.graph, nodes, 0)
         has = np.ones(len(nodes), np.bool_)
-        features = self._features = FeatureDelta(nodes, old, rows, had > 0, has)
-        delta = _no_arcs(nodes, self.graph.set_own(nodes))
+        features = self.transaction.features = FeatureDelta(nodes, old, rows, had > 0, has)
+        delta = _no_arcs(nodes, self.transaction.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
-
-    def adopt(self, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
-        """Put vectors of your own in place of all that the paper's rules have.
-
-        Nodes without one start as the aggregation of their neighbours.
-
-        Parameters
-        ----------
-        keep
-            Ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
-        """
-        rule, graph = self.rule, self.graph
-        assert isinstance(rule, RollingRule)
-        nodes = graph.intern(ids) if keep else graph.find(ids)
-        vectors, nodes = vectors[nodes >= 0], nodes[nodes >= 0]
-        nodes, last = _last_of_each(nodes)
-        vectors = vectors[last]
-        if keep:
-            graph.set_own(nodes)
-        everyone = graph.nodes()
-        rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
-        orders = np.zeros(len(everyone), np.int8)
-        return Outcome(Changed(everyone, orders, len(everyone)), graph.ids.names(everyone[:0]))
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
         nodes = np.unique(nodes)
-        features = self._features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
-        delta = self.graph.remove(nodes)
+        features = self.transaction.features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
+        delta = self.transaction.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
     def unreached(self) -> int:
@@ -303,11 +238,15 @@ class State:
 
     def tolerate(self, tolerance: float) -> Outcome:
         """Let changes up to this length be withheld; see `ExactRule.allow`."""
-        return Outcome(self.exact.allow(self.graph, tolerance), self._nobody)
+        return Outcome(self.exact.allow(self.graph, tolerance), self.transaction.nobody)
 
     def flush(self) -> Outcome:
         """Publish what is withheld."""
-        return Outcome(self.exact.flush(self.graph), self._nobody)
+        return Outcome(self.exact.flush(self.graph), self.transaction.nobody)
+
+    def reading(self) -> Reading:
+        """Return what reads vectors."""
+        return self.model.spec.reading(self.model, self.rule, self.graph)
 
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
@@ -322,23 +261,22 @@ class State:
     @classmethod
     def from_graph(cls, model: Model, graph: Graph) -> State:
         """Build a state around a graph that `model.new_graph` made; the state owns it from then on."""
-        state = cls(model)
-        state.graph = graph
-        state.settle()
+        state = cls(model, graph)
+        state.rebuild()
         return state
 
     @classmethod
-    def from_image(cls, model: Model, image: StateImage, *, settled: bool = True) -> State:
-        """Build a state from nothing but its image; if not settled, `settle` must be called before use."""
+    def from_image(cls, model: Model, image: StateImage, *, rebuilt: bool = True) -> State:
+        """Build a state from nothing but its image; if not rebuilt, call `rebuild` before use."""
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
-        if settled:
-            state.settle()
+        if rebuilt:
+            state.rebuild()
         return state
 
 
-def _last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
+def last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
     """Return the nodes, sorted, and where each stands last: of an id named twice the last one counts."""
     found, from_the_end = np.unique(nodes[::-1], return_index=True)
     return found, len(nodes) - 1 - from_the_end

@@ -2,17 +2,12 @@
 
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.orders import influence
-from dygcn.engine.propagation.plans import RuleOptions
-from dygcn.engine.propagation.rolling import RollingRule, SpectralRule
 from dygcn.engine.propagation.rule import Rule
 from dygcn.engine.propagation.threads import set_threads
 
 __all__ = [
     "ExactRule",
-    "RollingRule",
     "Rule",
-    "RuleOptions",
-    "SpectralRule",
     "influence",
     "set_threads",
 ]

@@ -100,10 +100,10 @@ class Course:
 
 
 def _note_nodes(course: Course, batch: BatchArrays) -> int:
-    """Watermark who left, note who came; return how many nodes were reached."""
+    """Mark who left, note who came; return how many nodes were reached."""
     reached_count = 0
     for i in range(batch.sizes[WENT]):
-        course.marks.seen[batch.nodes[2, i]] = 1  # who left is told elsewhere
+        course.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
     for i in range(batch.sizes[CAME]):
         node = batch.nodes[1, i]
         if course.marks.seen[node] == 0:
@@ -245,7 +245,7 @@ def update_at_once(
     -------
     tuple
         What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        newcomers need more buffers; how many messages changed in the order before it, how many nodes
+        newcomers need larger buffers; how many messages changed in the order before it, how many nodes
         were reached (`Course.reach`) and rows added to so far.
     """
     with cython.nogil:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import Hashed, Walks
-from dygcn.engine.graph.outcomes import DONE
+from dygcn.engine.graph.pair_buffers import FEW
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
@@ -48,12 +48,11 @@ if TYPE_CHECKING:
     from dygcn.engine.features import Features
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import Allocator
-    from dygcn.engine.graph.staging import NodeEvents
+    from dygcn.engine.graph.transaction import Transaction
 
 _BLOCK = 1 << 14
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
 _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
-FEW = 64  # events; more than these are not worth a call of their own kind
 
 
 class ExactRule:
@@ -78,7 +77,7 @@ class ExactRule:
         self.sums = [Sums(features.width, features.message_bits, shift, zeros) for shift in shifts]
         self._buffers = ScratchBuffers(features.width)
         self._spreading = Spreading(self.sums, self._buffers)
-        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there is buffers for
+        self._nodes, self._shift = 0, GREATEST_SHIFT  # what there are rows for
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
         self.tolerance = 0.0
         self._parts: tuple[object, ...] = ()  # what the course below was made of
@@ -93,9 +92,9 @@ class ExactRule:
         """For each order, the weights of the neighbours that have a message, on the grid."""
         return [sums.degree for sums in self.sums]
 
-    def watch(self, told: Callable[[Additions], None] | None) -> None:
-        """Have a function told what is added, order by order, before it is; None: no longer."""
-        self._spreading.watch = told
+    def watch(self, watcher: Callable[[Additions], None] | None) -> None:
+        """Call a function with what is added, order by order, before it is; None: no longer."""
+        self._spreading.watch = watcher
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
@@ -114,9 +113,9 @@ class ExactRule:
 
     def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
         if len(delta.left):
-            self._spreading.seen[delta.left] = 1  # who left is told elsewhere
+            self._spreading.seen[delta.left] = 1  # who left is reported by the graph
         if wave.senders:
-            wave.reached_count = self._spreading.note(wave.handoff.arrays[2], 0, 0)
+            wave.reached_count = self._spreading.note(wave.handoff.arrays.nodes, 0, 0)
         if len(delta.arrived):
             wave.reached_count = self._spreading.note(delta.arrived, 1, wave.reached_count)
         return wave
@@ -129,82 +128,64 @@ class ExactRule:
         self._buffers.tidy(self.sums[-1].nbytes // 4)
         return changed
 
-    def apply_events(self, graph: Graph, ready: NodeEvents) -> tuple[Written, Changed]:
-        """Write prepared events to the graph and to the state; a few of them in one call, if that can be."""
-        features = self._for_one_call()
-        if (
-            len(ready.op) > FEW
-            or features is None
+    @property
+    def in_one_call(self) -> bool:
+        """Whether a few events can be written in one call: loops find the features, and nobody watches."""
+        spreading = self._spreading
+        return self._looked_up is not None and not spreading.withheld and spreading.watch is None
+
+    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
+        """Write what is staged to the graph and to the state; a few events in one call, if that can be."""
+        graph, events, edge = transaction.graph, transaction.events, transaction.edge
+        if events is not None and (
+            len(events.op) > FEW
             or graph.memory is not None
             or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
+            or not self.in_one_call
         ):
-            delta = graph.write(ready)
+            delta = transaction.write()
             return delta, self.apply(graph, delta)
-        self.reserve(graph)
+        contact = 0.0 if graph.contacts is None else graph.contacts.clock  # when the last event happened
         while True:
-            course = self._course_of_now(graph, features, len(ready.op))
-            status, *reached = update_at_once(course, ready.src, ready.dst, ready.op, ready.weight, ready.t)
-            written = graph.finish(ready, status)
+            course = self._course_of_now(graph)
+            transaction.begun = True
+            if edge is not None:
+                status, *reached = update_edge(course, *edge, graph.one, contact)
+            else:
+                assert events is not None
+                status, *reached = update_at_once(
+                    course, events.src, events.dst, events.op, events.weight, events.t
+                )
+            written = transaction.collect(status)
             if written is not None:
-                return written, self._go_on(graph, written, *reached)
+                return written, self._go_on(transaction, written, *reached)
 
-    def apply_edge(self, graph: Graph, a: int, b: int, op: int) -> tuple[Written, Changed] | None:
-        """Add or remove one edge of weight one between nodes of the graph.
-
-        Returns
-        -------
-        tuple or None
-            None: nothing was done, and `apply_events` must be used.
-        """
-        features, known = self._for_one_call(), self._nodes
-        if features is None or not graph.takes_ones or not (0 <= a < known and 0 <= b < known):
-            return None
-        if graph.weight_shift < self._shift:  # buffers for a finer weight was begun to be made, and was not
-            return None
-        course = self._course_of_now(graph, features, 1)
-        status, *reached = update_edge(course, a, b, op, graph.one, graph.last_contact)
-        if status != DONE:
-            return None
-        written = graph.count()
-        return written, self._go_on(graph, written, *reached)
-
-    def _for_one_call(self) -> Hashed | Walks | None:
-        """Return the features, if loops can find them and nobody is to be told of what is added meanwhile."""
-        spreading = self._spreading
-        if spreading.withheld or spreading.watch is not None:
-            return None
-        return self._looked_up
-
-    def _course_of_now(self, graph: Graph, features: Hashed | Walks, events: int) -> Course:
+    def _course_of_now(self, graph: Graph) -> Course:
         """Return what an update in one call works in; a new one if any of it was replaced since the last."""
-        buffers, ids = self._buffers, graph.ids
-        marks, work, reach = self._spreading.marks, buffers.works[0], buffers.reach
-        rest = features.unit_table(ids), ids.arrays, graph.weight_shift, *graph.places(events)
-        parts = (
-            work,
-            reach,
-            marks,
-            buffers.last,
-            *buffers.handoffs,
-            *[one.arrays for one in self.sums],
-            *rest,
-        )
+        buffers, ids, marks = self._buffers, graph.ids, self._spreading.marks
+        work, reach, sums = buffers.works[0], buffers.reach, [one.arrays for one in self.sums]
+        where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
+        shift, handoffs = graph.weight_shift, buffers.handoffs
+        parts = (ids, ids.arrays, shift, work, reach, marks, buffers.last, *handoffs, *sums, *where)
         if parts != self._parts:
+            assert self._looked_up is not None
             step: Any = None
             for order in range(self.orders, 0, -1):
-                step = Step(self.sums[order - 1].arrays, buffers.handoff(order, step is None), step)
-            self._course = Course(buffers.few, buffers.start, buffers.wanted, work, marks, reach, step, *rest)
+                step = Step(sums[order - 1], buffers.handoff(order, step is None), step)
+            scratch = buffers.few, buffers.start, buffers.wanted, work, marks, reach, step
+            units, half_life = self._looked_up.unit_table(ids), graph.count_half_life
+            how = graph.directed, graph.stay, graph.limit, half_life
+            self._course = Course(*scratch, units, ids.arrays, shift, *where, *how)
             self._parts = parts
         return self._course
 
-    def _go_on(
-        self, graph: Graph, written: Written, order: int, changed: int, reached_count: int, rows: int
-    ) -> Changed:
-        """Go on from the order that `update_at_once` could not do, if there is one."""
+    def _go_on(self, transaction: Transaction, written: Written, order: int, *how_far: int) -> Changed:
+        """Go on from the order that one call could not do, if there is one; see `update_at_once`."""
+        changed, reached_count, rows = how_far
         if order == ALL_DONE:
-            nodes, orders = self._buffers.reach.arrays
-            return Changed(nodes[:reached_count].copy(), orders[:reached_count].copy(), rows)
-        delta = graph.delta(written)
+            reach = self._buffers.reach.arrays
+            return Changed(reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy(), rows)
+        graph, delta = transaction.graph, transaction.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
@@ -278,8 +259,8 @@ class ExactRule:
 
     def _moved(self, wave: Wave, left: Nodes) -> Changed:
         """Return each node with the lowest order at which it changed."""
-        reach = self._buffers.reach.arrays
-        nodes, orders = reach[0][: wave.reached_count].copy(), reach[1][: wave.reached_count].copy()
+        reach, count = self._buffers.reach.arrays, wave.reached_count
+        nodes, orders = reach.nodes[:count].copy(), reach.orders[:count].copy()
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
@@ -297,7 +278,7 @@ class ExactRule:
             else:
                 message, has = self.messages(graph, everyone, k)
             in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
-            sums.settle(everyone, sums.degree[: len(everyone)])
+            sums.place(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
@@ -354,4 +335,5 @@ class ExactRule:
                 sums.layout(shift, graph.one)
             sums.reserve(nodes)
         self._spreading.reserve(nodes)
-        self._nodes, self._shift = nodes, min(shift, self._shift)
+        rows = min(len(self._spreading.seen), *(len(sums.slot) for sums in self.sums))
+        self._nodes, self._shift = rows, min(shift, self._shift)

@@ -1,7 +1,7 @@
 """Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
 
 Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
-ahead. Nothing here writes to the state: an order can be gathered again, with more buffers.
+ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes
 
 NEAR, FAR = 8, 16  # rounds ahead
-EAGER = 32  # senders; of fewer everything that will be needed is asked for at once
+EAGER = 32  # senders; of fewer everything that will be needed is fetched at once
 SPAN = 12  # a span has at least 2**12 nodes
 MANY = 1 << 15  # pushes; fewer lie in a near cache anyway
 BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part

@@ -9,7 +9,7 @@ cdef int32_t NOTHING
 
 @cython.final
 cdef class HeldRows:
-    cdef readonly tuple arrays
+    cdef readonly object arrays
     cdef int32_t[::1] slot
     cdef RowBlock rows
     cdef double[::1] lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import TYPE_CHECKING
 
 try:
@@ -20,6 +21,9 @@ FAR = 8  # rounds ahead
 NOTHING = -1
 
 
+HeldArrays = namedtuple("HeldArrays", "slot rows lengths free counts")
+
+
 class HeldRows:
     """What is withheld of the messages of one order.
 
@@ -34,7 +38,7 @@ class HeldRows:
     """
 
     def __init__(self, slot: Int32, rows: Int32, lengths: Float64, free: Int32, counts: Int64) -> None:
-        self.arrays = slot, rows, lengths, free, counts
+        self.arrays = HeldArrays(slot, rows, lengths, free, counts)
         self.slot, self.rows, self.lengths, self.free, self.counts = (
             slot,
             RowBlock(rows),
@@ -43,7 +47,7 @@ class HeldRows:
             counts,
         )
 
-    def __reduce__(self) -> tuple[type[HeldRows], tuple[Int32, Int32, Float64, Int32, Int64]]:
+    def __reduce__(self) -> tuple[type[HeldRows], HeldArrays]:
         return HeldRows, self.arrays
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 AHEAD = 6  # rows
 CACHED = 1 << 18  # numbers; a table of more does not stay in the nearest cache
-AT_ONCE = 96  # rows; no more are asked for before the first is needed
+AT_ONCE = 96  # rows; no more are fetched before the first is needed
 
 
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
@@ -42,14 +42,14 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
     changed.
     """
     n = 0
-    asked = out.table.rows > 0  # else nobody will ask by how much
+    wanted = out.table.rows > 0  # else nobody needs by how much
     ahead = work.first[found] if wave.table.rows * wave.table.width > CACHED else 0
     for i in range(found):
         near = min(i + AHEAD, found - 1)
         _prefetch_sums(sums, work.receivers[near], work.slots[near])
         v, slot, first, stop = work.receivers[i], work.slots[i], work.first[i], work.first[i + 1]
         was, now = sums.scale * inverse_of(work.before[i]), sums.scale * inverse_of(work.after[i])
-        to = out_row + n if asked else -1
+        to = out_row + n if wanted else -1
         sums.degree[v] = work.after[i]
         if slot < 0:
             changed = add_all(
@@ -187,7 +187,7 @@ def order_at_once(
 ) -> tuple[int, int, int, int]:
     """Do one order in one call; see `do_order`."""
     with cython.nogil:
-        told = do_order(
+        done = do_order(
             wave,
             senders,
             changes,
@@ -203,7 +203,7 @@ def order_at_once(
             order,
             reached_count,
         )
-    return told
+    return done
 
 
 def finish_gathered(
@@ -221,10 +221,10 @@ def finish_gathered(
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
-        told = finish_order(
+        done = finish_order(
             found, work, sums, wave, changes, changed_senders, out, order, marks, reach, reached_count
         )
-    return told
+    return done
 
 
 def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows) -> None:

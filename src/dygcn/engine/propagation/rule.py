@@ -1,4 +1,4 @@
-"""What every rule offers. A rule is one module with one class that has this shape."""
+"""What every rule keeps up to date. What else is asked of a rule is in `dygcn.engine.models.specs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bytes, Changed, FeatureDelta, GraphDelta, Nodes
+    from dygcn.engine.graph.transaction import Transaction
+    from dygcn.engine.records import Bytes, Changed, FeatureDelta, GraphDelta, Nodes, Written
 
 
 class Rule(Protocol):
@@ -20,14 +21,28 @@ class Rule(Protocol):
     def orders(self) -> int:
         """K, how far a change is propagated."""
 
+    @property
+    def tolerance(self) -> float:
+        """How long a change may be that is withheld; 0 where nothing ever is."""
+
     def reserve(self, graph: Graph) -> None:
-        """Have buffers for every node of a graph; asked before a change is written, and changes no value."""
+        """Reserve capacity for every node of a graph, before a change is written; no value changes."""
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds to the 1st..K-th order influenced nodes."""
 
+    @property
+    def in_one_call(self) -> bool:
+        """Whether one edge between known nodes can be staged by its nodes alone."""
+
+    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
+        """Write what is staged to the graph and to the state."""
+
+    def rebuild(self, graph: Graph) -> None:
+        """Compute all of the state that follows from the graph."""
+
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
-        """Return what taking away the features of nodes changes; asked before they are removed."""
+        """Return what taking away the features of nodes changes; called before they are removed."""
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
         """Return what a saved state needs beside model and graph, in the order of the nodes."""

@@ -58,14 +58,14 @@ class ScratchBuffers:
         """Grow to so many pushes to each part of the nodes."""
         works = [*self.works, *(_work(_FIRST) for _ in range(parts - len(self.works)))]
         for part in range(parts):
-            if len(works[part].arrays[0]) <= pushes:
+            if len(works[part].arrays.node) <= pushes:
                 works[part] = _work(pushes + pushes // 2 + 1)
         self.works = works
 
     def handoff_for(self, order: int, last: bool, rows: int) -> Handoff:
         """Return a place for so many rows of what an order hands on."""
         handoff = self.handoff(order, last)
-        if len(handoff.arrays[1]) >= rows:
+        if len(handoff.arrays.has) >= rows:
             return handoff
         handoff = _handoff(rows + rows // 2, self._width, last)
         if last:
@@ -80,9 +80,9 @@ class ScratchBuffers:
 
     def reach_for(self, nodes: int) -> None:
         """Grow to so many nodes that are reached."""
-        known, orders = self.reach.arrays
-        if len(known) < nodes:
-            self.reach = Reach(grown(known, nodes), grown(orders, nodes))
+        reach = self.reach.arrays
+        if len(reach.nodes) < nodes:
+            self.reach = Reach(grown(reach.nodes, nodes), grown(reach.orders, nodes))
 
     def tidy(self, allowed: int) -> None:
         """Give back what only a very large batch needs."""

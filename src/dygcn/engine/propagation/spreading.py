@@ -71,7 +71,7 @@ class Spreading:
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
-        place, seen = self.marks.arrays
+        place, seen = self.marks.arrays.place, self.marks.arrays.seen
         known = len(seen)
         if nodes > known:
             place, seen = grown(place, nodes), grown(seen, nodes)
@@ -81,12 +81,14 @@ class Spreading:
     @property
     def place(self) -> Int32:
         """-1 for every node, between updates."""
-        return self.marks.arrays[0]
+        place: Int32 = self.marks.arrays.place
+        return place
 
     @property
     def seen(self) -> Int8:
         """1 for every node that the update has reached, 0 between updates."""
-        return self.marks.arrays[1]
+        seen: Int8 = self.marks.arrays.seen
+        return seen
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
         """Say that an order reached nodes; return how many were reached so far."""
@@ -139,11 +141,11 @@ class Spreading:
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to where their degrees want them."""
-        _, _, _, receivers, _, _, _, before, after, slots, movers, _ = work.arrays
-        moving = movers[:count]
-        nodes = receivers[moving]
-        sums.settle(nodes, np.maximum(before[moving], after[moving]))
-        slots[moving] = sums.slot[nodes]
+        arrays = work.arrays
+        moving = arrays.movers[:count]
+        nodes = arrays.receivers[moving]
+        sums.place(nodes, np.maximum(arrays.before[moving], arrays.after[moving]))
+        arrays.slots[moving] = sums.slot[nodes]
 
     def _in_parts(self, order: int, arcs: Arcs, wave: Wave, parts: int, pushes: int) -> Wave:
         """Gather and add with one thread for each part of the nodes."""
@@ -176,16 +178,17 @@ class Spreading:
             for work, found, at in zip(works, sizes, starts, strict=True)
         ]
         counts = side_by_side(calls)
-        table, has, nodes, row = handoff.arrays
-        changed = _joined([nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
-        rows = _joined([row[at : at + n] for at, n in zip(starts, counts, strict=True)])
+        given = handoff.arrays
+        changed = _joined([given.nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
+        rows = _joined([given.row[at : at + n] for at, n in zip(starts, counts, strict=True)])
         reached_count = self.note(changed, order, wave.reached_count)
-        return Wave(Handoff(table, has, changed, rows), len(changed), reached_count, wave.rows + sum(sizes))
+        handoff = Handoff(given.table, given.has, changed, rows)
+        return Wave(handoff, len(changed), reached_count, wave.rows + sum(sizes))
 
 
 def _put_old_messages(sums: SumRows, changed_senders: Nodes, handoff: Handoff, parts: int) -> None:
     """Write the messages that the senders of changed arcs had into the first rows of a table."""
-    table, has, _, _ = handoff.arrays
+    table, has = handoff.arrays.table, handoff.arrays.has
 
     def put(low: int, high: int) -> None:
         put_messages(sums, changed_senders[low:high], RowBlock(table[low:high]), has[low:high])
@@ -203,7 +206,6 @@ def _joined(parts: list[Nodes]) -> Nodes:
 
 
 def _additions(order: int, work: Work, found: int, pushes: int, wave: Handoff) -> Additions:
-    _, _, _, receivers, first, row, factor, *_ = work.arrays
-    return Additions(
-        order, receivers[:found], first[: found + 1], row[:pushes], factor[:pushes], wave.arrays[0]
-    )
+    given = work.arrays
+    listed = given.sorted_row[:pushes], given.sorted_factor[:pushes]
+    return Additions(order, given.receivers[:found], given.first[: found + 1], *listed, wave.arrays.table)

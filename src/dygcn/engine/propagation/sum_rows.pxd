@@ -24,7 +24,7 @@ cpdef object messages_of(SumRows sums, const int32_t[::1] nodes, Py_ssize_t widt
 cpdef object put_messages(SumRows sums, const int32_t[::1] nodes, RowBlock out, int64_t[::1] has)
 @cython.locals(count=int64_t)
 cpdef object count_moves(SumRows sums, const int32_t[::1] nodes, const int64_t[::1] degree)
-cpdef object settle_rows(SumRows sums, const int32_t[::1] nodes, const int64_t[::1] degree)
+cpdef object place_rows(SumRows sums, const int32_t[::1] nodes, const int64_t[::1] degree)
 @cython.locals(at=int64_t)
 cdef void _widen(SumRows sums, Py_ssize_t node) noexcept nogil
 @cython.locals(at=int64_t)

@@ -111,7 +111,7 @@ def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> int:
     return count
 
 
-def settle_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
+def place_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
     """Move rows to where their degree wants them; back only well below the limit, lest they flap."""
     with cython.nogil:
         for i in range(len(nodes)):

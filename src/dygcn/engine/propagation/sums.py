@@ -17,7 +17,7 @@ import numpy as np
 from dygcn.engine.graph.ids import Allocator, grown, replace_together
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.propagation.outcomes import NARROW
-from dygcn.engine.propagation.sum_rows import SumRows, count_moves, settle_rows
+from dygcn.engine.propagation.sum_rows import SumRows, count_moves, place_rows
 from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
 _SPARE_BITS = 6  # 64 neighbours of the usual weight should fit a narrow row
@@ -98,7 +98,7 @@ class Sums:
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
             stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
             big = self.degree[block] >= self.limit
-            self.settle(block[big], self.degree[block[big]])
+            self.place(block[big], self.degree[block[big]])
             self.wide[self.slot[block[big]]] = stored[big]
             if self.limit:
                 self.narrow[block[~big]] = stored[~big]
@@ -119,7 +119,7 @@ class Sums:
         names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit"
         replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names)))
 
-    def settle(self, nodes: Nodes, degree: Int64) -> None:
+    def place(self, nodes: Nodes, degree: Int64) -> None:
         """Bring the rows of nodes to where these degrees want them."""
         more = count_moves(self.arrays, nodes, degree)
         if more:
@@ -127,7 +127,7 @@ class Sums:
             self._replace(wide=grown(self.wide, size, self._zeros), _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1]:
             return
-        settle_rows(self.arrays, nodes, degree)
+        place_rows(self.arrays, nodes, degree)
 
     def rows(self, nodes: Nodes) -> Int64:
         """Return the logical values, (n, width) int64."""

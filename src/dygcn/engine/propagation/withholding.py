@@ -34,38 +34,37 @@ class Withheld:
 
     def __init__(self, width: int) -> None:
         rows, counts = np.zeros((0, width), np.int32), np.zeros(2, np.int64)
-        self.arrays = HeldRows(np.empty(0, np.int32), rows, np.empty(0), np.empty(0, np.int32), counts)
+        self._held = HeldRows(np.empty(0, np.int32), rows, np.empty(0), np.empty(0, np.int32), counts)
 
     def __len__(self) -> int:
-        used, free = self.arrays.arrays[4].tolist()
+        used, free = self._held.arrays.counts.tolist()
         return int(used - free)
 
     def reserve(self, nodes: int, more: int) -> None:
         """Grow to so many nodes, of which so many more may withhold something."""
-        slot, rows, lengths, free, counts = self.arrays.arrays
+        slot, rows, lengths, free, counts = self._held.arrays
         known, size = len(slot), int(counts[0]) + more
         if nodes <= known and size <= len(free):
             return
         slot = grown(slot, nodes)
         slot[known:] = NOTHING
-        self.arrays = HeldRows(slot, grown(rows, size), grown(lengths, size), grown(free, size), counts)
+        self._held = HeldRows(slot, grown(rows, size), grown(lengths, size), grown(free, size), counts)
 
     def pass_on(self, changed_senders: Nodes, wave: Wave, allowed: float) -> Wave:
-        """Keep back what is short enough of a wave, for which there is buffers; the rest goes on."""
-        take_back(self.arrays, changed_senders, wave.handoff)
-        wave.senders = withhold(self.arrays, wave.handoff, wave.senders, allowed)
+        """Keep back the short changes of a wave, whose buffers are large enough; pass on the rest."""
+        take_back(self._held, changed_senders, wave.handoff)
+        wave.senders = withhold(self._held, wave.handoff, wave.senders, allowed)
         return wave
 
     def release(self, wave: Wave) -> Wave:
         """Add everything that is withheld to a wave, and withhold nothing more."""
-        slot, rows, *_ = self.arrays.arrays
-        held = np.flatnonzero(slot >= 0).astype(np.int32)
-        table, has, nodes, row = wave.handoff.arrays
-        sent = row[: wave.senders]
-        change = np.concatenate((table[sent], rows[slot[held]]))
-        has = np.concatenate((has[sent], np.zeros(len(held), np.int64)))
+        kept, given = self._held.arrays, wave.handoff.arrays
+        held = np.flatnonzero(kept.slot >= 0).astype(np.int32)
+        sent = given.row[: wave.senders]
+        change = np.concatenate((given.table[sent], kept.rows[kept.slot[held]]))
+        has = np.concatenate((given.has[sent], np.zeros(len(held), np.int64)))
         senders, first, group = np.unique(
-            np.concatenate((nodes[: wave.senders], held)), return_index=True, return_inverse=True
+            np.concatenate((given.nodes[: wave.senders], held)), return_index=True, return_inverse=True
         )
         together = np.zeros((len(senders), change.shape[1]), np.int32)
         np.add.at(together, group, change)
@@ -76,11 +75,10 @@ class Withheld:
 
     def clear(self) -> None:
         """Withhold nothing more; what was is lost."""
-        self.arrays.arrays[0].fill(NOTHING)
-        self.arrays.arrays[4][:] = 0
+        self._held.arrays.slot.fill(NOTHING)
+        self._held.arrays.counts[:] = 0
 
     def lengths(self, nodes: Nodes) -> Float64:
         """Return the length of what each node withholds, on the grid."""
-        slot, _, lengths, *_ = self.arrays.arrays
-        at = slot[nodes]
+        at, lengths = self._held.arrays.slot[nodes], self._held.arrays.lengths
         return np.where(at >= 0, lengths[np.maximum(at, 0)], 0.0) if len(lengths) else np.zeros(len(at))

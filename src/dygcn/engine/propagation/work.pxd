@@ -4,7 +4,7 @@ from dygcn.engine._rows cimport RowBlock
 
 @cython.final
 cdef class Work:
-    cdef readonly tuple arrays
+    cdef readonly object arrays
     cdef int32_t[::1] node
     cdef int32_t[::1] row
     cdef int64_t[::1] factor
@@ -20,7 +20,7 @@ cdef class Work:
 
 @cython.final
 cdef class Handoff:
-    cdef readonly tuple arrays
+    cdef readonly object arrays
     cdef readonly RowBlock table
     cdef int64_t[::1] has
     cdef int32_t[::1] nodes
@@ -36,12 +36,12 @@ cdef class ArcChanges:
 
 @cython.final
 cdef class Marks:
-    cdef readonly tuple arrays
+    cdef readonly object arrays
     cdef int32_t[::1] place
     cdef int8_t[::1] seen
 
 @cython.final
 cdef class Reach:
-    cdef readonly tuple arrays
+    cdef readonly object arrays
     cdef int32_t[::1] nodes
     cdef int8_t[::1] orders

@@ -1,11 +1,12 @@
 """What loops of one update hand to each other: arrays that are filled by one and read by the next.
 
-None of these grows: one with more buffers is another one, and a loop that runs keeps its own.
+None of these grows: a larger one is another object, and a running loop keeps its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 try:
     import cython
@@ -15,11 +16,15 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
-    Arrays: TypeAlias = tuple[NDArray[Any], ...]
+WorkArrays = namedtuple(
+    "WorkArrays",
+    "node row factor receivers first sorted_row sorted_factor before after slots movers spans",
+)
+HandoffArrays = namedtuple("HandoffArrays", "table has nodes row")
+MarkArrays = namedtuple("MarkArrays", "place seen")
+ReachArrays = namedtuple("ReachArrays", "nodes orders")
 
 
 class Work:
@@ -41,34 +46,19 @@ class Work:
         Where the pushes to each span of the nodes begin, then where they end.
     """
 
-    def __init__(
-        self,
-        node: Int32,
-        row: Int32,
-        factor: Int64,
-        receivers: Nodes,
-        first: Int32,
-        sorted_row: Int32,
-        sorted_factor: Int64,
-        before: Int64,
-        after: Int64,
-        slots: Int32,
-        movers: Int32,
-        spans: Int64,
-    ) -> None:
-        self.node, self.row, self.factor = node, row, factor
-        self.receivers, self.first = receivers, first
-        self.sorted_row, self.sorted_factor = sorted_row, sorted_factor
-        self.before, self.after, self.slots, self.movers = before, after, slots, movers
-        self.spans = spans
-        listed = node, row, factor
-        self.arrays = (
-            *listed,
-            *(receivers, first, sorted_row, sorted_factor),
-            *(before, after, slots, movers, spans),
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = given = WorkArrays(*arrays)
+        self.node, self.row, self.factor = given.node, given.row, given.factor
+        self.receivers, self.first, self.spans = given.receivers, given.first, given.spans
+        self.sorted_row, self.sorted_factor = given.sorted_row, given.sorted_factor
+        self.before, self.after, self.slots, self.movers = (
+            given.before,
+            given.after,
+            given.slots,
+            given.movers,
         )
 
-    def __reduce__(self) -> tuple[type[Work], Arrays]:
+    def __reduce__(self) -> tuple[type[Work], WorkArrays]:
         return Work, self.arrays
 
 
@@ -86,10 +76,10 @@ class Handoff:
     """
 
     def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
-        self.arrays = table, has, nodes, row
+        self.arrays = HandoffArrays(table, has, nodes, row)
         self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
 
-    def __reduce__(self) -> tuple[type[Handoff], tuple[Stored, Int64, Nodes, Int32]]:
+    def __reduce__(self) -> tuple[type[Handoff], HandoffArrays]:
         return Handoff, self.arrays
 
 
@@ -116,10 +106,10 @@ class Marks:
     """Marks of every node: `place` holds -1 between updates, `seen` 0."""
 
     def __init__(self, place: Int32, seen: Int8) -> None:
-        self.arrays = place, seen
+        self.arrays = MarkArrays(place, seen)
         self.place, self.seen = place, seen
 
-    def __reduce__(self) -> tuple[type[Marks], tuple[Int32, Int8]]:
+    def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
         return Marks, self.arrays
 
 
@@ -127,8 +117,8 @@ class Reach:
     """Whom an update changed, and at which order."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
-        self.arrays = nodes, orders
+        self.arrays = ReachArrays(nodes, orders)
         self.nodes, self.orders = nodes, orders
 
-    def __reduce__(self) -> tuple[type[Reach], tuple[Nodes, Int8]]:
+    def __reduce__(self) -> tuple[type[Reach], ReachArrays]:
         return Reach, self.arrays

@@ -20,11 +20,9 @@ from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed, History, Nodes
 from dygcn.errors import ConcurrentUse, DygcnError, EventError, FolderError, StorageError
-from dygcn.live import writes
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
-from dygcn.live.durable.recovered import Recovered, refusal
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, time_of, whole, without_refused
 from dygcn.live.durable.storage import (
     BARRIER,
@@ -33,7 +31,6 @@ from dygcn.live.durable.storage import (
     FLUSH,
     FORGET,
     TOLERANCE,
-    DeadLetter,
     Epoch,
     EventLog,
     FolderLock,
@@ -43,6 +40,7 @@ from dygcn.live.durable.storage import (
     pack_tolerance,
     snapshot_path,
 )
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 from dygcn.live.view import EmbeddingView
 
@@ -66,8 +64,6 @@ class DurableEmbedding(EmbeddingView):
 
     Attributes
     ----------
-    sequence
-        The last entry of the log that the vectors reflect.
     followed
         Which streams are followed, and which were forgotten.
     feed
@@ -76,20 +72,15 @@ class DurableEmbedding(EmbeddingView):
         What recovery found that could not be used, and did without.
     """
 
-    def __init__(self, folder: Path, held: FolderLock, found: Recovered, every: int) -> None:
-        self._live, self._log = found.live, found.log
+    def __init__(self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int) -> None:
+        self._ahead, self._live, self._log = ahead, ahead.live, ahead.log
         super().__init__(self._live.state, self._live.guard)
+        self.followed, self.feed, self.damage = ahead.followed, ahead.feed, ahead.damage
         self.folder, self._held, self._every = folder, held, every
         self.lock, self.guard.waits = self.guard.lock, True
         self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
-        self._pending = False  # from before an entry is written to the log until all is done that it asks for
-        self.sequence, self.saved_at, self._events_since = found.sequence, found.saved_at, found.events
-        self.followed, self.feed, self.damage = found.followed, found.feed, found.damage
-        self._histories = found.histories
-        self._watchers: list[Callable[[Nodes], None]] = []
-        self._live.on_change = self._note
         self._snapshot: threading.Thread | None = None
-        self.snapshot_seconds = self.snapshot_stall = 0.0
+        self.saved_at, self.snapshot_seconds = ahead.saved_at, 0.0
         self._closed = False
 
     @contextmanager
@@ -149,7 +140,7 @@ class DurableEmbedding(EmbeddingView):
                 nodes = np.empty(0, np.int32)
                 nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
                 return Change(self._live, nothing, self.version)
-            self.check_whole()
+            self._ahead.check_whole()
             warn_of_jump(self._state, batch, part.now)
             check_batch(self._state.graph, batch, part.now)  # what is refused is not written, either
             return self._commit([part])
@@ -166,9 +157,14 @@ class DurableEmbedding(EmbeddingView):
             receipts, fresh, leaving, repeated = screen(parts, self.followed)
             if leaving:
                 self._forget(leaving)
-            self.followed.hear(*repeated)
+            if repeated:
+                self.followed.hear(*repeated)
             for group in groups(fresh):
-                done = self._commit_group(self._sift([part for part, _ in group]))
+                done = self._sift([part for part, _ in group])
+                try:
+                    self._commit(done)
+                except EventError as error:
+                    done = self._one_by_one(done, error)
                 for part, (_, receipt) in zip(done, group, strict=True):
                     receipt.sequence, receipt.dead = self.sequence, len(part.dead)
                     receipt.applied = len(part.batch)
@@ -199,35 +195,40 @@ class DurableEmbedding(EmbeddingView):
             return position
 
     def _forget(self, streams: Sequence[str]) -> None:
-        def forget(batch_id: int) -> None:
-            self.followed.forget(*streams)
-            self._reach()
-
         entries = [NewEntry(FORGET, stream, self.followed.streams[stream], b"") for stream in streams]
-        self._log_then(entries, forget)
+        self._ahead.log_then(entries, lambda: self.followed.forget(*streams))
 
-    def _sift(self, parts: Sequence[SourceBatch]) -> list[SourceBatch]:
+    def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
-        self.check_whole()
+        self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
-        return without_refused(parts, find_refused(self._state.graph, batch, parts[0].now), self._log.last)
+        refused = find_refused(self._state.graph, batch, parts[0].now)
+        return without_refused(parts, refused, self._log.last) if refused else parts
 
-    def _commit_group(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
-        """Write and apply parts as one batch; return them as they were applied.
+    def _one_by_one(self, parts: Sequence[SourceBatch], error: EventError) -> list[SourceBatch]:
+        """Write and apply parts of a batch that was refused, though it was found to be fine.
 
-        Should a batch be refused that was found to be fine, its parts are tried one by one; of a part that is
-        refused again, all events become dead letters: some work for each part, never for each event.
+        Of a part that is refused alone, all events become dead letters: some work for each part, never for
+        each event.
+
+        Returns
+        -------
+        list
+            The parts as they were applied.
         """
-        try:
-            self._commit(parts)
-            return parts
-        except EventError as error:
-            if len(parts) > 1:
-                return [part.applied_as(self._commit_group([part.buried()])[0]) for part in parts]
-            whole = dict.fromkeys(range(len(parts[0].batch)), error.reason)
-            refused = parts[0].buried().without(whole, self._log.last + 1)
-            self._commit([refused])
-            return [parts[0].applied_as(refused)]
+        done = []
+        for part in parts:
+            applied = part.buried()  # its dead letters are written
+            try:
+                if len(parts) == 1:
+                    raise error
+                self._commit([applied])
+            except EventError as refusal:
+                every = dict.fromkeys(range(len(part.batch)), refusal.reason)
+                applied = applied.without(every, self._log.last + 1)
+                self._commit([applied])
+            done.append(part.applied_as(applied))
+        return done
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
         """Write one batch to the log, then apply it.
@@ -242,182 +243,103 @@ class DurableEmbedding(EmbeddingView):
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
 
-        def apply(batch_id: int) -> Change | Warning:
+        def apply() -> Change | Warning:
             done: Change | Warning
             try:
-                done = self._live.apply(batch, parts[0].now, batch_id)
+                done = self._live.apply(batch, parts[0].now)
             except Warning as warning:
-                if self._state.torn or not self._reflects_log:
+                if self._state.torn or self.sequence != self._log.last:
                     raise
                 done = warning  # the update is whole before it warns
-            self._events_since += len(batch)
+            self._ahead.events += len(batch)
             for part in parts:
                 if part.position >= 0:
                     self.followed.reach(part.stream, part.position)
             return done
 
-        done = self._log_then(entries, apply, dead, refusable=EventError)
-        if self._events_since >= self._every:
+        done = self._ahead.log_then(entries, apply, dead, refusable=EventError)
+        if self._ahead.events >= self._every:
             self._snapshot_behind()
         if isinstance(done, Warning):
             raise done
         return done
 
-    def _note(self, outcome: Outcome) -> None:
-        """Note what moved at the last entry of the log, while the change is being made."""
-        self.sequence = self._log.last
-        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
-        for watcher in self._watchers:
-            watcher(outcome.moved.nodes)
-
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
         """Have a function told which nodes moved, at every update, under the lock."""
-        self._watchers.append(watcher)
+        self._ahead.watchers.append(watcher)
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
     def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
-        loadings: list[writes.Loading] = []
 
-        def read() -> writes.Write:
-            loadings.append(writes.Loading(self._state, parts, columns))
-            self.feed.forget(self._log.last)  # who leaves in between is not told
-            return loadings[0]
+        def load() -> tuple[Change, Exception | None]:
+            try:
+                return self._live.load(parts, columns)
+            finally:
+                self.feed.forget(self.sequence)  # who left in between is not told
 
-        change = self._then_snapshot(read)
-        loadings[0].end()
+        change, failure = self._then_snapshot(load)
+        if failure is not None:  # the parts before the bad one stay
+            raise failure
         return change
 
     def set_features(self, ids: object, values: object) -> Change:
         """Give nodes features of their own; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: writes.features(self._state, ids, values))
+        return self._then_snapshot(lambda: self._live.set_features(ids, values))
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges and features; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: writes.removal(self._state, ids))
+        return self._then_snapshot(lambda: self._live.remove_nodes(ids))
 
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: writes.base(self._state, base))
+        return self._then_snapshot(lambda: self._live.restart(base))
 
-    def _then_snapshot(self, read: Callable[[], writes.Write]) -> Change:
-        def change(batch_id: int) -> Change:
-            changed = self._live.change(read(), batch_id)
+    def _then_snapshot(self, change: Callable[[], _Done]) -> _Done:
+        def change_and_write() -> _Done:
+            done = change()
             self._write(self._take())
-            return changed
+            return done
 
         with self._one_writer():
             self._wait_for_snapshot()
             # The entry is random, so that no other log has the same chain value.
             barrier = NewEntry(BARRIER, "", -1, secrets.token_bytes(16))
-            changed = self._log_then([barrier], change, refusable=DygcnError)
+            done = self._ahead.log_then([barrier], change_and_write, refusable=DygcnError)
             self._tidy()
-            return changed
+            return done
 
     # ---- changes that are no events, in the log ------------------------------------------------------------
 
     def tolerate(self, tolerance: float) -> Change:
         """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
-        allowed = read_tolerance(tolerance)
+        entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(read_tolerance(tolerance)))
         _ = self._state.exact  # the paper's rules cannot
         with self._one_writer():
-            entry = NewEntry(TOLERANCE, "", -1, pack_tolerance(allowed))
-            return self._log_then(
-                [entry], lambda batch_id: self._live.change(lambda: self._state.tolerate(allowed), batch_id)
-            )
+            return self._ahead.log_then([entry], lambda: self._live.tolerate(tolerance))
 
     def flush(self) -> Change:
         """Publish every change that a tolerance withheld."""
         _ = self._state.exact
         with self._one_writer():
-            entry = NewEntry(FLUSH, "", -1, b"")
-            return self._log_then([entry], lambda batch_id: self._live.change(self._state.flush, batch_id))
+            return self._ahead.log_then([NewEntry(FLUSH, "", -1, b"")], self._live.flush)
 
     def begin_epoch(self) -> History:
         """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
 
-        def begin(batch_id: int) -> History:
-            self._histories.epoch = epoch
-            self._reach()
-            return self.history
+        def begin() -> None:
+            self._ahead.histories.epoch = epoch
 
         with self._one_writer():
-            epoch = Epoch.begin(after=self._histories.epoch)
-            return self._log_then([NewEntry(EPOCH, "", -1, epoch.pack())], begin)
-
-    # ---- log, apply, acknowledge ---------------------------------------------------------------------------
-
-    def _log_then(
-        self,
-        entries: Sequence[NewEntry],
-        change: Callable[[int], _Done],
-        dead: Sequence[DeadLetter] = (),
-        refusable: type[DygcnError] | tuple[()] = (),
-    ) -> _Done:
-        """Write the entries of one batch to the log, then make their change, under the lock.
-
-        Parameters
-        ----------
-        change
-            Called with the id of the batch.
-        refusable
-            What it may raise in place of changing anything: then a refusal stands behind the entries. After
-            any other exception nobody knows how much was done, and nothing more is accepted.
-        """
-        batch_id = self._log.last_batch_id + 1
-        self._append(entries, batch_id, dead)
-        try:
-            with self.lock:
-                done = change(batch_id)
-        except BaseException as error:
-            if isinstance(error, refusable) and not (self._state.torn or self._reflects_log):
-                self._refuse(batch_id)
-            else:
-                self._log.fail(error)
-            raise
-        self._pending = False
-        return done
-
-    @property
-    def _reflects_log(self) -> bool:
-        return self.sequence == self._log.last
-
-    def _append(
-        self,
-        entries: Sequence[NewEntry],
-        batch_id: int,
-        dead: Sequence[DeadLetter] = (),
-        *,
-        ends: bool = False,
-    ) -> None:
-        """Write entries to the log; until `_pending` is taken back, nothing but a refusal of them may follow.
-
-        So an exception anywhere between the log and the state ends acceptance.
-        """
-        if not ends:
-            self.check_whole()
-        self._pending = True
-        self._log.append(entries, batch_id, dead)
-        self._pending = not ends
-
-    def _refuse(self, batch_id: int) -> None:
-        self._append([refusal(batch_id)], batch_id + 1, ends=True)
-        with self.lock:
-            self._reach()
-
-    def _reach(self) -> None:
-        """Note that nothing moved up to the end of the log."""
-        self.sequence = self._log.last
-        self.feed.reach(self.sequence)
+            epoch = Epoch.begin(after=self._ahead.histories.epoch)
+            self._ahead.log_then([NewEntry(EPOCH, "", -1, epoch.pack())], begin)
+            return self.history
 
     def check_whole(self) -> None:
         """Raise the failure of the log, also if an exception came between the log and the state."""
-        if self._pending:
-            self._log.fail(InterruptedError("an update was interrupted between the log and the state"))
-        self._log.check()
-        self._state.check()
+        self._ahead.check_whole()
 
     # ---- snapshots -----------------------------------------------------------------------------------
 
@@ -425,7 +347,7 @@ class DurableEmbedding(EmbeddingView):
         """Write a snapshot now, and return when it is on disk; the log before it is forgotten."""
         with self._one_writer():
             self._wait_for_snapshot()
-            self.check_whole()
+            self._ahead.check_whole()
             if self.saved_at == self.sequence:
                 return
             self._write(self._take())
@@ -434,12 +356,12 @@ class DurableEmbedding(EmbeddingView):
     def _take(self) -> Snapshot:
         with self.lock:
             chain = self._log.chain.hex()
-            standing = self._histories.epoch.pack().hex(), self.tolerance
+            standing = self._ahead.histories.epoch.pack().hex(), self.tolerance
             streams, heard, forgotten = self.followed.image()
             where = self.sequence, self._log.last_batch_id, chain
             position = LogPosition(*where, streams, *standing, heard, forgotten)
             taken = take_snapshot(self._state, self.version, position)
-            self._events_since = 0
+            self._ahead.events = 0
         return taken
 
     def _write(self, taken: Snapshot) -> None:
@@ -462,11 +384,8 @@ class DurableEmbedding(EmbeddingView):
         """Take a snapshot now and write it in a thread, unless one is being written."""
         if self._snapshot is not None and self._snapshot.is_alive():
             return
-        begun = time.perf_counter()
-        taken = self._take()
-        self.snapshot_stall = time.perf_counter() - begun
         self._snapshot = threading.Thread(
-            target=self._write_behind, args=(taken,), name="dygcn-snapshot", daemon=True
+            target=self._write_behind, args=(self._take(),), name="dygcn-snapshot", daemon=True
         )
         self._snapshot.start()
 
@@ -489,10 +408,15 @@ class DurableEmbedding(EmbeddingView):
         return self._live.version
 
     @property
+    def sequence(self) -> int:
+        """The last entry of the log that the vectors reflect."""
+        return self._ahead.sequence
+
+    @property
     def history(self) -> History:
         """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
         with self.lock:
-            return self._histories.known(self.sequence)
+            return self._ahead.histories.known(self.sequence)
 
     @property
     def streams(self) -> dict[str, int]:
@@ -503,7 +427,7 @@ class DurableEmbedding(EmbeddingView):
     def confirms(self, history: History) -> bool:
         """Say whether a position is one of this history; one that is too long ago to be known is not."""
         with self.lock:
-            return self._histories.confirm(history)
+            return self._ahead.histories.confirm(history)
 
     @property
     def log(self) -> EventLog:
@@ -538,7 +462,7 @@ class DurableEmbedding(EmbeddingView):
             self._closed = True
             self._wait_for_snapshot()
             try:
-                whole = self._log.failure is None and not self._pending and not self._state.torn
+                whole = self._log.failure is None and not self._ahead.pending and not self._state.torn
                 if whole and self.tolerance > 0 and self._log.last_kind != FLUSH:
                     self.flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:

@@ -28,7 +28,7 @@ _LOOK = 1_000  # departures that a page looks at, also where few rows are asked 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """SourceBatch of what moved behind a cursor. It may be empty and have more behind it."""
+    """Some of the nodes that moved behind a cursor. A page may be empty and have others behind it."""
 
     rows: Rows
     next: str  # the cursor behind this page
@@ -45,8 +45,8 @@ class Feed:
     position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
 
     A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
-    two cursors, and each page is true as a whole at its own sequence: what changes after an id was shown has
-    a later number or sequence, which no page_position has passed.
+    two positions, and each page is true as a whole at its own sequence: a change after an id was shown has a
+    later number or sequence, which no position has passed.
 
     Examples
     --------

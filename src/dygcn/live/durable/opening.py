@@ -12,7 +12,6 @@ from dygcn.engine._disk import sync_file, sync_names
 from dygcn.engine.records import History
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
-from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.storage import (
     CURSORS,
@@ -25,6 +24,7 @@ from dygcn.live.durable.storage import (
     prepare_layout,
     set_aside,
 )
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def open(
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
         found = newest_good(folder, log, first)
-        live = DurableEmbedding(folder, held, Recovered(log, found), snapshot_every)
+        live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every)
         for unusable in found.unusable:
             set_aside(unusable)
         return live

@@ -8,10 +8,10 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.models import cosines, norms
-from dygcn.engine.models.readout import Readout
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
+    from dygcn.engine.models.specs import Reading
     from dygcn.engine.records import Float32, Float64, Nodes
 
 
@@ -23,7 +23,7 @@ class VectorCache:
         self._vectors: Float32 = np.zeros((0, state.model.dim), np.float32)
         self._lengths: Float64 = np.zeros(0)
         self._stale = np.ones(0, np.int8)
-        self._readout = Readout(state.model, state.rule, state.graph)
+        self._model, self._readout = state.model, state.reading()
 
     def mark(self, nodes: Nodes) -> None:
         """Say that nodes moved."""
@@ -65,9 +65,9 @@ class VectorCache:
         self._lengths[nodes] = norms(fresh)
         self._stale[nodes] = 0
 
-    def _reading(self) -> Readout:
-        if self._readout.model is not self._state.model:  # a fresh base may bring another
-            self._readout = Readout(self._state.model, self._state.rule, self._state.graph)
+    def _reading(self) -> Reading:
+        if self._model is not self._state.model:  # a fresh base may bring another
+            self._model, self._readout = self._state.model, self._state.reading()
         return self._readout
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from dygcn._late import late
 from dygcn.engine.events import decode_events
 from dygcn.engine.models import KINDS, State
 from dygcn.live.scoring import pair_scores
@@ -17,9 +16,6 @@ from dygcn.serving.service.handlers import arrow_answer, arrow_stream
 
 if TYPE_CHECKING:
     from dygcn.engine.models import Model
-    from dygcn.live import health
-else:
-    health = late("dygcn.live.health")
 
 _IDS = {"int64": ([0], [1]), "string": (["0"], ["1"])}
 _TYPES = {"int64": pa.int64(), "string": pa.string()}
@@ -48,8 +44,6 @@ def warm_up(model: Model) -> None:
     for links in KINDS:
         pair_scores(state, cache, nodes[:1], nodes[1:], links)
     arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
-    if model.paper is not None:
-        _ = health.wants_restart  # asked after every update
 
 
 def _bodies(state: State) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FIELDS = ("generation", "epoch", "version", "chain")
-"""What a row says of its history, in every sink; `version` is the sequence."""
+"""The fields of a row's history, in every sink; `version` is the sequence."""
 _LARGEST = (1 << 63) - 1
 KEEP_OURS = "if this folder is the one to keep, begin a new epoch: dygcn restore, or live.begin_epoch()"
 
@@ -76,7 +76,7 @@ def described(history: History) -> str:
 
 
 def as_fields(history: History) -> dict[str, str]:
-    """Return what a row says of its history, as texts.
+    """Return the fields of a row's history, as texts.
 
     Examples
     --------

@@ -1,20 +1,20 @@
-"""Rows as JSON, one text for each node, for sinks that hand on messages.
+"""Rows as JSON, one text for each node, for sinks that send messages.
 
 ========================================  =================================================================
 message                                   meaning
 ========================================  =================================================================
 ``{"id":7, HISTORY, "vector":[0.5,-1]}``  node 7 has this vector at this version
 ``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
-``{"deleted_below":5, HISTORY}``                gone is every row of a lower generation, and every row of this
-                                          generation below version 5, unless the node came again
+``{"deleted_below":5, HISTORY}``          deletes every row of a lower generation, and every row of this
+                                          generation below version 5
 ========================================  =================================================================
 
 HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
 of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
 greater generation counts.
 
-Messages may come twice, and old ones late. Whoever keeps the row of the highest (generation, version) for
-each id, and drops those below the highest (generation, deleted_below), has what the sink would have;
+Messages may come twice, and old ones late. A reader that keeps the row of the highest (generation, version)
+for each id, and drops those below the highest (generation, deleted_below), has the live vectors;
 `dygcn.testing.sink_model.replayed` does it in a few lines.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
@@ -73,7 +73,7 @@ def left_messages(rows: Rows) -> list[bytes]:
 
 
 def deleted_below_message(floor: int, history: History) -> bytes:
-    """Return the message that ends rows of other histories, and every row below a version."""
+    """Return the message that deletes rows of other histories, and every row below a version."""
     return b'{"deleted_below":%d,%b}' % (floor, _history_text(history))
 
 

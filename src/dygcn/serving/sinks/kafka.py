@@ -42,7 +42,7 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
     options
         Further ones for librdkafka, such as ``sasl.username`` and ``sasl.password``.
     other_history
-        What is done if the records are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
+        Action if the records are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
 
 
 class KafkaSink:
-    """A topic with a record for every node that moved or left.
+    """A topic with a record for every node that changed or left.
 
     The key is the id as text, the value JSON (see `dygcn.serving.sinks.json_rows`), or null for a node that
     left, so that a compacted topic forgets it. The headers ``shape``, ``generation``, ``epoch``, ``version``
@@ -76,9 +76,9 @@ class KafkaSink:
     `DELETED_BELOW_KEY` in every partition. Partitions are chosen by murmur2, as Java clients do. A write
     returns when all replicas that are in step have every record.
 
-    Each write looks first whether others have written since, and is refused where the last record of a
-    partition is of a newer history. What is on its way in that moment still comes; whoever reads drops it, by
-    its generation. Compaction keeps the last record of a key, not the newest one. So one writer at a time.
+    Each write first checks whether others have written since, and is refused if the last record of a
+    partition is of a newer history. Records already sent at that moment still arrive; readers drop them by
+    their generation. Compaction keeps the last record of a key, not the newest one. So one writer at a time.
 
     Tested against the cluster that librdkafka simulates.
 
@@ -196,16 +196,16 @@ class KafkaSink:
         """Read the last record of every partition that others have written to: it says shape and position."""
         last = []
         for partition, known in self._ends.items():
-            place = self._kafka.TopicPartition(self._settings.topic, partition)
-            low, high = self._consumer.get_watermark_offsets(place, timeout=self._settings.timeout)
+            found = self._kafka.TopicPartition(self._settings.topic, partition)
+            low, high = self._consumer.get_watermark_offsets(found, timeout=self._settings.timeout)
             if high > max(low, known):
-                place.offset = high - 1
-                last.append(place)
+                found.offset = high - 1
+                last.append(found)
         if not last:
             return
         self._consumer.assign(last)
         until = time.monotonic() + self._settings.timeout
-        missing = {place.partition for place in last}
+        missing = {found.partition for found in last}
         while missing:
             record = self._consumer.poll(max(0.0, until - time.monotonic()))
             if record is None:
@@ -279,7 +279,7 @@ class KafkaSink:
         consumer, self._consumer = self._consumer, None
         self._held = None
         if producer is not None:
-            producer.purge()  # what still waits comes again
+            producer.purge()  # the caller writes unsent records again
         if consumer is not None:
             consumer.close()
 

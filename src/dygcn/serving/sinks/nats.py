@@ -57,7 +57,7 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
     timeout
         Seconds that connecting, and each acknowledgement, may take.
     other_history
-        What is done if the messages are of another history; see
+        Action if the messages are of another history; see
         `dygcn.serving.sinks.settings.OnOtherHistory`.
 
     Examples
@@ -89,18 +89,18 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
 
 
 class NatsSink:
-    """A stream of JSON messages, one for each node that moved or left; see `dygcn.serving.sinks.json_rows`.
+    """A stream of JSON messages, one for each node that changed or left; see `dygcn.serving.sinks.json_rows`.
 
     A write returns when the stream has acknowledged every message. Each has an id made of subject, epoch,
-    node and version, so repeats within the stream's window for duplicates are dropped there, and later ones
-    by whoever reads. The headers ``Dygcn-Shape``, ``Dygcn-Generation``, ``Dygcn-Epoch``, ``Dygcn-Version``
+    node and version, so the stream drops repeats within its window for duplicates, and readers drop
+    later ones. The headers ``Dygcn-Shape``, ``Dygcn-Generation``, ``Dygcn-Epoch``, ``Dygcn-Version``
     and ``Dygcn-Chain`` are on every message.
 
-    Each write looks at the last message first, and is refused where that is of a newer history. Messages
-    that are on their way in that moment still come; whoever reads drops them, by their generation.
+    Each write first reads the last message, and is refused if that is of a newer history. Messages
+    already sent at that moment still arrive; readers drop them by their generation.
 
-    What an acknowledgement is worth is decided by the server: by default it has the message in a file, which
-    is forced to disk every two minutes (``sync_interval``), and on as many servers as the stream has
+    The server decides how durable an acknowledged message is: by default it is in a file, which
+    is forced to disk every two minutes (``sync_interval``), on as many servers as the stream has
     replicas.
 
     Parameters
@@ -159,7 +159,7 @@ class NatsSink:
         OtherHistory
             If the last message is of a newer history; nothing was published.
         SinkError
-            If not all are known to be kept; the same rows may come again.
+            If not all are known to be stored; the caller may write the same rows again.
         """
         shape = opened(self._shape, self.name)
         shape.check(rows, self.name)
@@ -310,5 +310,5 @@ class NatsSink:
                 raise
             if isinstance(error, self._nats.errors.NoServersError):
                 error = self._noted or error  # why there are none
-            said = without(str(error), secrets_of(self._settings.url))
-            raise SinkError(f"{self.name}: {type(error).__name__}: {said}") from None
+            text = without(str(error), secrets_of(self._settings.url))
+            raise SinkError(f"{self.name}: {type(error).__name__}: {text}") from None

@@ -47,7 +47,7 @@ class ParquetSettings(Settings, frozen=True, tag="parquet"):
     folder
         Made if it is not there; nothing else should be in it.
     other_history
-        What is done if the files are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
+        Action if the files are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
@@ -60,17 +60,16 @@ class ParquetSettings(Settings, frozen=True, tag="parquet"):
 
 
 class ParquetSink:
-    """A folder in which every write leaves one file, for whoever reads tables.
+    """A folder in which every write leaves one Parquet file.
 
     Columns are ``id``, ``generation``, ``epoch``, ``version``, ``chain``, ``vector`` (null for a node that
-    left) and ``left``. A file is called after the position that it is of and a checksum of what is in it, so
-    a repeated write is the same file. It is written beside, forced to disk, and renamed; one that is there is
-    whole. `read_rows` gives the newest row of each id. `delete_below` merges all files into one: call it
-    before
-    they are too many (with a floor of 0 it drops no row of its epoch).
+    left) and ``left``. The name of a file is made of its position and a checksum of its content, so
+    a repeated write gives the same file. A file is written under another name, synced and renamed, so
+    it is always complete. `read_rows` returns the newest row of each id. `delete_below` merges all files into
+    one: call it before they are too many (with a floor of 0 it deletes no row of its epoch).
 
-    A write looks at the names of all files, and is refused where one of them is of a newer history. Should
-    one of that come in the moment between, `read_rows` reads the newer rows all the same.
+    A write reads the names of all files, and is refused if one of them is of a newer history. If such a
+    file appears at that moment, `read_rows` still returns the newer rows.
 
     Parameters
     ----------
@@ -160,9 +159,9 @@ class ParquetSink:
         if whole.deleted_below is not None and whole.deleted_below.epoch == history.epoch:
             floor = max(floor, whole.deleted_below.floor)
         about = About(newest([there, history]) or history, floor)
-        kept = put(self._folder, newest_rows(whole.table, about.deleted_below), about)
+        merged = put(self._folder, newest_rows(whole.table, about.deleted_below), about)
         for file in whole.files:
-            if file != kept:
+            if file != merged:
                 file.unlink(missing_ok=True)
         sync_names(self._folder)
 

@@ -50,14 +50,14 @@ class DeletedBelow:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the name of a file says: the newest position in it and, where files were merged, what ended."""
+    """The facts in a file's name: its newest position and, in a merged file, the floor of `delete_below`."""
 
     history: History
     floor: int | None = None
 
     @property
     def deleted_below(self) -> DeletedBelow | None:
-        """What is gone in all other files, if this one says so."""
+        """The rows that a merged file deletes in all other files; None for other files."""
         if self.floor is None:
             return None
         return DeletedBelow(self.history.generation, self.history.epoch, self.floor)
@@ -111,7 +111,7 @@ def _schema(shape: Shape) -> pa.Schema:
 
 
 def checksum(table: pa.Table, about: About) -> str:
-    """Return a text that differs where rows, their order or what is said of them do."""
+    """Return a checksum of the rows, their order and the facts in the file's name."""
     digest = hashlib.sha256(f"{about} {table.num_rows} ".encode())
     for name in ("id", "epoch", "chain"):
         _digest_texts(digest, table[name].combine_chunks())
@@ -136,12 +136,12 @@ def _digest_texts(digest: Any, column: pa.Array) -> None:
 
 
 def file_name(table: pa.Table, about: About) -> str:
-    """Return what a file is called: after the position that it is of and a checksum of what is in it."""
+    """Return the name of a file, made of its position and a checksum of its content."""
     return f"{about}-{checksum(table, about)}.parquet"
 
 
 def read_name(path: Path) -> About:
-    """Return what the name of a file says."""
+    """Return the facts in a file's name."""
     found = _NAME.fullmatch(path.name)
     if found is None or (found[1] == "deleted_below") != (found[6] is not None):
         raise SinkError(f"{path} is damaged, or not ours: its name is none that we give")
@@ -220,7 +220,7 @@ def _deleted_below(files: list[Path]) -> list[Path]:
 def _read(path: Path, shape: Shape) -> pa.Table:
     """Return the rows of a file, compared with its name."""
     about = read_name(path)
-    with path.open("rb") as file:  # a missing one is told apart here
+    with path.open("rb") as file:  # a missing file raises here
         try:
             table = pq.ParquetFile(file).read().replace_schema_metadata(None).cast(_schema(shape))
             if file_name(table, about) == path.name:

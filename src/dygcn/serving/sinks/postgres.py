@@ -50,7 +50,7 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
     timeout
         Seconds that connecting, and each statement, may take.
     other_history
-        What is done if the table holds rows of another history; see
+        Action if the table holds rows of another history; see
         `dygcn.serving.sinks.settings.OnOtherHistory`.
 
     Examples
@@ -78,16 +78,16 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
 
 
 class PostgresSink:
-    """A table with a row for each node, kept equal to the live vectors.
+    """A table with a row for each node, equal to the live vectors.
 
-    Its columns are ``id``, ``vector``, and what each row is of: ``generation``, ``epoch``, ``version`` (the
-    sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every
-    write compares itself with it first, so a writer for an older history is refused from then on. To begin
-    anew, drop the table: the other two are then made anew, too.
+    Its columns are ``id``, ``vector``, and the position of each row: ``generation``, ``epoch``, ``version``
+    (the sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every
+    write is compared with it first, so a writer for an older history is refused from then on. To begin
+    again, drop the table: the sink then creates the other two again, too.
 
     Each write is one transaction: readers see all of it or nothing. It returns when the transaction is on
     the server's disk (``synchronous_commit`` is on for it, whatever the server's default). Writers wait for
-    each other, and an older version never replaces a newer one, whoever comes first. After a lost
+    each other, and an older version never replaces a newer one, in any order of writes. After a lost
     connection the next call connects again.
 
     Parameters
@@ -188,9 +188,9 @@ class PostgresSink:
         try:
             return what(self._connected(shape))
         except self._client.Error as error:
-            self._disconnect()  # whatever it was: the next call begins afresh
-            said = without(str(error), filter(None, [self._place.get("password")]))
-            raise SinkError(f"{self.name}: {type(error).__name__}: {said}") from None
+            self._disconnect()  # after any error: the next call connects again
+            text = without(str(error), filter(None, [self._place.get("password")]))
+            raise SinkError(f"{self.name}: {type(error).__name__}: {text}") from None
         except SinkError:
             self._disconnect()
             raise

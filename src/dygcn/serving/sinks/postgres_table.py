@@ -125,10 +125,10 @@ _FORGET = "DELETE FROM {left} WHERE at < now() - make_interval(secs => %s)"
 
 
 class Table:
-    """A table of vectors, one of ids that left, and one that says which history they are of.
+    """A table of vectors, one of ids that left, and one with their history.
 
-    The third has one row, the newest position that was written. Each write looks at it under the lock that
-    writers share: whoever writes for an older history is refused.
+    The third has one row, the newest position that was written. Each write reads it under the lock that
+    writers share: a writer for an older history is refused.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Table:
     table
         A name, or a schema's and a name.
     shape
-        What is kept there.
+        Of the rows.
     name
         Of the sink, for errors.
     timeout
@@ -160,7 +160,7 @@ class Table:
         self._lock = 0
 
     def prepare(self, index: str) -> None:
-        """Make what is not there yet, and check the shape of what is."""
+        """Create missing tables, and check the shape of existing ones."""
         with self._transaction(_LOCKS):
             self._find_pgvector()
             oid = self._oid("table")
@@ -182,7 +182,7 @@ class Table:
         self._parts["gone"] = sql.Identifier(f"dygcn_gone_{oid}")
 
     def held(self) -> History | None:
-        """Return the newest position that was written; without any row None, and who left is forgotten."""
+        """Return the newest position that was written; without rows, forget ids that left and return None."""
         with self._transaction(self._lock):
             if self._one(_ANY):
                 return self._position(_HELD)
@@ -294,7 +294,7 @@ class Table:
 
 
 def copy_blocks(ids: NDArray[Any], vectors: Float32 | None) -> Iterator[bytes]:
-    """Yield what COPY takes in its binary form: big-endian, every field behind its size."""
+    """Yield the binary input of COPY: big-endian, the size before every field."""
     yield _COPY_BEGINS
     for begin in range(0, len(ids), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
@@ -325,7 +325,7 @@ def _copy_block(ids: NDArray[Any], vectors: Float32 | None) -> bytes:
 
 
 def _values(history: History) -> dict[str, Any]:
-    """Return what statements take of a position."""
+    """Return the parameters of statements for a position."""
     return {
         "generation": history.generation,
         "epoch": history.epoch,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _AT_ONCE = 1000  # commands on their way before their answers are read
 
-# Numbers in Lua are doubles: beyond 2^53 only texts tell versions apart. A script looks at the position of
-# the whole place and at that of its node, since a script of another writer may run between two of ours.
+# Numbers in Lua are doubles: above 2^53 only texts distinguish versions. A script compares the position of
+# the whole sink and that of its node, since a script of another writer may run between two of ours.
 _OLDER = """
 local generation, epoch, version, chain = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local function older(a, b) return #a < #b or (#a == #b and a < b) end
@@ -121,7 +121,7 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
     timeout
         Seconds that connecting, and each answer, may take.
     other_history
-        What is done if the keys are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
+        Action if the keys are of another history; see `dygcn.serving.sinks.settings.OnOtherHistory`.
 
     Examples
     --------
@@ -146,14 +146,14 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
 
 
 class RedisSink:
-    """A hash ``<prefix>:node:<id>`` for each node: ``vector`` as little-endian float32, and what it is of.
+    """A hash ``<prefix>:node:<id>`` for each node: ``vector`` as little-endian float32, and its position.
 
     That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. A hash without ``vector`` is
-    a node that left: it ends by itself. ``<prefix>:about`` says the kind of the ids, the size of the vectors
+    a node that left: it expires. ``<prefix>:about`` has the kind of the ids, the size of the vectors
     and the newest position that was written. A write is not one transaction; each hash changes in one step,
     only to a later version, and never for an older history than that of ``<prefix>:about``.
 
-    Whether an answered write survives a crash of Redis is decided there: with ``appendonly yes`` and
+    The settings of Redis decide whether an answered write survives its crash: with ``appendonly yes`` and
     ``appendfsync always`` it does; by default the last second may be lost, and without an append-only file
     more. A full server must refuse writes (``maxmemory-policy noeviction``), not drop our keys.
 
@@ -287,5 +287,5 @@ class RedisSink:
             if ours is not None and (refused := _REFUSED.search(str(error))):
                 held = from_fields(dict(zip(FIELDS, refused.groups(), strict=True)))
                 admit(held, ours, self.name)
-            said = without(str(error), secrets_of(self._settings.url))
-            raise SinkError(f"{self.name}: {type(error).__name__}: {said}") from None
+            text = without(str(error), secrets_of(self._settings.url))
+            raise SinkError(f"{self.name}: {type(error).__name__}: {text}") from None

@@ -1,4 +1,4 @@
-"""What the settings of every sink have in common."""
+"""The common part of the settings of sinks."""
 
 from typing import Literal, TypeAlias
 
@@ -6,10 +6,10 @@ from dygcn.serving.addresses import Settings, check_name, check_seconds, public_
 
 DAY, YEAR = 86_400.0, 31_536_000.0
 OnOtherHistory: TypeAlias = Literal["rewrite", "refuse"]
-"""What is done where a sink holds rows of an older history than ours, or of a copy that went another way.
+"""Action if a sink holds rows of an older history than ours, or of a copy that diverged.
 
-``"rewrite"`` writes all rows again and then takes out those of the other history; ``"refuse"`` leaves the
-sink as it is and says so in ``/status``. Rows of a newer history are never replaced.
+``"rewrite"`` writes all rows again and then deletes those of the other history; ``"refuse"`` does not change
+the sink and reports it in ``/status``. Rows of a newer history are never replaced.
 """
 
 __all__ = [

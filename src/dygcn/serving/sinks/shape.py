@@ -1,4 +1,4 @@
-"""What a sink was opened for, and whether rows are of that shape."""
+"""The shape that a sink was opened with, and whether rows are of that shape."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Shape:
         return f"{self.kind}:{self.dim}"
 
     def refuse(self, name: str, there: str) -> None:
-        """Raise a SinkError unless what a sink holds already (the text of a shape) is of this one."""
+        """Raise a SinkError unless the shape of the rows in a sink (as text) is this one."""
         if there != str(self):
             raise SinkError(
                 f"{name} holds rows of the shape {there} (kind of ids, size of vectors), ours are {self}: "
-                "choose another place, or remove what is there"
+                "write to another target, or delete these rows"
             )
 
     def check(self, rows: Rows, name: str) -> None:
@@ -76,7 +76,7 @@ class Shape:
 
 
 def opened(shape: Shape | None, name: str) -> Shape:
-    """Return what a sink was opened for; a SinkError if it was not."""
+    """Return the shape that a sink was opened with; raise a SinkError if it is not open."""
     if shape is None:
         raise SinkError(f"{name} is not open; call open() first")
     return shape

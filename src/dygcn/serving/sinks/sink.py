@@ -1,4 +1,4 @@
-"""What a sink is. Traps for whoever adds one are written where they wait."""
+"""The protocol of a sink. Its docstrings name the traps for authors of a new one."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """A place where vectors go, kept equal to the live ones.
+    """A copy of the live vectors in a database, a broker or files.
 
-    Every row says which position of which history it is of: generation, epoch, version (the sequence) and
+    Every row has its position in a history: generation, epoch, version (the sequence) and
     chain. Of two rows of a node, that of the greater generation counts and, in one generation, that of the
-    greater version; what left counts likewise.
+    greater version; the same holds for ids that left.
 
-    Writes are repeated after a crash, so each must do nothing where the sink already has that node at the
+    Writes are repeated after a crash, so a write must ignore a node that the sink has at the
     same or a later version. A sink that only appends (a broker) gives every record a key made of epoch, id
     and version instead, so that a reader can drop repeats.
 
-    A service that was thought dead, or that runs from an old copy of its folder, goes on writing. So a sink
-    looks at what it holds with every write, not only when it is opened: see `write`.
+    A service that was thought dead, or that runs from an old copy of its folder, may still write. So a sink
+    checks its newest position at every write, not only when it is opened: see `write`.
     """
 
     @property
     def name(self) -> str:
-        """Kind and address of where rows go, without any secret: for logs, metrics and the kept place."""
+        """Kind and address, without secrets: for logs, metrics and the key of its saved cursor."""
 
     def open(self, kind: str, dim: int) -> History | None:
         """Connect and prepare for ids of a kind (``"int64"`` or ``"string"``) and vectors of a size.
 
-        A sink that is open already begins afresh.
+        A sink that is open already starts again.
 
         Returns
         -------
         History or None
-            The newest position that was written there. None: it holds nothing, neither rows nor ids that
-            left; the caller then writes everything.
+            The newest position in the sink. None: it is empty, without rows or ids that
+            left; the caller then writes all rows.
 
         Raises
         ------
@@ -45,7 +45,7 @@ class Sink(Protocol):
         """
 
     def write(self, rows: Rows) -> None:
-        """Bring rows in and take out those that left; return when they would survive a crash there.
+        """Write rows and delete those that left; return when they would survive a crash of the sink.
 
         Raises
         ------
@@ -53,21 +53,21 @@ class Sink(Protocol):
             If the sink holds rows of a greater generation, rows of another epoch of this generation, or rows
             of this very sequence with another chain. Nothing was written.
         SinkError
-            If not all is written; the same rows come again.
+            If not all is written; the caller writes the same rows again.
         """
 
     def delete_below(self, floor: int, history: History) -> None:
-        """Take out every row of another epoch than that of `history`, and every row below version `floor`.
+        """Delete every row of another epoch than that of `history`, and every row below version `floor`.
 
-        All nodes were just written, in this epoch, at or above that version.
+        The caller has just written all nodes, in this epoch, at or above that version.
 
         Raises
         ------
         OtherHistory
-            As in `write`. Nothing was taken out.
+            As in `write`. Nothing was deleted.
         SinkError
-            If that is not done, or not known to be; it may be asked for again.
+            If not all is known to be deleted; the caller may call again.
         """
 
     def close(self) -> None:
-        """Let go of everything. Safe to call twice, and on a sink that was never opened."""
+        """Release all resources. Safe to call twice, and on a sink that was never opened."""

@@ -68,7 +68,7 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """Kind and path of what is read."""
+        """Kind and path."""
         return f"file:{self._settings.path}"
 
     def open(self, after: Mapping[str, int]) -> None:
@@ -124,7 +124,7 @@ class FileSource:
             file.close()
 
     def _find(self) -> dict[str, _GrowingFile]:
-        """Open files that are new, let go of those that were read and deleted, and return what is open."""
+        """Open new files, close those that were read and deleted, and return the open ones."""
         files = self._files
         if files is None:
             raise not_open(self.name)

@@ -96,14 +96,14 @@ class KafkaSource:
         self._kafka = confluent_kafka
         self._settings = settings
         self._consumer: Any = None
-        self._next: dict[int, int | None] = {}  # the offset that comes next, where that is known
-        self._failed: Any = None  # what a partition said; there is no going on
-        self._lost: Any = None  # what was said of all brokers; they may come back
+        self._next: dict[int, int | None] = {}  # the next offset, if known
+        self._failed: Any = None  # error of a partition, which is final
+        self._lost: Any = None  # error of all brokers, which may come back
         self._waiting: int | None = None
 
     @property
     def name(self) -> str:
-        """Kind and address of what is read, without any secret."""
+        """Kind and address, without secrets."""
         return f"kafka://{self._settings.servers} {self._settings.topic}"
 
     def open(self, after: Mapping[str, int]) -> None:
@@ -159,7 +159,7 @@ class KafkaSource:
             {
                 **settings.options,
                 "bootstrap.servers": settings.servers,
-                "group.id": "dygcn",  # asked for, and not used
+                "group.id": "dygcn",  # required, and not used
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
@@ -181,7 +181,7 @@ class KafkaSource:
             known = re.fullmatch(rf"kafka:{re.escape(topic)}/(\d+)", stream)
             if known and int(known[1]) not in partitions:
                 raise SourceError(
-                    f"{self.name}: {stream} was read and is gone; was the topic made anew? "
+                    f"{self.name}: {stream} was read and is gone; was the topic created again? "
                     f"There are {len(partitions)} partitions now"
                 )
         return partitions
@@ -208,10 +208,10 @@ class KafkaSource:
                 "were read"
             )
         if begin > high:
-            raise SourceError(f"{where} ends at {high}, {begin} is next: was the topic made anew?")
+            raise SourceError(f"{where} ends at {high}, {begin} is next: was the topic created again?")
 
     def _fetch(self, limit: int, timeout: float) -> list[Any]:
-        """Wait for one record, then take what is there; an error waits for its turn behind good ones."""
+        """Wait for one record and return all that arrived; an error is raised after the good records."""
         records = self._consumer.consume(1, timeout)
         if records and limit > 1:
             records += self._consumer.consume(limit - 1, 0)
@@ -227,7 +227,7 @@ class KafkaSource:
         return Message(stream, record.offset(), record.value() or b"", self._settings.form)
 
     def _count(self) -> int | None:
-        """Count what waits, by what the brokers said with the last records."""
+        """Return the number of unread records, as of the brokers' last answer."""
         waiting = 0
         for partition, begin in self._next.items():
             known = self._kafka.TopicPartition(self._settings.topic, partition)

@@ -28,10 +28,10 @@ from dygcn.serving.sources.settings import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-_PULL = 1_000  # messages asked for at once, at most
+_PULL = 1_000  # messages requested at once, at most
 _PATIENCE = 5.0  # seconds that the server keeps a request for messages
 _GRACE = 0.5  # seconds after which a request that the server should have ended is taken for lost
-_UNANSWERED = 3  # so many lost requests in a row, and whoever should answer them is gone
+_UNANSWERED = 3  # lost requests in a row after which stream or consumer counts as gone
 _IDLE = 300.0  # seconds without a read after which the server forgets us
 _OVER = {"404", "408"}  # the end of a request: no messages, no more time
 _Result = TypeVar("_Result")
@@ -80,9 +80,9 @@ class NatsSource:
     """Messages of one stream, read by sequence through a consumer that acknowledges nothing.
 
     The stream of a message is ``nats:<stream>``, its position the sequence. The consumer lives in the memory
-    of the server and is made anew by every `open`. Without a subject every sequence is looked for, and one
-    that is missing because the stream was trimmed is an error. With a subject that can be told only when it
-    is opened: give such a stream a retention that is longer than the longest silence.
+    of the server, and every `open` creates a new one. Without a subject every sequence is expected, and one
+    that is missing because the stream was trimmed is an error. With a subject only `open` can detect that:
+    give such a stream a retention that is longer than the longest silence.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ class NatsSource:
         self._consumer = self._inbox = ""
         self._reached = 0  # the last sequence that was read
         self._delivered = 0  # messages that the consumer has sent us
-        self._asked = 0  # messages that the server may still send us
-        self._asked_at = 0.0
+        self._requested = 0  # messages that the server may still send us
+        self._requested_at = 0.0
         self._unanswered = 0
         self._arrived: deque[tuple[int, bytes]] = deque()
         self._news = asyncio.Event()
@@ -116,7 +116,7 @@ class NatsSource:
 
     @property
     def name(self) -> str:
-        """Kind and address of what is read, without any secret."""
+        """Kind and address, without secrets."""
         return f"{public_address(self._settings.url)} {self._settings.stream}"
 
     def open(self, after: Mapping[str, int]) -> None:
@@ -147,7 +147,7 @@ class NatsSource:
         return [Message(stream, position, body, form) for position, body in found]
 
     def lag(self) -> int | None:
-        """Return how many messages wait, as the server said with the last one that arrived."""
+        """Return the number of unread messages, as of the last one that arrived."""
         waiting = self._waiting
         return None if waiting is None else waiting + len(self._arrived)
 
@@ -183,7 +183,7 @@ class NatsSource:
         made = await streams.add_consumer(self._settings.stream, config)
         self._consumer, self._waiting = made.name, made.num_pending
         self._inbox = self._client.new_inbox()
-        # Never more than was asked for is on its way, so that no limit of the client need drop any.
+        # The server never sends more than was requested, so the client needs no limit that drops messages.
         await self._client.subscribe(
             self._inbox, cb=self._arrive, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
@@ -197,10 +197,10 @@ class NatsSource:
 
     async def _connect_to(self, server: str) -> Any:
         client: Any = self._new_client()
-        said: list[Exception] = []
+        errors: list[Exception] = []
 
         async def note(error: Exception) -> None:
-            said.append(error)
+            errors.append(error)
 
         credentials = self._settings.credentials
         try:
@@ -220,7 +220,7 @@ class NatsSource:
         except self._errors as error:
             with suppress(*self._errors):
                 await client.close()
-            raise (said or [error])[-1] from None
+            raise (errors or [error])[-1] from None
         self._broken = None
         return client
 
@@ -241,14 +241,14 @@ class NatsSource:
         self._news.set()
 
     async def _arrive(self, message: Any) -> None:
-        """Take what the server sends: a message, or the end of a request."""
+        """Take a message of the server, or the end of a request."""
         self._unanswered = 0
         status = (message.headers or {}).get(self._api.Header.STATUS)
         if status is not None and not message.reply:
             if status not in _OVER:
-                said = (message.headers or {}).get(self._api.Header.DESCRIPTION, "")
-                self._break(f"the server sends no more messages: {status} {said}")
-            self._asked = 0
+                reason = (message.headers or {}).get(self._api.Header.DESCRIPTION, "")
+                self._break(f"the server sends no more messages: {status} {reason}")
+            self._requested = 0
             self._news.set()
             return
         about = message.metadata
@@ -256,7 +256,7 @@ class NatsSource:
         if about.sequence.consumer != self._delivered:
             self._break(f"{about.sequence.consumer - self._delivered} messages were lost on their way")
             return
-        self._asked = max(self._asked - 1, 0)
+        self._requested = max(self._requested - 1, 0)
         self._waiting = about.num_pending
         self._arrived.append((about.sequence.stream, message.data))
         self._news.set()
@@ -264,14 +264,14 @@ class NatsSource:
     async def _read(self, limit: int, timeout: float) -> list[tuple[int, bytes]]:
         until = time.monotonic() + timeout
         while True:
-            self._news.clear()  # before the look: what comes while we ask must wake us
+            self._news.clear()  # before the check: a message that comes during the request must wake us
             if self._arrived or self._broken is not None:
                 break
             await self._ask(limit)
             now = time.monotonic()
             if now >= until:
                 return []
-            wake = max(min(until, self._asked_at + _PATIENCE + _GRACE) - now, 0.0)
+            wake = max(min(until, self._requested_at + _PATIENCE + _GRACE) - now, 0.0)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wake)
         if not self._arrived:
@@ -284,25 +284,25 @@ class NatsSource:
         return found
 
     async def _ask(self, limit: int) -> None:
-        """Ask for messages, unless the server still owes us some.
+        """Request messages, unless an earlier request is still open.
 
-        Its word that a request has run out may never come: a request that ends just as a message arrives is
-        dropped in silence (nats-server 2.9), and those to a consumer that is gone are answered by nobody.
+        The server may never answer that a request has expired: one that expires just as a message arrives is
+        silently dropped (nats-server 2.9), and so are requests to a consumer that is gone.
         """
-        if self._asked:
-            if time.monotonic() < self._asked_at + _PATIENCE + _GRACE:
+        if self._requested:
+            if time.monotonic() < self._requested_at + _PATIENCE + _GRACE:
                 return
             self._unanswered += 1
             if self._unanswered >= _UNANSWERED:
                 self._break("requests were never answered; stream or consumer may be gone")
                 return
-        self._asked, self._asked_at = min(limit, _PULL), time.monotonic()
-        request = {"batch": self._asked, "expires": int(_PATIENCE * 1e9)}
+        self._requested, self._requested_at = min(limit, _PULL), time.monotonic()
+        request = {"batch": self._requested, "expires": int(_PATIENCE * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._settings.stream}.{self._consumer}"
         await self._client.publish(subject, json.dumps(request).encode(), self._inbox)
 
     async def _look_for_gaps(self, positions: list[int]) -> None:
-        """Ask what a missing sequence means: one deleted message, or a stream trimmed beyond our cursor."""
+        """Raise a SourceError if a sequence is missing because the stream was trimmed beyond our cursor."""
         if self._settings.subject is not None or positions[-1] - self._reached == len(positions):
             return
         streams = self._client.jsm(timeout=self._settings.timeout)
@@ -312,13 +312,13 @@ class NatsSource:
     def _check(self, state: Any, cursor: int) -> None:
         if state.first_seq > cursor + 1:
             raise SourceError(
-                f"{self.name}: the stream begins at {state.first_seq}, {cursor} was read: what was between "
-                "them was deleted before it was read"
+                f"{self.name}: the stream begins at {state.first_seq}, {cursor} was read: messages between "
+                "them were deleted before they were read"
             )
         if state.last_seq < cursor:
             raise SourceError(
-                f"{self.name}: the stream ends at {state.last_seq}, {cursor} was read: it was made anew, or "
-                "an older copy was brought back"
+                f"{self.name}: the stream ends at {state.last_seq}, {cursor} was read: it was created again, "
+                "or restored from an older copy"
             )
 
     def _run(self, coroutine: Coroutine[Any, Any, _Result], timeout: float) -> _Result:

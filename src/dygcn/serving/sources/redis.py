@@ -135,11 +135,11 @@ class RedisSource:
 
     @property
     def name(self) -> str:
-        """Kind and address of what is read, without any secret."""
+        """Kind and address, without secrets."""
         return f"{public_address(self._settings.url)} {' '.join(self._settings.streams)}"
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and compare each cursor with what the stream still has.
+        """Connect, and compare each cursor with the first and last entry of its stream.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class RedisSource:
                 client.close()
 
     def _next(self, limit: int) -> list[Message]:
-        """Read what is there now, no stream more than its share."""
+        """Return the entries that exist now, with a fair share for each stream."""
         names = self._settings.streams
         self._turn = (self._turn + 1) % len(names)
         names = (names[self._turn :] + names[: self._turn])[:limit]
@@ -241,23 +241,23 @@ class RedisSource:
         cursor = entry_of(reached)
         if last < reached:
             raise SourceError(
-                f"{self.name}: the stream {name} ends before {cursor}, which was read: it was made anew, or "
-                "an older copy was brought back"
+                f"{self.name}: the stream {name} ends before {cursor}, which was read: it was created again, "
+                "or restored from an older copy"
             )
         first = about["first-entry"]
         if first is None or position_of(first[0].decode()) > reached:
             raise SourceError(
-                f"{self.name}: {name} was trimmed up to {cursor} or beyond, and what was not read may be "
+                f"{self.name}: {name} was trimmed up to {cursor} or beyond, and unread entries may be "
                 "lost; keep the entry that was read last"
             )
         tombstone = about.get("max-deleted-entry-id", b"0-0").decode()
         if deleted and position_of(tombstone) > reached:
             raise SourceError(
-                f"{self.name}: entries of {name} behind {cursor} were deleted, up to {tombstone}"
+                f"{self.name}: entries of {name} after {cursor} were deleted, up to {tombstone}"
             )
 
     def _look(self) -> None:
-        """Count what waits, now and then."""
+        """Count unread entries, now and then."""
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return
         self._looked = time.monotonic()
@@ -281,7 +281,7 @@ class RedisSource:
         return added - int(about["length"]) if reached is None else added
 
     def _about(self, name: str) -> dict[str, Any] | None:
-        """Return what the server says of a stream, None if it is not there."""
+        """Return the server's facts about a stream; None if it does not exist."""
         if not self._client.exists(name):
             return None
         kind = self._client.type(name)

@@ -1,4 +1,4 @@
-"""What the settings of every source have in common."""
+"""The common part of the settings of sources."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = [
 
 
 def failure(name: str, error: BaseException, secrets: Iterable[str] = ()) -> SourceError:
-    """Return what a client said as an error of ours, with stars in the cursor of every secret."""
-    said = without(str(error), secrets)
-    return SourceError(f"{name}: {type(error).__name__}{': ' if said else ''}{said[:500]}")
+    """Return a client's error as a SourceError, with stars instead of every secret."""
+    text = without(str(error), secrets)
+    return SourceError(f"{name}: {type(error).__name__}{': ' if text else ''}{text[:500]}")
 
 
 def not_open(name: str) -> SourceError:

@@ -1,4 +1,4 @@
-"""What a source is. Traps for whoever adds one are written where they wait."""
+"""The protocol of a source. Its docstrings name the traps for authors of a new one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Ordered streams of messages that can be read again from any cursor.
 
-    The cursor up to which a stream was applied is kept with our state, never at the broker: a broker's own
-    acknowledgement and our transaction cannot be one. So a source is asked to begin after a cursor, and
-    nothing that it delivers twice does harm.
+    The log stores the cursor up to which a stream was applied, in the transaction of its events, and never
+    acknowledges to the broker, which could not be part of that transaction. So `open` gets cursors, and
+    messages that are delivered twice do no harm.
     """
 
     @property
     def name(self) -> str:
-        """Kind and address of what is read, without any secret: for logs, metrics and dead letters."""
+        """Kind and address, without secrets: for logs, metrics and dead letters."""
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and begin each stream behind the cursor given for it, or at its beginning.
+        """Connect, and begin each stream after its cursor or, without one, at its beginning.
 
         Raises
         ------
         SourceError
-            If it cannot be reached, or if messages behind the given cursor are no longer there: going on
+            If it cannot be reached, or if messages after a cursor no longer exist: reading further
             would lose them silently.
         """
 
@@ -42,10 +42,10 @@ class Source(Protocol):
         """
 
     def lag(self) -> int | None:
-        """Return how many messages (bytes, for a file) wait behind the last one read, where that is known.
+        """Return how many messages (bytes, for a file) come after the last one read; None if unknown.
 
-        As of a moment ago: it asks nobody, so that any thread may call it while another one reads.
+        The number may be a moment old: it is not requested, so that any thread may call this during a read.
         """
 
     def close(self) -> None:
-        """Let go of everything. Safe to call twice, and on a source that was never opened."""
+        """Release all resources. Safe to call twice, and on a source that was never opened."""

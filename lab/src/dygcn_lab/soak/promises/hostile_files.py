@@ -287,8 +287,11 @@ def _log_file_cases() -> Iterator[tuple[str, Build]]:
         "a pickle": lambda path: path.write_bytes(_PICKLE),
     }.items():
         yield f"journal: {what}", _replaced(f"{LOG_FILE}-wal", put, without_log)
-    yield "mark: a pipe", _replaced("log.mark", os.mkfifo, durable)
-    yield "mark: a link", _replaced("log.mark", lambda path: path.symlink_to("/etc/hostname"), durable)
+    yield "watermark: a pipe", _replaced("log.watermark", os.mkfifo, durable)
+    yield (
+        "watermark: a link",
+        _replaced("log.watermark", lambda path: path.symlink_to("/etc/hostname"), durable),
+    )
     yield "lock: a link", _replaced("lock", lambda path: path.symlink_to("elsewhere"), durable)
 
 

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import Model
-from dygcn.engine.models.state import Changing
 from dygcn.engine.propagation import set_threads
 from dygcn.errors import DygcnError, TornState, WriteFailed
 from dygcn.live import LiveEmbedding
@@ -391,7 +391,7 @@ def interrupt_everything(most: int, seed: int) -> Tally:
     return tally
 
 
-def _no_mark(self: Changing) -> None:
+def _no_mark(self: Transaction) -> None:
     """The seeded bug: nobody knows that a change has begun."""
 
 
@@ -406,7 +406,7 @@ def bugs_noticed(most: int, seed: int) -> bool:
     marks, log = Tally(), Tally()
     set_threads(1)
     try:
-        with seeded(Changing, "__enter__", _no_mark):
+        with seeded(Transaction, "__enter__", _no_mark):
             interrupt_plain(most, seed, marks, ("newcomers",))
         with seeded(EventLog, "fail", _go_on):
             interrupt_durable(most, seed, log, ("update",))

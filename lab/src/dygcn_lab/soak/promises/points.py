@@ -11,10 +11,10 @@ from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import opening
-from dygcn.live.durable.recovered import Recovered
 from dygcn.live.durable.storage import EventLog, log
 from dygcn.live.durable.storage import layout as shelf
 from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.write_ahead import WriteAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "the log is opened": (EventLog, "_prepare", AFTER),
     "before a snapshot is loaded": (opening, "newest_good", BEFORE),
     "before the log is replayed": (opening, "newest_good", AFTER),
-    "while the log is replayed": (Recovered, "_replayed", AFTER),
+    "while the log is replayed": (WriteAhead, "_replayed", AFTER),
     "before the log is closed": (EventLog, "close", BEFORE),
     "the log is closed, the folder is held": (shelf.FolderLock, "release", BEFORE),
 }
@@ -136,14 +136,14 @@ def commit_later() -> None:
 
 def forget_positions() -> None:
     """Do not restore, in recovery, how far the streams had come."""
-    replayed = Recovered._replayed
+    replayed = WriteAhead._replayed
 
-    def forgetful(self: Recovered, one: Any) -> None:
+    def forgetful(self: WriteAhead, one: Any) -> None:
         streams = dict(self.followed.streams)
         replayed(self, one)
         self.followed.streams = streams
 
-    Recovered._replayed = forgetful  # type: ignore[method-assign]
+    WriteAhead._replayed = forgetful  # type: ignore[method-assign]
 
 
 def synchronous_off() -> None:

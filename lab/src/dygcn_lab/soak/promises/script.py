@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import id_column, join_events, read_events
-from dygcn.engine.models import Model, Paper, State
-from dygcn.engine.propagation import RuleOptions
+from dygcn.engine.models import ExactSpec, Model, State
 from dygcn.errors import EventError
 from dygcn.live import LiveEmbedding
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.paper import RollingSpec, RuleOptions, adopt
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
@@ -125,17 +125,15 @@ class Script:
         random = np.random.default_rng((self.seed, 1 << 40))
         matrices = tuple(random.normal(0, 0.4, (_DIM, _DIM)).astype(np.float32) for _ in range(3))
         exact = self.rule == "exact"
-        paper = None if exact else Paper(RuleOptions(aggregation="mean", activation="tanh"))
-        model = Model(
-            matrices, "int64", "given" if exact else "none", np.ones(_DIM), rule=self.rule, paper=paper
-        )
+        spec = ExactSpec() if exact else RollingSpec(RuleOptions(aggregation="mean", activation="tanh"))
+        model = Model(matrices, "int64", "given" if exact else "none", np.ones(_DIM), spec=spec)
         state = State(model)
         state.apply(read_events([(i, (i + 1) % _NODES) for i in range(_NODES)]))
         values = random.uniform(-1, 1, (_NODES, _DIM)).astype(np.float32)
         if exact:
             state.set_features(id_column(range(_NODES)), values)
         else:
-            state.adopt(id_column(range(_NODES)), values)
+            adopt(state, id_column(range(_NODES)), values)
         return LiveEmbedding(state)
 
 

@@ -1,0 +1,312 @@
+"""One change of a graph, from the first check to the last write: an exception leaves all of it, or nothing.
+
+`stage` checks a batch and makes room for it: nothing that anyone can see. Then it is written, and `release`
+forgets who left. An exception before the first write is answered by `undo`; one that comes later leaves the
+mark `torn`, and `complete` finishes the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import seconds
+from dygcn.engine.graph import writing
+from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.outcomes import AGE, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
+from dygcn.engine.graph.staging import NodeEvents, StagedPairs
+from dygcn.engine.records import GraphDelta, Written
+from dygcn.errors import CapacityError, EventError, FeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.graph.memory import Memory
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import EventBatch, FeatureDelta, IdColumn, Int64, Nodes
+
+_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
+_NOBODY = np.empty(0, np.int32)
+_REFUSALS = EventError, FeatureError
+
+
+class Transaction:
+    """A change of a graph, one after the other in the same object. As a context it marks what is torn.
+
+    Attributes
+    ----------
+    torn
+        From the beginning of a change to its end, and after an exception that came between two writes.
+    begun, written
+        Whether the first write may have happened; whether the last one has.
+    events, edge
+        What is staged: checked events, or one edge as (source, target, +1 or -1).
+    pairs, features
+        What `complete` may have to write again: pairs that are not written in one call, rows of features.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.graph import Graph
+    >>> graph = Graph("int64")
+    >>> transaction = Transaction(graph)
+    >>> with transaction:
+    ...     transaction.stage(read_events([(1, 2), (2, 3)]))
+    ...     delta = transaction.write()
+    ...     left = transaction.release(delta.left)
+    >>> len(delta.arrived), len(left), transaction.torn
+    (3, 0, False)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.torn = self.begun = self.written = False
+        self.events: NodeEvents | None = None
+        self.edge: tuple[int, int, int] | None = None
+        self.pairs: StagedPairs | None = None
+        self.features: FeatureDelta | None = None
+        self.nobody = graph.ids.names(_NOBODY)
+
+    def __enter__(self) -> None:
+        self.torn, self.written = True, False  # one line: an exception after it would leave the mark
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is not None:
+            if self.begun and (self.written or not issubclass(kind, _REFUSALS)):
+                return
+            self.undo()  # a refusal comes before the first write
+        self.begun = self.torn = False
+
+    # ---- before the first write ------------------------------------------------------------------------
+
+    def stage(self, batch: EventBatch, now: float | None = None) -> None:
+        """Check a batch, find its nodes and reserve capacity.
+
+        The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
+        ghost weighs a part of it.
+
+        Raises
+        ------
+        EventError
+            If the batch is bad.
+        """
+        graph, contacts, count = self.graph, self.graph.contacts, len(batch.op)
+        if now is not None:
+            now = seconds(now)
+        plain = batch.weight is None and count <= len(graph.ones)
+        weight = graph.ones[:count] if plain else graph.on_grid(batch)
+        clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)
+        times = _NO_TIMES if graph.memory is None and contacts is None else graph.dates(batch, now)
+        contact_clock = 0.0 if contacts is None else contacts.clock_after(batch, now)
+        src, dst = graph.ids.resolve(batch.src, batch.dst, batch.op)
+        self.events = NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
+        graph.reserve()
+        if not plain or graph.weight_shift > graph.plain_shift:
+            graph.note_bits(weight)
+
+    def undo(self) -> None:
+        """Forget what is staged, and the nodes that it brought."""
+        events, graph = self.events, self.graph
+        if events is not None:
+            named = np.unique(np.concatenate((events.src, events.dst)))
+            named = named[named >= 0]
+            inside = named[named < len(graph.here)]
+            here = inside[graph.present(inside)]
+            graph.ids.release(np.setdiff1d(named, here, assume_unique=True))
+        self.events = self.edge = None
+
+    # ---- writing ---------------------------------------------------------------------------------------
+
+    def write(self) -> GraphDelta:
+        """Write staged events to the graph alone and return their net effect.
+
+        Raises
+        ------
+        CapacityError
+            If a node would carry too much weight; then nothing was written. Any other exception may leave a
+            torn graph; `complete` mends it.
+        """
+        graph, events = self.graph, self.events
+        assert events is not None
+        self.begun = True
+        if graph.memory is not None:
+            return self._write_remembering(events, graph.memory)
+        graph.buffers.reserve(len(events.op))
+        while True:
+            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
+            how = graph.directed, graph.stay, graph.limit, graph.count_half_life
+            status = writing.write_events(
+                *where, *how, events.src, events.dst, events.op, events.weight, events.t
+            )
+            written = self.collect(status)
+            if written is not None:
+                return self.delta(written)
+
+    def collect(self, status: int) -> Written | None:
+        """Count what a loop left in the buffers; None: it had too little capacity, and has more now.
+
+        Raises
+        ------
+        CapacityError
+            If nothing was written because a node would carry too much weight.
+        """
+        graph, buffers = self.graph, self.graph.buffers
+        if status == SMALL_POOL:
+            pool, table, more_pool, more_table = buffers.needed.tolist()
+            graph.pull.reserve_arcs(pool, table)
+            if graph.directed:
+                graph.push.reserve_arcs(more_pool, more_table)
+            return None
+        if status == OVERWEIGHT:
+            self.undo()
+            raise CapacityError(graph.too_heavy)
+        if graph.contacts is not None and self.events is not None:
+            graph.contacts.clock = self.events.contact_clock
+        came, went, idle, _, _, edges, unchanged, missing, loops, _ = buffers.sizes.tolist()
+        graph.edge_count += edges
+        graph._node_count += came - went
+        if idle:
+            graph.ids.release(buffers.nodes[3, :idle])
+        left = buffers.nodes[2, :went].copy() if went else _NOBODY
+        return Written(left, unchanged, missing, loops)
+
+    def delta(self, written: Written) -> GraphDelta:
+        """Add the arcs to what was written."""
+        buffers = self.graph.buffers
+        arcs = int(buffers.sizes[MOVED]) * (1 if self.graph.directed else 2)
+        counts = written.left, written.unchanged, written.missing, written.loops
+        receiver, sender, old, new, touched, arrived = buffers.take(arcs)
+        return GraphDelta(*counts, receiver, sender, old, new, touched, arrived)
+
+    def _write_remembering(self, events: NodeEvents, memory: Memory) -> GraphDelta:
+        """Play events in a graph that remembers removed edges, and write the pairs that come of it."""
+        graph, buffers, contacts = self.graph, self.graph.buffers, self.graph.contacts
+        if events.clock > memory.clock:
+            events = _with_ageing(events, *memory.take_due(events.clock))
+        count = len(events.op)
+        buffers.reserve(count)
+        where = buffers.arrays, graph.pull.arrays, graph.node_arrays, memory.arrays
+        src, dst, directed, limit = events.src, events.dst, graph.directed, graph.limit
+        lives = memory.clock, events.clock, memory.half_life, graph.count_half_life
+        status = writing.play_remembered(
+            *where, src, dst, events.op, events.weight, events.t, directed, limit, *lives
+        )
+        *counts, found = buffers.sizes[UNCHANGED:].tolist()
+        a, b, kept = buffers.a[:found], buffers.b[:found], 0 if contacts is None else found
+        if status == OVERWEIGHT:
+            memory.remember(a, b, *memory.recall(a, b))  # ageing pairs were taken from the queue
+            self.collect(status)
+        touched = None
+        if contacts is not None:
+            touched = contacts.after(src, dst, events.t, buffers.mark[:count])
+        pairs = StagedPairs(
+            a,
+            b,
+            new=buffers.new[:found],
+            last=buffers.last[:kept],
+            count=buffers.count[:kept],
+            named=src,
+            pair_of=buffers.pair_of[:count],
+            ghosts=buffers.ghosts[:found],
+            ghost_t=buffers.ghost_t[:found],
+            clock=events.clock,
+            contact_clock=events.contact_clock,
+            touched=touched,
+        )
+        return self.write_pairs(pairs, buffers.old[:found], counts)
+
+    def write_pairs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int] = (0, 0, 0)) -> GraphDelta:
+        """Write what pairs become: marks, arcs, ghosts, clocks; after an exception `complete` does it again.
+
+        `old` is what is stored of them so far; `counts` are events without effect (see `Written`).
+        """
+        self.pairs, graph = pairs, self.graph
+        if pairs.own is not None:
+            graph._own[pairs.named] = pairs.own
+        if graph.contacts is not None and pairs.touched is not None:
+            graph.contacts.put(*pairs.touched)
+        delta = self._write_arcs(pairs, old, counts)
+        if graph.memory is not None:
+            graph.memory.clock = max(graph.memory.clock, pairs.clock)
+            graph.memory.remember(pairs.a, pairs.b, pairs.ghosts, pairs.ghost_t)
+        if graph.contacts is not None:
+            graph.contacts.clock = max(graph.contacts.clock, pairs.contact_clock)
+        return delta
+
+    def _write_arcs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int]) -> GraphDelta:
+        """Write the arcs of pairs, see who came and went, and count."""
+        graph = self.graph
+        graph.buffers.load(pairs, old, counts)
+        while True:
+            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
+            kept = len(pairs.last) > 0
+            status = writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, kept)
+            written = self.collect(status)
+            if written is not None:
+                return self.delta(written)
+
+    def remove(self, nodes: Nodes) -> GraphDelta:
+        """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
+        graph, buffers = self.graph, self.graph.buffers
+        owner, other, _ = graph.pull.arcs(nodes)
+        if graph.directed:
+            receiver, sender, _ = graph.push.arcs(nodes)
+            owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
+        buffers.reserve(len(owner))
+        found = find_pairs(buffers.arrays, owner, other, graph.directed)
+        a, b = buffers.a[:found].copy(), buffers.b[:found].copy()
+        return self._take_away(a, b, nodes, own=0)
+
+    def set_own(self, nodes: Nodes) -> Nodes:
+        """Say that nodes have features of their own; return those that came into the graph by it."""
+        return self._take_away(nodes[:0], nodes[:0], nodes, own=1).arrived
+
+    def _take_away(self, a: Nodes, b: Nodes, nodes: Nodes, own: int) -> GraphDelta:
+        """Take away pairs and their ghosts, mark nodes, and see which of these came and went by it."""
+        zeros, loops = np.zeros(len(a), np.int64), np.full(len(nodes), LOOP, np.int32)
+        none = _NO_TIMES, _NO_COUNTS
+        pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
+        return self.write_pairs(pairs, self.graph.pull.look_up(a, b))
+
+    # ---- after the last write, or an exception ---------------------------------------------------------
+
+    def release(self, left: Nodes) -> IdColumn:
+        """Forget all that is staged and the nodes that left; return the ids that these had."""
+        names = self.nobody
+        if len(left):
+            names = self.graph.ids.names(left)
+            self.graph.release(left)
+        self.pairs = self.features = self.events = self.edge = None
+        return names
+
+    def complete(self) -> bool:
+        """Finish what an exception interrupted; say whether staged pairs were written for it.
+
+        Afterwards the graph is whole and holds all of the interrupted change, or nothing of it. If `complete`
+        is interrupted itself, it may be called again.
+        """
+        graph, pairs = self.graph, self.pairs
+        graph.ids.repair()
+        graph.reserve()
+        graph.forget_scratch()
+        if graph.memory is not None:
+            graph.memory.rebuild_heap()
+        if pairs is not None:
+            self.write_pairs(pairs, graph.pull.look_up(pairs.a, pairs.b))
+        graph.count_again()
+        return pairs is not None
+
+
+def _with_ageing(events: NodeEvents, a: Nodes, b: Nodes) -> NodeEvents:
+    """Add silent events: pairs whose ghosts may weigh less now."""
+    none = np.zeros(len(a))
+    return NodeEvents(
+        np.concatenate((events.src, a)),
+        np.concatenate((events.dst, b)),
+        np.concatenate((events.op, np.full(len(a), AGE, np.int8))),
+        np.concatenate((events.weight, none.astype(np.int64))),
+        np.concatenate((events.t, none)),
+        events.clock,
+        events.contact_clock,
+    )

@@ -1,0 +1,118 @@
+"""What a caller of `fit` chose, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import take
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models.checks import one_of, whole
+from dygcn.engine.models.specs import RULES, find_fitting
+from dygcn.errors import EventError, OptionError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Bool, EventBatch, Float64
+
+GREATEST_ORDERS = 16
+LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100
+_EXPONENT = 900  # of weights: then the grid's own exponent is below 1000, which a saved model can have
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Options of `dygcn.fit`; the last four are not for every rule."""
+
+    dim: int
+    orders: int
+    rule: str
+    memory: float | None
+    seed: int
+    width: int
+    directed: bool
+    features: object = "walks"
+    base: object = None
+    labels: object = None
+    recipe: object = None
+
+    def __post_init__(self) -> None:
+        one_of("rule", self.rule, tuple(RULES))
+        whole("dim", self.dim, 1, 1 << 14)
+        whole("orders", self.orders, 1, GREATEST_ORDERS)
+        whole("width", self.width, 1, 1 << 14)
+        whole("seed", self.seed, 0, 2**63 - 1)
+        memory = self.memory
+        if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
+            raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
+        find_fitting(self.rule).check(self)
+
+    @property
+    def half_life(self) -> float | None:
+        """The half-life of a removed edge's weight."""
+        return None if self.memory is None else float(self.memory)
+
+
+def ids_of(batch: EventBatch) -> IdMap:
+    """Return every id that the events name."""
+    ids = IdMap(batch.src.kind)
+    for column in (batch.src, batch.dst):
+        ids.intern(column)
+    return ids
+
+
+def weight_grid(batch: EventBatch, message_bits: int) -> float:
+    """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
+
+    Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
+    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
+
+    Raises
+    ------
+    EventError
+        If a weight is so small or so large that the grid would be no number of its own.
+    """
+    carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
+    adds = batch.op > 0
+    if batch.weight is None or not adds.any():
+        return float(2.0 ** (22 - carried))
+    weight = batch.weight[adds]
+    _refuse_extremes(batch.weight, adds)
+    median = np.median(weight)
+    most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
+    return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
+
+
+def _refuse_extremes(weight: Float64, adds: Bool) -> None:
+    extreme = adds & ((weight < 2.0**-_EXPONENT) | (weight > 2.0**_EXPONENT))
+    if extreme.any():
+        row = int(extreme.argmax())
+        raise EventError(
+            f"weight is {weight[row]:g}; allowed is {2.0**-_EXPONENT:.1g} to {2.0**_EXPONENT:.1g}: "
+            "scale all weights alike, and the vectors stay the same",
+            row,
+        )
+
+
+def check_time_unit(unit: float | None) -> float | None:
+    """Return the time that counts as one, if a saved model can keep it.
+
+    Raises
+    ------
+    EventError
+        If training steps are shorter or longer than that.
+    """
+    if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:
+        raise EventError(
+            f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
+            f"{GREATEST_UNIT:g}: give t in another unit"
+        )
+    return unit
+
+
+def _greatest_strength(batch: EventBatch, weight: Float64) -> float:
+    """Return the greatest sum of weights at one node, if nothing were ever removed or replaced."""
+    ids, adds = IdMap(batch.src.kind), np.flatnonzero(batch.op > 0)
+    ends = np.concatenate([ids.intern(take(column, adds)) for column in (batch.src, batch.dst)])
+    return float(np.bincount(ends, np.concatenate((weight, weight))).max())

@@ -1,0 +1,47 @@
+"""Fitting the exact rule: of whatever its features are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dygcn.engine.models import RULES
+from dygcn.engine.models.checks import check_recipe
+from dygcn.engine.training.fitting_exact import fit_exact
+from dygcn.engine.training.fitting_walks import choose_features, fit_walks
+from dygcn.engine.training.matrices import Recipe
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.models import State
+    from dygcn.engine.models.choices import Choices
+    from dygcn.engine.records import EventBatch
+    from dygcn.engine.training.samples import Progress
+
+
+def check(choices: Choices) -> None:
+    """Refuse options that belong to another rule."""
+    for name in ("base", "labels"):
+        if getattr(choices, name) is not None:
+            others = " and ".join(repr(rule) for rule in RULES if rule != choices.rule)
+            raise OptionError(f"{name}= is for the rules {others}; the rule is {choices.rule!r}")
+    check_recipe(choices.rule, choices.recipe, Recipe)
+
+
+def fit(
+    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
+) -> State:
+    """Return the fitted state, all events played."""
+    recipe = choices.recipe if isinstance(choices.recipe, Recipe) else Recipe()
+    features = choices.features
+    kind = features if isinstance(features, str) else ""
+    if kind == "auto":
+        features = kind = choose_features(batch, parts, choices, recipe, progress)
+    if kind == "walks":
+        return fit_walks(batch, parts, choices, recipe, progress)
+    return fit_exact(batch, parts, choices, features, recipe, progress)
+
+
+def steady_recipe() -> None:
+    """Return nothing: the rule never drifts."""

@@ -1,0 +1,132 @@
+"""Fitting a walk model: play the events, factorise the graph at the end. Nothing is trained by gradient."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import take
+from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.graph.image import take_image
+from dygcn.engine.models import Model, State
+from dygcn.engine.models.choices import check_time_unit, weight_grid
+from dygcn.engine.models.model import order_weights
+from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
+from dygcn.engine.training.fitting_exact import hashed_auc
+from dygcn.engine.training.samples import Ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.models.choices import Choices
+    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32
+    from dygcn.engine.training import Recipe
+    from dygcn.engine.training.samples import Progress
+
+
+def fit_walks(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    recipe: Recipe,
+    progress: Progress | None = None,
+) -> State:
+    """Return the fitted state, all events played."""
+    blank = walk_model(batch, parts, choices)
+    heads = fit_heads(held_out(blank, parts, recipe, progress).samples, None)
+    graph = _play(blank.new_graph(), parts, progress)
+    model = dataclasses.replace(with_rows(blank, graph, progress), links=heads)
+    return State.from_graph(model, graph)
+
+
+def walk_model(batch: EventBatch, parts: Sequence[EventBatch], choices: Choices) -> Model:
+    """Return the model before any row is made."""
+    ids = take(batch.src, np.empty(0, np.int64))
+    return Model(
+        order_weights(choices.orders),
+        batch.src.kind,
+        "walks",
+        np.ones(choices.dim),
+        seed=int(choices.seed),
+        directed=bool(choices.directed),
+        grid=weight_grid(batch, Walks.message_bits),
+        half_life=choices.half_life,
+        unit=check_time_unit(time_unit(parts)),
+        table=RowTable(ids, np.zeros((0, choices.dim), np.int8), 1.0),
+    )
+
+
+def with_rows(model: Model, graph: Graph, progress: Progress | None = None) -> Model:
+    """Return the model with a row for each node of the graph, ghosts counted with what is left of them.
+
+    Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may
+    round otherwise on another.
+    """
+    ids, rows, window = walk_rows(model, graph, progress)
+    return with_table(model, RowTable.of(ids, rows, window))
+
+
+def walk_rows(model: Model, graph: Graph, progress: Progress | None) -> tuple[IdColumn, Float32, int]:
+    """Return who has a row, the rows, not rounded yet, and the steps of the walks."""
+    image, _ = take_image(graph)
+    first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
+    base = walk_base(first, second, weight, len(image.ids), model.dim, model.seed, progress=progress)
+    known = np.flatnonzero(base.has)
+    return take(image.ids, known), base.rows[known], base.window
+
+
+def with_table(model: Model, table: RowTable) -> Model:
+    """Return the model with other rows."""
+    return dataclasses.replace(model, table=table, scales=np.full(model.dim, table.scale))
+
+
+def held_out(blank: Model, parts: Sequence[EventBatch], recipe: Recipe, progress: Progress | None) -> HeldOut:
+    """Return pairs of the last training steps, read with rows that were made before those steps."""
+    found = HeldOut(blank, len(parts), recipe)
+    if not found.steps:
+        return found
+    graph = _play(blank.new_graph(), parts[: found.first + 1], None)
+    state, ahead = State.from_graph(with_rows(blank, graph, progress), graph), Ahead(blank, parts)
+    for step in found.steps:
+        if step > found.first:
+            state.apply(parts[step])
+        found.visit(state, step, ahead.move_to(step + 1))
+        if progress is not None:
+            progress(step + 1 - found.first, len(found.steps), "looking at held-out steps")
+    return found
+
+
+def choose_features(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    recipe: Recipe,
+    progress: Progress | None,
+) -> str:
+    """Return "walks" or "hashed": whose cosine tells new links of held-out steps better from other pairs."""
+    walks = cosine_auc(held_out(walk_model(batch, parts, choices), parts, recipe, progress).samples, None)
+    hashed = hashed_auc(batch, parts, choices, recipe, progress)
+    return "hashed" if hashed > walks else "walks"
+
+
+def _play(graph: Graph, parts: Sequence[EventBatch], progress: Progress | None) -> Graph:
+    for i, part in enumerate(parts):
+        graph.release(graph.apply(part).left)
+        if progress is not None:
+            progress(i + 1, len(parts), "playing events")
+    graph.compact()
+    return graph
+
+
+def _undirected(a: Int32, b: Int32, weight: Float64, directed: bool) -> tuple[Int32, Int32, Float64]:
+    """Return each pair once: of a directed graph A + A^T."""
+    if not directed:
+        return a, b, weight
+    low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b).astype(np.int64)
+    pairs, place = np.unique(low << 32 | high, return_inverse=True)
+    total = np.zeros(len(pairs))
+    np.add.at(total, place, weight)
+    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32), total

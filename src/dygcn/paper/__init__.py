@@ -1,0 +1,25 @@
+"""DyGCN as published: the rules ``rolling`` and ``spectral``, and the bases that they start from.
+
+Importing this registers both rules; torch is imported when one is fitted, or a trained base computed.
+"""
+
+from dygcn.paper.fresh_base import adopt
+from dygcn.paper.options import BASES, Base, BaseRecipe, Watch
+from dygcn.paper.plans import RuleOptions
+from dygcn.paper.recipes import RollingRecipe
+from dygcn.paper.rolling import RollingRule, SpectralRule
+from dygcn.paper.spec import RollingSpec, SpectralSpec
+
+__all__ = [
+    "BASES",
+    "Base",
+    "BaseRecipe",
+    "RollingRecipe",
+    "RollingRule",
+    "RollingSpec",
+    "RuleOptions",
+    "SpectralRule",
+    "SpectralSpec",
+    "Watch",
+    "adopt",
+]

@@ -1,0 +1,113 @@
+"""The paper's equations, each one once. Training and the live path call the same functions.
+
+They are written on any kind of array. `Arrays` is what an array library must offer: the live path
+brings compiled loops with a fixed order of summation (`dygcn.paper.rows`), training brings
+torch, which also gives the derivatives (`dygcn.paper.tensors`). Matrices stand on the right of
+rows: where the paper writes ``W z``, these are ``z @ W``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.records import Nodes
+    from dygcn.paper.plans import Mix, Plan, RuleOptions
+
+T = TypeVar("T")
+ACTIVATIONS = ("relu", "tanh", "none")
+
+
+class Arrays(Protocol[T]):
+    """What the equations need from an array library."""
+
+    def take(self, table: T, nodes: Nodes) -> T:
+        """Return the rows of nodes."""
+
+    def put(self, table: T, nodes: Nodes, rows: T) -> T:
+        """Return the table with other rows at nodes."""
+
+    def combine(self, mix: Mix, table: T) -> T:
+        """Return one weighted sum of rows for each entry of the mix."""
+
+    def product(self, rows: T, matrix: T) -> T:
+        """Return rows times matrix."""
+
+    def add(self, a: T, b: T, sign: int = 1) -> T:
+        """Return ``a + sign * b``."""
+
+    def activate(self, rows: T, activation: str) -> T:
+        """Return sigma of every number; one of `ACTIVATIONS`."""
+
+    def level(self, rows: T, like: T) -> T:
+        """Return rows, scaled by one number so that their mean length is that of `like`."""
+
+    def bounded(self, rows: T) -> T:
+        """Keep numbers from overflowing, where vectors are stored."""
+
+
+def convolve(arrays: Arrays[T], mix: Mix, table: T, matrix: T, activation: str) -> T:
+    """One layer of the static GCN: ``sigma(A^ Z W)``, eqs. gconv, aggr and update."""
+    return arrays.activate(arrays.product(arrays.combine(mix, table), matrix), activation)
+
+
+def welcome(arrays: Arrays[T], plan: Plan, table: T) -> T:
+    """Let each new node start as the aggregation of its linked nodes (*The Process of New Nodes*)."""
+    return arrays.put(table, plan.arrived, arrays.combine(plan.first_look, table))
+
+
+def update_rows(arrays: Arrays[T], own: T, change: T, W0: T, Wk: T, activation: str) -> T:
+    """``z' = sigma(W0 z + Wk da)``: eqs. 1update, 2update and kupdate."""
+    total = arrays.add(arrays.product(own, W0), arrays.product(change, Wk))
+    return arrays.activate(total, activation)
+
+
+def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activation: str) -> list[T]:
+    """Algorithm 1: return the new rows of V_1..V_K. In matrix form: eqs. dyn_gcn1 and dgc, masked.
+
+    Parameters
+    ----------
+    table
+        Z^t, newcomers included (`welcome`).
+    weights
+        ``W_0..W_K``.
+    """
+    changed: list[T] = []
+    source = table  # order 1 aggregates z^t itself over the changed arcs: eq. change_aggr1
+    for nodes, mix, matrix in zip(plan.influence.orders, plan.changes, weights[1:], strict=True):
+        own = arrays.take(table, nodes)
+        change = arrays.combine(mix, source)
+        changed.append(arrays.bounded(update_rows(arrays, own, change, weights[0], matrix, activation)))
+        source = arrays.add(changed[-1], own, -1)  # z^(t+1) - z^t of this ring, for eq. change_aggr2
+    return changed
+
+
+def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
+    """Pass once over the whole graph: ``(I + D^-1/2 A D^-1/2) Z Ws``, eq. spectural_dygcn."""
+    return arrays.product(arrays.combine(mix, table), Ws)
+
+
+def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], options: RuleOptions) -> T:
+    """Return the whole of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
+    table = welcome(arrays, plan, table)
+    changed = roll(arrays, plan, table, weights[: len(plan.changes) + 1], options.activation)
+    for nodes, rows in zip(plan.influence.orders, changed, strict=True):
+        table = arrays.put(table, nodes, rows)
+    if plan.whole is not None:
+        nodes, mix = plan.whole
+        passed = spread(arrays, mix, table, weights[-1])
+        if options.level:
+            passed = arrays.level(passed, arrays.take(table, nodes))
+        table = arrays.put(table, nodes, passed)
+    return table
+
+
+def gcn(arrays: Arrays[T], mix: Mix, degree: Nodes, weights: Sequence[T], hidden: str, output: str) -> T:
+    """The paper's static base: two layers of eq. gconv on one-hot degrees.
+
+    ``X W`` of a one-hot X is the row of W at the degree, so the first layer takes rows.
+    """
+    first = arrays.activate(arrays.combine(mix, arrays.take(weights[0], degree)), hidden)
+    return convolve(arrays, mix, first, weights[1], output)

@@ -1,0 +1,196 @@
+"""Fitting the paper's rules: snapshots and plans, then the base, then the matrices. Needs torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import id_column, rows_of
+from dygcn.engine.features import Embedding, Hashed
+from dygcn.engine.models import Model, State
+from dygcn.engine.models.checks import check_recipe
+from dygcn.engine.models.choices import Choices, ids_of, weight_grid
+from dygcn.engine.training import Recipe
+from dygcn.engine.training.fitting_exact import fit_exact
+from dygcn.errors import FeatureError, OptionError, TrainingWarning
+from dygcn.paper.bases import base_vectors, exact_tables, fit_base, keep_last
+from dygcn.paper.fresh_base import adopt
+from dygcn.paper.health import take_anchor
+from dygcn.paper.history import History, Labels, play_history
+from dygcn.paper.options import BASES, NETWORKS, Base
+from dygcn.paper.recipes import RollingRecipe
+from dygcn.paper.rows import Rows
+from dygcn.paper.spec import RollingSpec, SpectralSpec, with_base
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.records import EventBatch, Float32
+    from dygcn.engine.training.samples import Progress
+
+LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
+
+
+def check(choices: Choices) -> None:
+    """Refuse options that belong to another rule."""
+    if not (isinstance(choices.features, str) and choices.features == "walks"):
+        raise OptionError(f"features= is for the rule 'exact'; the {choices.rule} rule takes base= instead")
+    check_recipe(choices.rule, choices.recipe, RollingRecipe)
+
+
+def steady_recipe() -> RollingRecipe:
+    """Return a recipe with our options on."""
+    return RollingRecipe.steady()
+
+
+def fit(
+    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
+) -> State:
+    """Return the fitted state: all events played, its vectors those of the base at the end."""
+    training = importlib.import_module("dygcn.paper.matrices")  # torch, or the line that installs it
+    recipe = choices.recipe if isinstance(choices.recipe, RollingRecipe) else RollingRecipe()
+    base = "gcn" if choices.base is None else choices.base
+    model = new_model(batch, choices, base, recipe)
+    parts = _recent(batch, parts, model.dim)
+    layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"
+    history = play_history(model, parts, layers, _read_labels(choices.labels, batch), progress)
+    fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
+    spectral = isinstance(model.spec, SpectralSpec)
+    start = training.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
+    weights = training.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
+    state = State(dataclasses.replace(with_base(model, fitted), weights=weights), history.graph)
+    if isinstance(base, Embedding):
+        adopt(state, base.ids, base.vectors)
+    else:
+        adopt(state, history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
+    take_anchor(state, recipe.watch)
+    return state
+
+
+def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequence[EventBatch]:
+    """Make one first step of so many early ones that what is kept of the others fits into memory."""
+    bytes_a_step = 8 * dim * ids_of(batch).high + 96 * len(batch)  # vectors, twice; sums, and torch's
+    kept = max(LARGEST_HISTORY // bytes_a_step, 2)
+    if len(parts) <= kept:
+        return parts
+    warnings.warn(
+        f"the first {len(parts) - kept} of {len(parts)} steps are joined into one: training keeps vectors "
+        f"and sums of every step, {bytes_a_step >> 20} MB each; pass fewer steps=, or a smaller dim=",
+        TrainingWarning,
+        stacklevel=4,
+    )
+    early = len(batch) - sum(len(part) for part in parts[-kept:])
+    return [rows_of(batch, np.arange(early)), *parts[-kept:]]
+
+
+def new_model(batch: EventBatch, choices: Choices, base: object, recipe: RollingRecipe) -> Model:
+    """Return the model before anything is learned."""
+    dim = choices.dim
+    if isinstance(base, Embedding):
+        if base.ids.kind != batch.src.kind:
+            raise FeatureError(f"the embedding has {base.ids.kind} ids, the events {batch.src.kind} ones")
+        dim = base.vectors.shape[1]
+    elif not isinstance(base, str) or base not in BASES or base == "embedding":
+        known = ", ".join(repr(name) for name in BASES if name != "embedding")
+        raise OptionError(f"base is {base!r}; known: {known}, or a dygcn.Embedding")
+    name = base if isinstance(base, str) else "embedding"
+    spec = (SpectralSpec if choices.rule == "spectral" else RollingSpec)(
+        recipe.options, Base(name, recipe.base), recipe.watch
+    )
+    count = 3 if choices.rule == "spectral" else choices.orders + 1
+    return Model(
+        (np.eye(dim, dtype=np.float32),) * count,
+        batch.src.kind,
+        "none",
+        np.ones(dim),
+        int(choices.seed),
+        bool(choices.directed),
+        weight_grid(batch, Hashed.message_bits),
+        choices.half_life,
+        spec,
+    )
+
+
+def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
+    if labels is None:
+        return None
+    if not isinstance(labels, Mapping) or not labels:
+        raise OptionError("labels is a dict of id to class, with at least one")
+    ids = id_column(list(labels))
+    if ids.kind != batch.src.kind:
+        raise OptionError(f"labels have {ids.kind} ids, the events {batch.src.kind} ones")
+    numbers: dict[object, int] = {}
+    try:
+        classes = [numbers.setdefault(label, len(numbers)) for label in labels.values()]
+    except TypeError:
+        raise OptionError("a class in labels is a number or a string") from None
+    if (ids_of(batch).find(ids) < 0).all():
+        raise OptionError("none of the ids in labels is in the events")
+    return Labels(ids, np.array(classes, np.int64))
+
+
+def _fit_base(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    base: object,
+    recipe: RollingRecipe,
+    history: History,
+    dim: int,
+    progress: Progress | None,
+) -> tuple[Base, list[Float32]]:
+    """Return the base, and its vectors of every snapshot's nodes."""
+    if isinstance(base, Embedding):
+        return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
+    if base == "hashed":
+        return _hashed_base(batch, parts, choices, recipe, history, progress)
+    name, seed = str(base), choices.seed
+    if recipe.base.once:
+        fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, None, progress)
+        tables = [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
+        return fitted, keep_last(history.snapshots, tables)
+    last: Base | None = None
+    tables = []
+    for i, snapshot in enumerate(history.snapshots):
+        last = fit_base(name, [snapshot], dim, recipe.base, seed, last)
+        tables.append(base_vectors(last, snapshot))
+        if progress is not None:
+            progress(i + 1, len(history.snapshots), "training the base")
+    assert last is not None
+    return last, keep_last(history.snapshots, tables)
+
+
+def _hashed_base(
+    batch: EventBatch,
+    parts: Sequence[EventBatch],
+    choices: Choices,
+    recipe: RollingRecipe,
+    history: History,
+    progress: Progress | None,
+) -> tuple[Base, list[Float32]]:
+    orders = max(choices.orders, 2)
+    exact = dataclasses.replace(choices, rule="exact", orders=orders, base=None, labels=None, recipe=None)
+    model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
+    base = Base("hashed", recipe.base, dict(zip(model.weight_names, model.weights, strict=True)))
+    return base, exact_tables(model, parts, history)
+
+
+def _given_tables(base: Embedding, history: History, aggregation: str) -> list[Float32]:
+    """Take the user's vectors for every snapshot; who has none starts as a newcomer does."""
+    nodes = history.graph.find(base.ids)
+    by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
+    has = np.zeros(history.high, np.bool_)
+    by_node[nodes[nodes >= 0]], has[nodes[nodes >= 0]] = base.vectors[nodes >= 0], True
+    tables = []
+    for snapshot in history.snapshots:
+        table, known = by_node[snapshot.nodes], has[snapshot.nodes]
+        around = Rows().combine(snapshot.mix, table)
+        if aggregation == "mean":
+            around /= np.maximum(Rows().combine(snapshot.mix, known[:, None].astype(np.float64)), 1e-300)
+        tables.append(np.where(known[:, None], table, around).astype(np.float32))
+    return tables

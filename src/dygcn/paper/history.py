@@ -1,0 +1,121 @@
+"""What the paper's rules are trained on: snapshots of the graph, and the plans from one to the next.
+
+Neither depends on any vector, so both are taken once while the events are played.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.paper.plans import layer_mix
+from dygcn.paper.rolling import RollingRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.models import Model
+    from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes
+    from dygcn.engine.training.samples import Progress
+    from dygcn.paper.plans import Mix, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A graph as a static base sees it. Positions are places in `nodes`."""
+
+    nodes: Nodes  # (n,) internal ids, in the order of the user's ids
+    mix: Mix  # (n) A^ = A + I, or its mean, as sums over positions
+    degree: Int64  # (n,) neighbours, in either direction
+    pairs: Int64  # (e, 2) positions of the ends of every edge
+    classes: Int64 | None = None  # (n,) label of each node, -1 where it has none
+
+    @property
+    def linked(self) -> Int64:
+        """Positions of the nodes that have an edge: negatives are drawn from these."""
+        return np.flatnonzero(self.degree)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Snapshots at the end of each step, and for each but the first the plan that led to it."""
+
+    snapshots: tuple[Snapshot, ...]
+    plans: tuple[Plan, ...]  # plans[i] leads from snapshots[i] to snapshots[i + 1]
+    high: int  # internal ids are below this
+    graph: Graph  # at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Classes of some nodes, for a task loss beside or instead of the paper's."""
+
+    ids: IdColumn  # (n,)
+    classes: Int64  # (n,) from 0 on
+
+
+def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) -> Snapshot:
+    """Return the graph as it is now.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.graph import Graph
+    >>> graph = Graph("int64")
+    >>> _ = graph.apply(read_events([(7, 5), (5, 6)]))
+    >>> snapshot_of(graph, "sum").pairs.tolist()
+    [[0, 1], [0, 2]]
+    """
+    nodes = graph.nodes()
+    place = np.full(graph.ids.high, -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    a, b, weight = graph.edges()
+    real = weight > 0
+    pairs = np.stack((place[a[real]], place[b[real]]), axis=1)
+    if not graph.directed:
+        pairs.sort(axis=1)
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]  # places of storage must not decide what is drawn
+    degree = graph.pull.count[nodes].astype(np.int64)
+    if graph.directed:
+        degree += graph.push.count[nodes]
+    classes = None
+    if labels is not None:
+        classes = np.full(len(nodes), -1, np.int64)
+        found = graph.find(labels.ids)
+        classes[place[found[found >= 0]]] = labels.classes[found >= 0]
+    return Snapshot(nodes, layer_mix(graph, nodes, aggregation), degree, pairs, classes)
+
+
+def play(
+    model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
+) -> Iterator[tuple[Graph, Snapshot, Plan | None]]:
+    """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
+    graph, rule = model.new_graph(), model.spec.new_rule(model)
+    assert isinstance(rule, RollingRule)
+    for i, step in enumerate(steps):
+        delta = graph.apply(step)
+        plan = rule.plan(graph, delta) if i else None
+        yield graph, snapshot_of(graph, base_aggregation, labels), plan
+        graph.release(delta.left)
+
+
+def play_history(
+    model: Model,
+    steps: Sequence[EventBatch],
+    base_aggregation: str,
+    labels: Labels | None = None,
+    progress: Progress | None = None,
+) -> History:
+    """Play the events through a graph, to the end."""
+    snapshots, plans = [], []
+    for i, (now, snapshot, plan) in enumerate(play(model, steps, base_aggregation, labels)):
+        graph = now
+        snapshots.append(snapshot)
+        if plan is not None:
+            plans.append(plan)
+        if progress is not None:
+            progress(i + 1, len(steps), "playing events")
+    return History(tuple(snapshots), tuple(plans), graph.ids.high, graph)

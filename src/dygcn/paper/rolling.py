@@ -1,0 +1,159 @@
+"""The paper's rules: vectors are the state, and every update rolls them forward.
+
+`RollingRule` is Algorithm 1, `SpectralRule` is Algorithm 2. Both keep Z and nothing else, so what a
+node's vector is depends on the path of the graph and on where its batches were cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Written
+from dygcn.paper import equations
+from dygcn.paper.plans import RuleOptions, first_look, make_plan
+from dygcn.paper.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.transaction import Transaction
+    from dygcn.paper.plans import Plan
+
+_BLOCK = 1 << 14
+
+
+class RollingRule:
+    """Algorithm 1 of the paper: first-order, then high-order updates of the influenced nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.graph import Graph
+    >>> eye = np.eye(2, dtype=np.float32)
+    >>> graph, rule = Graph("int64"), RollingRule((eye, eye, eye))
+    >>> _ = rule.apply(graph, graph.apply(read_events([(0, 1), (1, 2)])))
+    >>> rule.replace(np.array([0, 1, 2]), np.eye(3, 2, dtype=np.float32))
+    >>> changed = rule.apply(graph, graph.apply(read_events([(0, 2)])))
+    >>> changed.nodes.tolist(), changed.orders.tolist(), changed.rows
+    ([0, 2, 1], [1, 1, 2], 3)
+    >>> rule.vectors(np.array([0, 1, 2])).tolist()
+    [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
+    """
+
+    tolerance = 0.0  # nothing is withheld
+    in_one_call = False
+
+    def __init__(self, weights: Sequence[Float32], options: RuleOptions | None = None) -> None:
+        self.weights = tuple(weights)
+        self.options = options or RuleOptions()
+        # At the last base: mean length of the vectors, AUC of their links (-1: not known); updates since.
+        self.anchor = np.array([0.0, -1.0, 0.0])
+        self._table = np.zeros((0, weights[0].shape[0]), np.float32)
+
+    @property
+    def orders(self) -> int:
+        """K, how many orders are updated from the change itself."""
+        return len(self.weights) - 1
+
+    def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
+        """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
+        self.reserve(graph)
+        plan = self.plan(graph, delta)
+        equations.advance(Rows(), plan, self._table, self.weights, self.options)
+        return self._moved(plan)
+
+    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
+        """Write what is staged to the graph, then update."""
+        delta = transaction.write()
+        return delta, self.apply(transaction.graph, delta)
+
+    def rebuild(self, graph: Graph) -> None:
+        """Do nothing: no vector follows from the graph."""
+
+    def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+        """Return the sums of an update, before any vector is known."""
+        return make_plan(graph, delta, self.orders, self.options)
+
+    def _moved(self, plan: Plan) -> Changed:
+        rings = plan.influence.orders
+        orders = np.repeat(np.arange(1, len(rings) + 1, dtype=np.int8), [len(ring) for ring in rings])
+        return Changed(np.concatenate(rings), orders, len(orders))
+
+    def vectors(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, (n, dim)."""
+        rows: Float32 = self._table[nodes]
+        return rows
+
+    def replace(self, nodes: Nodes, vectors: Float32) -> None:
+        """Put vectors in place of those of nodes."""
+        Rows().put(self._table, nodes, vectors)
+
+    def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
+        """Put vectors in place of those of nodes; others start as newcomers do, those next to them first.
+
+        Who is linked to nobody that has a vector keeps its own.
+        """
+        self.reserve(graph)
+        self.replace(nodes, vectors)
+        while len(others):
+            mix = first_look(graph, others, self.options.aggregation)
+            linked = np.diff(mix.first) > 0
+            if not linked.any():
+                break
+            self.replace(others[linked], Rows().combine(mix, self._table)[linked])
+            others = others[~linked]
+
+    def removal(self, graph: Graph, owners: Nodes) -> None:
+        """Nothing is kept beside the vectors."""
+
+    def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
+        """Return what a saved state needs beside model and graph: every vector."""
+        return {"vectors": self.vectors(nodes), "anchor": self.anchor.copy()}
+
+    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `image` returned."""
+        self.reserve(graph)
+        self.anchor = tensors["anchor"].copy()
+        self.replace(nodes, tensors["vectors"])
+
+    def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
+        """Yield the vectors of nodes, in their order."""
+        for start in range(0, len(nodes), _BLOCK):
+            yield self.vectors(nodes[start : start + _BLOCK]).view(np.uint8).reshape(-1)
+
+    def reserve(self, graph: Graph) -> None:
+        """Have a row for every node of a graph."""
+        if graph.ids.high > len(self._table):
+            self._table = grown(self._table, graph.ids.high)
+
+
+class SpectralRule(RollingRule):
+    """Algorithm 2 of the paper: the first-order update, then one pass over the whole graph.
+
+    Every update computes every row: meant for batches, not for single events.
+    """
+
+    @property
+    def orders(self) -> int:
+        """Only the first order is updated from the change itself."""
+        return 1
+
+    def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
+        """Return the sums of an update, those of the pass included."""
+        return make_plan(graph, delta, 1, self.options, spectral=True)
+
+    def _moved(self, plan: Plan) -> Changed:
+        """Say that all changed: V_1 at order 1, everybody else, by the pass, at order 2."""
+        if plan.whole is None:
+            return super()._moved(plan)
+        (first,), everyone = plan.influence.orders, plan.whole[0]
+        rest = np.setdiff1d(everyone, first)
+        orders = np.repeat(np.array([1, 2], np.int8), [len(first), len(rest)])
+        return Changed(np.concatenate((first, rest)), orders, len(first) + len(everyone))

@@ -1,0 +1,243 @@
+"""The array library of training: torch, for the derivatives of `dygcn.paper.equations`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.errors import TrainingWarning
+
+with extra("torch"):
+    import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes
+    from dygcn.engine.training.samples import Progress
+    from dygcn.paper.history import Snapshot
+    from dygcn.paper.options import BaseRecipe
+    from dygcn.paper.plans import Mix
+
+Tensor = torch.Tensor
+_WARM_UP = 10  # rounds
+_STEEPEST = 1.0  # gradients are no longer than this
+
+
+class _WeightedSum(torch.autograd.Function):
+    """A sparse matrix times a table; its transpose, made once, takes the derivative back."""
+
+    @staticmethod
+    def forward(context: Any, forth: Tensor, back: Tensor, table: Tensor) -> Tensor:
+        context.back = back
+        return forth @ table
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, context.back @ gradients[0]
+
+
+class Tensors:
+    """What `dygcn.paper.equations` needs, on torch tensors.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from dygcn.paper.plans import Mix
+    >>> mix = Mix(np.array([0, 2]), np.array([0, 2]), np.array([1.0, -1.0]))
+    >>> Tensors().combine(mix, torch.tensor([[1.0], [5.0], [4.0]])).tolist()
+    [[-3.0]]
+    """
+
+    def __init__(self) -> None:
+        # The mix is kept beside its tensors, so that its identity is not given to another.
+        self._matrices: dict[tuple[int, int], tuple[Mix, Tensor, Tensor]] = {}
+
+    def take(self, table: Tensor, nodes: Nodes) -> Tensor:
+        """Return the rows of nodes."""
+        return table[_index(nodes)]
+
+    def put(self, table: Tensor, nodes: Nodes, rows: Tensor) -> Tensor:
+        """Return a table with other rows at nodes."""
+        return table.index_copy(0, _index(nodes), rows)
+
+    def combine(self, mix: Mix, table: Tensor) -> Tensor:
+        """Return one weighted sum of rows for each entry of the mix."""
+        key = id(mix), len(table)
+        if key not in self._matrices:
+            self._matrices[key] = (mix, *_both_ways(mix, len(table)))
+        _, forth, back = self._matrices[key]
+        result: Tensor = _WeightedSum.apply(forth, back, table)  # type: ignore[no-untyped-call]
+        return result
+
+    def product(self, rows: Tensor, matrix: Tensor) -> Tensor:
+        """Return rows times matrix."""
+        return rows @ matrix
+
+    def add(self, a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
+        """Return ``a + sign * b``."""
+        return a + sign * b
+
+    def activate(self, rows: Tensor, activation: str) -> Tensor:
+        """Return sigma of every number."""
+        if activation == "relu":
+            return torch.relu(rows)
+        return torch.tanh(rows) if activation == "tanh" else rows
+
+    def level(self, rows: Tensor, like: Tensor) -> Tensor:
+        """Return rows, scaled by one number so that their mean length is that of `like`."""
+        now, before = (float(x.detach().norm(dim=1).mean()) for x in (rows, like))
+        return rows * (before / now) if now > 0 and before > 0 else rows
+
+    def bounded(self, rows: Tensor) -> Tensor:
+        """Return them as they are: a loss that is not finite is passed over."""
+        return rows
+
+
+def _index(nodes: Nodes | Int64) -> Tensor:
+    return torch.from_numpy(np.asarray(nodes, dtype=np.int64))
+
+
+def _both_ways(mix: Mix, columns: int) -> tuple[Tensor, Tensor]:
+    rows = len(mix.first) - 1
+    receiver = np.repeat(np.arange(rows), np.diff(mix.first))
+    order = np.argsort(mix.row, kind="stable")
+    first = np.zeros(columns + 1, np.int64)
+    np.cumsum(np.bincount(mix.row, minlength=columns), out=first[1:])
+    forth = _sparse(mix.first, mix.row, mix.factor, columns)
+    return forth, _sparse(first, receiver[order], mix.factor[order], rows)
+
+
+def _sparse(first: Int64, column: Int64, value: Float64, columns: int) -> Tensor:
+    rows, places, values = (torch.from_numpy(x) for x in (first, column, value.astype(np.float32)))
+    size = len(first) - 1, columns
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # "support is in beta state"
+        return torch.sparse_csr_tensor(rows, places, values, size=size, check_invariants=False)
+
+
+class LinkLoss:
+    """The paper's loss (eq. neg): ``-log s(z_v z_u) - log(1 - s(z_v z_u-))``, u linked to v and u- random.
+
+    Parameters
+    ----------
+    kind
+        ``"dot"`` as published; ``"cosine"``: cosines instead of dot products, with a temperature and a bias
+        that are learned beside the matrices and are no part of the score.
+    """
+
+    def __init__(self, kind: str, temperature: float = 6.0) -> None:
+        self.kind = kind
+        self.sharpness = torch.tensor([float(np.log(temperature)), 0.0], requires_grad=True)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What is learned beside the matrices."""
+        return [self.sharpness] if self.kind == "cosine" else []
+
+    def __call__(self, z: Tensor, left: Int64, right: Int64, negatives: Int64) -> Tensor:
+        """Return the mean loss of linked rows (left, right) and of (left, negatives)."""
+        if self.kind == "cosine":
+            z = torch.nn.functional.normalize(z, eps=1e-6)
+        a, b, c = (z[_index(rows)] for rows in (left, right, negatives))
+        near, far = (a * b).sum(1), (a * c).sum(1)
+        if self.kind == "cosine":
+            scale, bias = self.sharpness[0].exp(), self.sharpness[1]
+            near, far = scale * near + bias, scale * far + bias
+        soft = torch.nn.functional.softplus
+        return soft(-near).mean() + soft(far).mean()
+
+
+def draw(pairs: Int64, nodes: Int64 | Nodes, count: int, random: np.random.Generator) -> list[Int64]:
+    """Return linked rows (left, right), each pair either way round, and random nodes."""
+    drawn = pairs[random.integers(len(pairs), size=min(count, 2 * len(pairs)))]
+    end, each = random.integers(0, 2, len(drawn)), np.arange(len(drawn))
+    negatives = random.choice(np.asarray(nodes, dtype=np.int64), len(drawn))
+    return [drawn[each, end], drawn[each, 1 - end], negatives]
+
+
+def descend(
+    parameters: Sequence[Tensor],
+    extra_parameters: Sequence[Tensor],
+    rounds: int,
+    rate: float,
+    loss_of: Callable[[int], Tensor | None],
+    after: Callable[[], None] | None = None,
+    progress: Progress | None = None,
+    what: str = "training",
+) -> None:
+    """Minimise with Adam; the rate rises, then falls to zero along half a cosine.
+
+    A loss or a gradient that is not finite (plain sums explode) is passed over, and a warning says how often.
+    Temperatures take ten times the rate.
+    """
+    passed_over = 0
+    groups = [{"params": list(parameters), "lr": 0.0}]
+    if extra_parameters:
+        groups.append({"params": list(extra_parameters), "lr": 0.0})
+    optimiser = torch.optim.Adam(groups)
+    for i in range(rounds):
+        now = rate * min((i + 1) / _WARM_UP, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
+        for group, times in zip(optimiser.param_groups, (1, 10), strict=False):
+            group["lr"] = times * now
+        optimiser.zero_grad()
+        loss = loss_of(i)
+        if loss is not None:
+            loss.backward()  # type: ignore[no-untyped-call]
+            if _shorten(parameters):
+                optimiser.step()
+            else:
+                passed_over += 1
+        if after is not None:
+            with torch.no_grad():
+                after()
+        if progress is not None:
+            progress(i + 1, rounds, what)
+    if passed_over:
+        warnings.warn(
+            f"{what}: {passed_over} of {rounds} rounds gave no finite gradient and were passed over; "
+            "RollingRecipe.steady() has options that keep sums from exploding",
+            TrainingWarning,
+            stacklevel=2,
+        )
+
+
+def train_on_snapshots(
+    vectors_of: Callable[[Snapshot], Tensor],
+    parameters: Sequence[Tensor],
+    snapshots: Sequence[Snapshot],
+    recipe: BaseRecipe,
+    random: np.random.Generator,
+    progress: Progress | None = None,
+) -> None:
+    """Train a static network without labels: each round one of the snapshots that have an edge, eq. neg."""
+    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
+    loss = LinkLoss(recipe.loss)
+
+    def loss_of(i: int) -> Tensor:
+        snapshot = snapshots[int(random.integers(len(snapshots)))]
+        z = vectors_of(snapshot)
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
+
+    rounds = recipe.epochs if snapshots else 0
+    descend(parameters, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
+
+
+def _shorten(parameters: Sequence[Tensor]) -> bool:
+    """Make the gradient no longer than `_STEEPEST`; say whether it is finite. Squares need float64."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    length = float(sum(float(gradient.double().square().sum()) for gradient in gradients)) ** 0.5
+    if not np.isfinite(length):
+        return False
+    for gradient in gradients:
+        gradient *= min(1.0, _STEEPEST / max(length, 1e-300))
+    return True
+
+
+def glorot(rows: int, columns: int, random: np.random.Generator) -> Float32:
+    """Return a uniform starting matrix (Glorot and Bengio, 2010)."""
+    limit = np.sqrt(6 / (rows + columns))
+    return random.uniform(-limit, limit, (rows, columns)).astype(np.float32)
