@@ -7,29 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._late import late
 from dygcn.engine.events import read_events, read_update, single_pair
 from dygcn.engine.features import CANNOT_BE_SET, Embedding, read_features
-from dygcn.engine.models import Outcome, State, StateImage
+from dygcn.engine.models import Outcome, State
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import EventBatch
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import FeatureError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
-from dygcn.live.files import take_snapshot
 from dygcn.live.finding import many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Sequence
-
-    from dygcn.engine.training.samples import Progress
-    from dygcn.live import refitting
-else:  # it brings all of training, and most who load an embedding never fit one
-    refitting = late("dygcn.live.refitting")
 
 
 class LiveEmbedding(EmbeddingView):
@@ -134,19 +126,15 @@ class LiveEmbedding(EmbeddingView):
         >>> len(live.bulk([[(1, 2)], [(2, 3), (3, 4)]]))
         4
         """
-        change, failure = self.load(parts, columns)
-        if failure is not None:
-            raise failure
-        return change
-
-    def load(self, parts: Iterable[object], columns: Sequence[str] | None) -> tuple[Change, Exception | None]:
-        """Do what `bulk` does, and return the error that ended it early."""
         _ = self._state.exact
         self._keep_latest_ids()
         with self._state.changing:
             read = (read_events(part, self.model.kind, columns) for part in parts)
             outcome, failure = self._state.bulk(read)
-            return self._changed(outcome, self._version + 1), failure
+            change = self._changed(outcome, self._version + 1)
+        if failure is not None:
+            raise failure
+        return change
 
     @guarded
     def set_features(self, ids: object, values: object) -> Change:
@@ -252,31 +240,3 @@ class LiveEmbedding(EmbeddingView):
         if self._cache is None:
             self._cache = VectorCache(self._state)
         return self._cache
-
-    def recompute(self) -> LiveEmbedding:
-        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
-
-        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
-        update, or with nothing of it.
-        """
-        if not self.model.spec.from_graph:
-            raise OptionError(
-                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
-                "restart() takes a fresh base"
-            )
-        image = self.guard.run_torn(self._whole_image)
-        return LiveEmbedding(State.from_image(self.model, image), self._version)
-
-    def refit(self, progress: Progress | None = None) -> refitting.Refit:
-        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
-        return refitting.refit(self, LiveEmbedding, progress)
-
-    def _whole_image(self) -> StateImage:
-        if self._state.torn:
-            self._state.complete()
-        return self._state.image()[0]
-
-    @guarded
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save model and graph to a folder, in one step. See `dygcn.load`."""
-        take_snapshot(self._state, self._version).write(path)

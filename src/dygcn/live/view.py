@@ -9,37 +9,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dygcn._late import late
 from dygcn.engine.events import python_ids
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models import Model, State, link_vectors, node_traits, read_vectors
+from dygcn.engine.models import Model, State, StateImage, link_vectors, node_traits, read_vectors
 from dygcn.engine.models.links import COSINE
 from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.digest import digest_of
+from dygcn.live.files import take_snapshot
 from dygcn.live.finding import find_nodes
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.scoring import head_of, pair_scores
 from dygcn.live.search.nearest import VectorCache, nearest_rows
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from dygcn.engine.training.samples import Progress
+    from dygcn.live import embedding, refitting
+else:  # the second brings all of training, and most who load an embedding never fit one
+    embedding, refitting = late("dygcn.live.embedding"), late("dygcn.live.refitting")
 
 
 class EmbeddingView(ABC):
     """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time.
 
-    Parameters
+    Attributes
     ----------
     state
-        Graph and rule.
-    guard
-        Taken by every read, and by whoever changes the state while it does.
+        Graph and rule. Not for changing.
     """
 
     def __init__(self, state: State, guard: Guard) -> None:
-        self._state, self.guard = state, guard
+        self._state = self.state = state
+        self.guard = guard
 
     # ---- reading -----------------------------------------------------------------------------------
 
@@ -217,6 +224,34 @@ class EmbeddingView(ABC):
         """
         return digest_of(self._state)
 
+    def recompute(self) -> embedding.LiveEmbedding:
+        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
+
+        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
+        update, or with nothing of it.
+        """
+        if not self.model.spec.from_graph:
+            raise OptionError(
+                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
+                "restart() takes a fresh base"
+            )
+        image = self.guard.run_torn(self._whole_image)
+        return embedding.LiveEmbedding(State.from_image(self.model, image), self.version)
+
+    def refit(self, progress: Progress | None = None) -> refitting.Refit:
+        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
+        return refitting.refit(self, progress)
+
+    def _whole_image(self) -> StateImage:
+        if self._state.torn:
+            self._state.complete()
+        return self._state.image()[0]
+
+    @guarded
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save model and graph to a folder, in one step. See `dygcn.load`."""
+        take_snapshot(self._state, self.version).write(path)
+
     def __repr__(self) -> str:
         name, model = type(self).__name__, self.model
         if self._state.torn:
@@ -227,11 +262,6 @@ class EmbeddingView(ABC):
         )
 
     # ---- for the other modules of this room -----------------------------------------------------------
-
-    @property
-    def state(self) -> State:
-        """Graph and rule. Not for changing."""
-        return self._state
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user's ids of nodes."""

@@ -24,8 +24,8 @@ from dygcn.errors import (
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import followed, write_ahead
 from dygcn.live.durable import source_batch as parts_module
-from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.followed import Followed
+from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage import DeadLetter, EventLog, list_snapshots
 from dygcn.live.files import Snapshot
@@ -249,7 +249,7 @@ def a_refusal_at_the_end_is_not_counted(monkeypatch):
 
     def replay(log, begin, merge, apply):
         standing = whole(log, begin, merge, apply)
-        log._last -= 1 if log.last > begin.sequence else 0
+        log.last -= 1 if log.last > begin.sequence else 0
         return standing
 
     monkeypatch.setattr(write_ahead, "replay", replay)
@@ -257,14 +257,14 @@ def a_refusal_at_the_end_is_not_counted(monkeypatch):
 
 def snapshots_share_their_streams(monkeypatch):
     """A snapshot that is written later says that it holds what came meanwhile."""
-    whole = DurableEmbedding._take
+    whole = Snapshots._take
 
     def take(self):
         taken = whole(self)
-        taken.settings.log.streams = dict.fromkeys(self.streams, 10**6)
+        taken.settings.log.streams = dict.fromkeys(self._ahead.followed.streams, 10**6)
         return taken
 
-    monkeypatch.setattr(DurableEmbedding, "_take", take)
+    monkeypatch.setattr(Snapshots, "_take", take)
 
 
 MUTANTS = [
@@ -582,7 +582,7 @@ def test_snapshots_are_written_behind(tmp_path):
     live = begin(tmp_path / "x", snapshot_every=10)
     for step in range(60):
         live.update(add=[(step, step + 1)])
-        live._wait_for_snapshot()
+        live._snapshots.wait()
     kept = [sequence for sequence, _ in list_snapshots(live.folder)]
     assert len(kept) == 2
     assert kept[0] > 40
@@ -612,7 +612,7 @@ def test_updates_go_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
         live.update(add=[(step, step + 1)])
     assert list_snapshots(live.folder) == []
     may_end.set()
-    live._snapshot.join()
+    live._snapshots.wait()
     assert [sequence for sequence, _ in list_snapshots(live.folder)] == [5]
     again = reopened(live)
     assert same(again, live)
@@ -628,7 +628,7 @@ def test_a_snapshot_that_fails_behind_is_not_hidden(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Snapshot, "write", full)
     live.update(add=[(n, n + 1) for n in range(5)])
-    live._snapshot.join()
+    live._snapshots.wait()
     for use in (live.snapshot, lambda: live.update(add=[(8, 9)]), lambda: live.bulk([[(1, 2)]]), live.flush):
         with pytest.raises(WriteFailed, match="No space left"):
             use()

@@ -17,6 +17,7 @@ from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import recovery
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
+from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import (
     BARRIER,
@@ -84,7 +85,9 @@ def made(*kinds):
     ],
 )
 def test_cuts_that_were_not_refused(kinds, found):
-    assert [(logged.number, logged.sequence, last) for logged, last in logged_batches(made(*kinds))] == found
+    assert [
+        (logged[-1].batch_id, logged[-1].seq, last) for logged, last in logged_batches(made(*kinds))
+    ] == found
 
 
 @pytest.mark.parametrize("behind", ["e2", "b2", "r2:7", "n2", "f2"])
@@ -374,7 +377,7 @@ def test_an_operation_whose_snapshot_was_not_written_never_was(tmp_path, monkeyp
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2), (2, 3)], stream="a", position=1)
     before = live.digest()
-    monkeypatch.setattr(durable.DurableEmbedding, "_write", die)
+    monkeypatch.setattr(Snapshots, "_write", die)
     with pytest.raises(Died):
         OPERATIONS[name](live)
     monkeypatch.undo()
@@ -393,7 +396,7 @@ def test_an_operation_whose_snapshot_was_not_written_never_was(tmp_path, monkeyp
 def test_an_operation_is_there_once_its_snapshot_is(tmp_path, monkeypatch, name):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2), (2, 3)], stream="a", position=1)
-    monkeypatch.setattr(durable.DurableEmbedding, "_tidy", die)
+    monkeypatch.setattr(Snapshots, "_tidy", die)
     with pytest.raises(Died):
         OPERATIONS[name](live)
     monkeypatch.undo()
@@ -511,8 +514,8 @@ def watch(monkeypatch, told):
 
     around(EventLog, "append")
     around(dygcn.LiveEmbedding, "apply")
-    around(durable.DurableEmbedding, "_write")
-    around(durable.DurableEmbedding, "_tidy")
+    around(Snapshots, "_write")
+    around(Snapshots, "_tidy")
 
 
 def run_with_crash(path, nth, monkeypatch):

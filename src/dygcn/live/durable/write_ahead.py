@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from dygcn.errors import DamagedFolder, DygcnError, EventError
+from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
-from dygcn.live.durable.storage import BARRIER, FLUSH, FORGET, REFUSAL, DeadLetter, EventLog, NewEntry
+from dygcn.live.durable.storage import BARRIER, EPOCH, FLUSH, FORGET, REFUSAL, Epoch, NewEntry
 from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dygcn.engine.models import Outcome
     from dygcn.engine.records import EventBatch, IdColumn, Nodes
+    from dygcn.live.durable.storage import DeadLetter, EventLog
 
 _Done = TypeVar("_Done")
+_Error = TypeVar("_Error", bound=Exception)
 
 
 class WriteAhead:
@@ -26,14 +31,12 @@ class WriteAhead:
 
     Attributes
     ----------
-    live
-        The vectors.
     sequence
-        The last entry of the log that they reflect.
+        The last entry of the log that the vectors reflect.
     pending
         From before an entry is written to the log until all is done that it asks for.
-    events
-        How many events are behind the last snapshot.
+    saved_at, events
+        The last entry that a snapshot holds, and how many events are behind it.
     watchers
         Told which nodes moved, at every change, under the lock.
     """
@@ -45,8 +48,9 @@ class WriteAhead:
         self.sequence = self.saved_at = position.sequence
         self._making = position.sequence, position.batch_id  # of the change that is being made
         self.pending, self.events = False, 0
+        self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self.watchers: list[Callable[[Nodes], None]] = []
-        self.followed = Followed.from_position(position)
+        self.followed = Followed(position.streams, position.heard, position.forgotten)
         self.histories = Histories(log, epoch_of(position))
         self.feed = Feed(self.live, self.histories, position.sequence)
         self._state = begin.state
@@ -57,6 +61,25 @@ class WriteAhead:
         self.live.renumber(max(self.live.version, standing.batch_id))
         self._go_on_from(standing)
         self._reach()  # a refusal may stand behind the last batch
+
+    @contextmanager
+    def one_writer(self) -> Iterator[None]:
+        """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it.
+
+        Raises
+        ------
+        ConcurrentUse
+            If another thread writes, and this one holds the lock.
+        """
+        with ExitStack() as held:
+            blocking = not self.live.guard.lock._is_owned()  # type: ignore[attr-defined]
+            if not self._writing.acquire(blocking=blocking):
+                raise ConcurrentUse(
+                    "another thread writes to this embedding and waits for its lock, which this thread "
+                    "holds; write without holding live.lock, which is for reading"
+                )
+            held.callback(self._writing.release)
+            yield
 
     def log_then(
         self,
@@ -94,6 +117,25 @@ class WriteAhead:
         self.pending = False
         return done
 
+    def forget(self, streams: Sequence[str]) -> None:
+        """Follow streams no longer."""
+        entries = [NewEntry(FORGET, stream, self.followed.streams[stream]) for stream in streams]
+        self.log_then(entries, lambda: self.followed.forget(*streams))
+
+    def begin_epoch(self) -> None:
+        """Begin a new epoch."""
+        epoch = Epoch.begin(after=self.histories.epoch)
+        self.log_then([NewEntry(EPOCH, body=epoch.pack())], partial(setattr, self.histories, "epoch", epoch))
+
+    def done_or_error(self, change: Callable[[], _Done], kind: type[_Error]) -> _Done | _Error:
+        """Make a change, and return what it raised of a kind where it is whole nevertheless."""
+        try:
+            return change()
+        except kind as error:
+            if self._state.torn or self.sequence != self.log.last:
+                raise
+            return error
+
     def check_whole(self) -> None:
         """Raise the failure of the log, also if an exception came between the log and the state."""
         if self.pending:
@@ -110,7 +152,7 @@ class WriteAhead:
         return batch_id
 
     def _refuse(self, batch_id: int) -> None:
-        entry = NewEntry(REFUSAL, "", -1, str(batch_id).encode())
+        entry = NewEntry(REFUSAL, body=str(batch_id).encode())
         self.log.append([entry], self.log.last_batch_id + 1)
         with self.live.guard.lock:
             self._reach()
@@ -124,30 +166,30 @@ class WriteAhead:
     # ---- recovery ------------------------------------------------------------------------------------
 
     def _replayed(self, one: Replayed) -> None:
-        last = one.logged_batches[-1]
-        self.sequence, self._making = last.sequence, (last.sequence, last.number)
-        if last.entries[-1].kind == BARRIER:
+        last = one.logged_batches[-1][-1]
+        self.sequence, self._making = last.seq, (last.seq, last.batch_id)
+        if last.kind == BARRIER:
             if self.damage:
                 raise DamagedFolder(
-                    f"the snapshot that holds entry {last.sequence} cannot be used: {'; '.join(self.damage)}"
+                    f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
                 )
-            self._refuse(last.number)  # its snapshot was never written, so nobody was told that it happened
+            self._refuse(last.batch_id)  # its snapshot was never written, so nobody was told that it happened
             return
-        if last.entries[-1].kind == FORGET:
-            self.followed.forget(*(entry.stream for entry in last.entries))
+        if last.kind == FORGET:
+            self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
         try:
-            self._replay_batch(one.batch, one.now, last.number)
+            self._replay_batch(one.batch, one.now, last.batch_id)
         except EventError:
             if one.certain:
                 raise
-            self._refuse(last.number)
+            self._refuse(last.batch_id)
             return
         except Warning:  # it was told when it happened, and what it is about is done
             pass
         self.events += len(one.batch)
         for logged in one.logged_batches:
-            for entry in logged.entries:
+            for entry in logged:
                 if entry.position >= 0:
                     self.followed.reach(entry.stream, entry.position)
 
@@ -174,7 +216,7 @@ class WriteAhead:
         if standing.tolerance > 0:
             self._state.tolerate(standing.tolerance)
             if self.log.last_kind != FLUSH:
-                self.log.append([NewEntry(FLUSH, "", -1, b"")], self.log.last_batch_id + 1)
+                self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live.renumber(self.log.last_batch_id)
         if standing.tolerated:  # nobody knows any more of whom something was withheld
             everyone = self._state.graph.nodes()

@@ -195,7 +195,7 @@ def swallow_errors() -> None:
             return append(self, entries, batch_id, dead)
         except WriteFailed:
             self.failure = None
-            return self._last
+            return self.last
 
     EventLog.append = careless  # type: ignore[method-assign]
 
