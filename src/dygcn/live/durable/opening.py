@@ -28,12 +28,12 @@ from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
 if TYPE_CHECKING:
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.view import EmbeddingView
 
 
 def open(
     path: str | os.PathLike[str],
-    begin: LiveEmbedding | DurableEmbedding | None = None,
+    begin: EmbeddingView | None = None,
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> DurableEmbedding:
