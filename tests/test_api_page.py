@@ -10,7 +10,7 @@ import dygcn
 from dygcn import errors
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.rst"
-CLASSES = ("LiveEmbedding", "DurableEmbedding", "Change", "Refit")
+CLASSES = ("EmbeddingView", "LiveEmbedding", "DurableEmbedding", "Change", "Refit")
 
 
 def on_page(text):
@@ -25,7 +25,7 @@ def on_page(text):
 
 def own_members(kind):
     """Return what a class has beside what it inherits from a class that is on the page itself."""
-    others = {object} | ({dygcn.LiveEmbedding} if kind is not dygcn.LiveEmbedding else set())
+    others = {object} | ({dygcn.EmbeddingView} if kind is not dygcn.EmbeddingView else set())
     return {member for base in kind.__mro__ if base not in others for member in vars(base)}
 
 
@@ -54,7 +54,7 @@ def test_whatever_is_public_is_on_the_page():
     [
         (".. autofunction:: dygcn.open\n", "", ["open"]),
         ("bulk, set_features", "set_features", ["LiveEmbedding.bulk", "DurableEmbedding.bulk"]),
-        ("snapshot, log", "log", ["DurableEmbedding.snapshot"]),
+        ("snapshot, saved_at", "saved_at", ["DurableEmbedding.snapshot"]),
         ("ids, left, vectors, nodes", "ids, left, vectors, nodes, magic", ["Change.magic"]),
         (".. automodule:: dygcn.errors\n   :members:\n", "", None),
     ],

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from dygcn.engine.models import Model
     from dygcn.engine.propagation import set_threads
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
-    from dygcn.live import Change, DurableEmbedding, LiveEmbedding, Refit, fit, load, open, restore, start
+    from dygcn.live import (
+        Change,
+        DurableEmbedding,
+        EmbeddingView,
+        LiveEmbedding,
+        Refit,
+        fit,
+        load,
+        open,
+        restore,
+        start,
+    )
     from dygcn.paper import RollingRecipe
 
 __version__ = "0.1.0"
@@ -29,6 +40,7 @@ __all__ = [
     "DurableEmbedding",
     "DygcnError",
     "Embedding",
+    "EmbeddingView",
     "EventError",
     "FolderError",
     "LiveEmbedding",
@@ -51,6 +63,7 @@ _HOMES = {
     "DurableEmbedding": "dygcn.live",
     "DygcnError": "dygcn.errors",
     "Embedding": "dygcn.engine.features",
+    "EmbeddingView": "dygcn.live",
     "EventError": "dygcn.errors",
     "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",

@@ -45,8 +45,7 @@ def crash(live):
 
 def crashed_copy(live, path):
     """Copy the folder as it lies there now, with a journal that is in use; return where to."""
-    if live._snapshot is not None:
-        live._snapshot.join()
+    live._snapshots.wait()
     return shutil.copytree(live.folder, path, ignore=shutil.ignore_patterns("*-shm", "lock"))
 
 

@@ -88,7 +88,7 @@ def test_an_old_message_that_is_applied_once_more_shows(rule):
     script = Script(6, rule, others=0)
     live = script.begin()
     for number in range(6):
-        live._apply(script.batch(number), None)
+        live.apply(script.batch(number), None)
     digest = live.digest()
-    live._apply(script.batch(2), None)
+    live.apply(script.batch(2), None)
     assert live.digest() != digest

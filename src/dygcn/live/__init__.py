@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from dygcn.live.fitting import fit
     from dygcn.live.loading import load, start
     from dygcn.live.refitting import Refit
+    from dygcn.live.view import EmbeddingView
 else:
     __getattr__, __dir__ = late_names(
         __name__,
         {
             "Change": "dygcn.live.change",
             "DurableEmbedding": "dygcn.live.durable.embedding",
+            "EmbeddingView": "dygcn.live.view",
             "LiveEmbedding": "dygcn.live.embedding",
             "Refit": "dygcn.live.refitting",
             "fit": "dygcn.live.fitting",
@@ -33,4 +35,15 @@ else:
         },
     )
 
-__all__ = ["Change", "DurableEmbedding", "LiveEmbedding", "Refit", "fit", "load", "open", "restore", "start"]
+__all__ = [
+    "Change",
+    "DurableEmbedding",
+    "EmbeddingView",
+    "LiveEmbedding",
+    "Refit",
+    "fit",
+    "load",
+    "open",
+    "restore",
+    "start",
+]

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.models import State
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.view import EmbeddingView
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_L = TypeVar("_L", bound="LiveEmbedding")
+_V = TypeVar("_V", bound="EmbeddingView")
 _BUSY = (
     "another thread is using this embedding; use it from one thread, or hold a lock of your own around every "
     "call (a durable embedding has one: with live.lock)"
@@ -73,11 +73,11 @@ class Guard:
         return Guard, (self._state,)  # a copy has a lock of its own
 
 
-def guarded(method: Callable[Concatenate[_L, _P], _R]) -> Callable[Concatenate[_L, _P], _R]:
+def guarded(method: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_V, _P], _R]:
     """Let one thread at a time call a method, and nobody while the state is torn."""
 
     @functools.wraps(method)
-    def call(self: _L, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+    def call(self: _V, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
         return self.guard.run(method, self, *arguments, **options)
 
     return call

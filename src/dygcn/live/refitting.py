@@ -22,6 +22,7 @@ from dygcn.engine.models import State, read_vectors
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.subspace import turn_rows
 from dygcn.errors import FeatureError
+from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models import Model, StateImage
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
     from dygcn.engine.training.samples import Progress
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.view import EmbeddingView
 
 SHARE = 0.05
 """Of the linked pairs that are held out."""
@@ -109,14 +110,8 @@ class _Taken:
     tolerance: float
 
 
-def refit(live: LiveEmbedding, new: type[LiveEmbedding], progress: Progress | None = None) -> Refit:
-    """Make rows anew; the embedding is held only while its graph is copied.
-
-    Parameters
-    ----------
-    new
-        What the new embedding is to be: one without a folder.
-    """
+def refit(live: EmbeddingView, progress: Progress | None = None) -> Refit:
+    """Make rows anew; the embedding is held only while its graph is copied."""
     model = live.model
     _check(model)
     taken = live.guard.run(_take, live)
@@ -130,7 +125,7 @@ def refit(live: LiveEmbedding, new: type[LiveEmbedding], progress: Progress | No
     now = read_vectors(state.model, state.rule, graph, graph.find(taken.names))
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(
-        new(state),
+        LiveEmbedding(state),
         float(cosines.mean()),
         float(np.quantile(cosines, 0.1)),
         *_compare(model, image, held, progress),
@@ -150,7 +145,7 @@ def _check(model: Model) -> None:
         )
 
 
-def _take(live: LiveEmbedding) -> _Taken:
+def _take(live: EmbeddingView) -> _Taken:
     nodes = live.state.graph.some_nodes(live.model.seed, LOOKED_AT)
     return _Taken(live.state.loose_image()[0], live.names(nodes), live.vectors_of(nodes), live.tolerance)
 

@@ -22,10 +22,10 @@ from dygcn.errors import (
     WriteFailed,
 )
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable import followed, recovered
+from dygcn.live.durable import followed, write_ahead
 from dygcn.live.durable import source_batch as parts_module
-from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.followed import Followed
+from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage import DeadLetter, EventLog, list_snapshots
 from dygcn.live.files import Snapshot
@@ -241,30 +241,30 @@ def events_are_applied_and_not_written(monkeypatch):
 
 
 def refusals_are_not_written(monkeypatch):
-    monkeypatch.setattr(DurableEmbedding, "_refuse", lambda self, batch_id: None)
+    monkeypatch.setattr(write_ahead.WriteAhead, "_refuse", lambda self, batch_id: None)
 
 
 def a_refusal_at_the_end_is_not_counted(monkeypatch):
-    whole = recovered.replay
+    whole = write_ahead.replay
 
     def replay(log, begin, merge, apply):
         standing = whole(log, begin, merge, apply)
-        log._last -= 1 if log.last > begin.sequence else 0
+        log.last -= 1 if log.last > begin.sequence else 0
         return standing
 
-    monkeypatch.setattr(recovered, "replay", replay)
+    monkeypatch.setattr(write_ahead, "replay", replay)
 
 
 def snapshots_share_their_streams(monkeypatch):
     """A snapshot that is written later says that it holds what came meanwhile."""
-    whole = DurableEmbedding._take
+    whole = Snapshots._take
 
     def take(self):
         taken = whole(self)
-        taken.settings.log.streams = dict.fromkeys(self.streams, 10**6)
+        taken.settings.log.streams = dict.fromkeys(self._ahead.followed.streams, 10**6)
         return taken
 
-    monkeypatch.setattr(DurableEmbedding, "_take", take)
+    monkeypatch.setattr(Snapshots, "_take", take)
 
 
 MUTANTS = [
@@ -404,7 +404,7 @@ def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
     live = begin(tmp_path / "x")
     twin = dygcn.start(live.model)
     twin.update(add=[(n, n + 1) for n in range(35)])
-    monkeypatch.setattr(DurableEmbedding, "_apply_batch", lambda *_: 1 / 0)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         live.update(add=[(n, n + 1) for n in range(35)], stream="a", position=3)
     monkeypatch.undo()
@@ -582,7 +582,7 @@ def test_snapshots_are_written_behind(tmp_path):
     live = begin(tmp_path / "x", snapshot_every=10)
     for step in range(60):
         live.update(add=[(step, step + 1)])
-        live._wait_for_snapshot()
+        live._snapshots.wait()
     kept = [sequence for sequence, _ in list_snapshots(live.folder)]
     assert len(kept) == 2
     assert kept[0] > 40
@@ -612,7 +612,7 @@ def test_updates_go_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
         live.update(add=[(step, step + 1)])
     assert list_snapshots(live.folder) == []
     may_end.set()
-    live._snapshot.join()
+    live._snapshots.wait()
     assert [sequence for sequence, _ in list_snapshots(live.folder)] == [5]
     again = reopened(live)
     assert same(again, live)
@@ -628,7 +628,7 @@ def test_a_snapshot_that_fails_behind_is_not_hidden(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Snapshot, "write", full)
     live.update(add=[(n, n + 1) for n in range(5)])
-    live._snapshot.join()
+    live._snapshots.wait()
     for use in (live.snapshot, lambda: live.update(add=[(8, 9)]), lambda: live.bulk([[(1, 2)]]), live.flush):
         with pytest.raises(WriteFailed, match="No space left"):
             use()
@@ -671,7 +671,7 @@ def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch)
     def interrupted(self, batch, now):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
         live.update(add=[(2, 3)], stream="a", position=1)
     monkeypatch.undo()

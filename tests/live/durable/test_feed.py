@@ -16,6 +16,7 @@ from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import ALL_NODES, Cursor
+from dygcn.live.durable.write_ahead import WriteAhead
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 
 TIMED = ("src", "dst", "t")
@@ -267,7 +268,7 @@ def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
     """A reader that saw one of them never hears that it was taken back."""
-    monkeypatch.setattr(DurableEmbedding, "_settle_replay", lambda self: self._state.rebuild())
+    monkeypatch.setattr(WriteAhead, "_settle_replay", lambda self: self._state.rebuild())
 
 
 def recycled_nodes_keep_their_past(monkeypatch):

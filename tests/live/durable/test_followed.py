@@ -12,7 +12,6 @@ from dygcn.live.durable import admission, followed
 from dygcn.live.durable.followed import Followed, is_packed
 from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage import FORGET, EventLog
-from dygcn.live.files import LogPosition
 from dygcn.testing import GraphOracle
 from tests.live.crashing import begin, crash, many_folders, reopened, same
 
@@ -199,7 +198,7 @@ def test_what_is_packed():
     some.forget("http:a")
     streams, heard, forgotten = some.image()
     assert (streams, heard, is_packed(forgotten)) == ({"nats:y": 1}, [], True)
-    again = Followed.from_position(LogPosition(0, 0, "", streams, "", 0.0, heard, forgotten))
+    again = Followed(streams, heard, forgotten)
     assert (again.last_of("http:a"), again.last_of("http:b"), again.image()) == (3, None, some.image())
     for wrong in ("x", "AAAA", "ü"):
         assert not is_packed(wrong)

@@ -15,8 +15,8 @@ from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, StorageError, WriteFailed
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable.histories import Cursor, Histories
-from dygcn.live.durable.recovered import RecoveredEmbedding
 from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains, list_snapshots
+from dygcn.live.durable.write_ahead import WriteAhead
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
 from tests.live.durable.test_feed import Reader
 from tests.live.test_rolled import begun
@@ -208,39 +208,39 @@ def a_restart_publishes_without_a_word(monkeypatch):
     """Vectors that a tolerance withheld are other ones after a restart, and nobody is told."""
 
     def go_on_from(self, standing):
-        self._histories.epoch = standing.epoch
+        self.histories.epoch = standing.epoch
         self._state.tolerate(standing.tolerance)
 
-    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def a_restart_forgets_the_tolerance(monkeypatch):
-    whole = RecoveredEmbedding._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
         whole(self, dataclasses.replace(standing, tolerance=0.0))
 
-    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def only_the_last_sequence_is_published(monkeypatch):
     """Only where the log ends without a flush: one from whom something was withheld before is not told."""
-    whole = RecoveredEmbedding._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
-        ends = self._log.last_kind == durable.FLUSH
+        ends = self.log.last_kind == durable.FLUSH
         whole(self, dataclasses.replace(standing, tolerated=standing.tolerated and not ends))
 
-    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def replay_forgets_the_epoch(monkeypatch):
-    whole = RecoveredEmbedding._go_on_from
+    whole = WriteAhead._go_on_from
 
     def go_on_from(self, standing):
-        whole(self, dataclasses.replace(standing, epoch=Epoch.unpack(self._log.genesis)))
+        whole(self, dataclasses.replace(standing, epoch=Epoch.unpack(self.log.genesis)))
 
-    monkeypatch.setattr(RecoveredEmbedding, "_go_on_from", go_on_from)
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
 
 def barriers_are_all_alike(monkeypatch):
@@ -668,7 +668,7 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
         live.snapshot()
     live = reopened(live)
     assert live.tolerance == tolerance
-    assert live.version == live._batch_id
+    assert live.version == live.log.last_batch_id
     live.let_go()
 
 
@@ -708,17 +708,17 @@ def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error
 
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
-    def counted(self, entry, change):
-        batch_id = self._batch_id + 1
-        self.sequence, self._batch_id = self._log.append([entry], batch_id), batch_id
-        self._version = batch_id - 1
+    def log_then(self, entries, change, dead=(), refusable=()):
+        batch_id = self.log.last_batch_id + 1
+        self.sequence = self.log.append(entries, batch_id, dead)
+        self._making = self.sequence, batch_id
         try:
             return change()
         except BaseException:
             self._refuse(batch_id)
             raise
 
-    monkeypatch.setattr(durable.DurableEmbedding, "_counted", counted)
+    monkeypatch.setattr(WriteAhead, "log_then", log_then)
     with monkeypatch.context() as meanwhile, pytest.raises(AssertionError):
         test_what_was_published_by_halves_fails_the_log(
             tmp_path, meanwhile, MemoryError, lambda one: one.flush()

@@ -14,6 +14,7 @@ from dygcn.engine.models import folder as saved
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.engine.propagation.sums import Sums
 from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
+from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.testing.seeding import small_model
@@ -260,7 +261,7 @@ def test_times_that_a_model_cannot_keep_are_refused_by_fit(step):
 def test_a_lock_that_an_interrupt_left_locked_stops_nobody(tmp_path):
     """Python may raise an interrupt between the end of a `with` block and the release of its lock."""
     live = dygcn.open(tmp_path / "x", fresh())
-    for lock in (live._writing, live.lock, live.log._lock, live.log._chains._lock):
+    for lock in (live._ahead._writing, live.lock, live.log._lock, live.log._chains._lock):
         lock.acquire()
     live.update(add=[(1, 9)])
     assert live.confirms(live.history)
@@ -306,7 +307,7 @@ def test_a_writer_that_holds_the_lock_does_not_wait_for_another(tmp_path):
     live, found = dygcn.open(tmp_path / "x", fresh()), []
 
     def write():
-        with live._one_writer():
+        with live._ahead.one_writer():
             waits.set()
             with live.lock:
                 pass
@@ -329,7 +330,7 @@ def test_a_writer_that_holds_the_lock_does_not_wait_for_another(tmp_path):
 def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 9)])
-    monkeypatch.setattr(type(live), "_write", lambda self, taken: fail())
+    monkeypatch.setattr(Snapshots, "_write", lambda self, taken: fail())
     with pytest.raises(MemoryError):
         live.snapshot()
     monkeypatch.undo()
@@ -342,7 +343,7 @@ def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
 def test_a_bulk_that_fails_before_it_begins_leaves_a_folder_that_opens(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 9)])
-    monkeypatch.setattr(type(live), "_keep_latest_ids", fail)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_keep_latest_ids", fail)
     with pytest.raises(MemoryError):
         live.bulk([[(5, 7000)]])
     monkeypatch.undo()

@@ -183,7 +183,7 @@ def busy(served, count, **limits):
     def send(number):
         answers.append(served.post([{"src": 1, "dst": 5_000 + number}]))
 
-    with served.service.live._writing:
+    with served.service.live._ahead._writing:
         threads = [threading.Thread(target=send, args=(number,)) for number in range(count)]
         for thread in threads:
             thread.start()
@@ -426,7 +426,7 @@ def test_a_drain_answers_what_was_taken(folder):
     path = folder()
     answers = []
     with serving(on_loopback(path)) as served:
-        with served.service.live._writing:
+        with served.service.live._ahead._writing:
             sender = threading.Thread(
                 target=lambda: answers.append(served.post([{"src": 1, "dst": 777}])), daemon=True
             )

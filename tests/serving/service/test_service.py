@@ -88,15 +88,15 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
     write(service, *hub)
     held, wrong = service.live.lock, []
     service.live.lock = Open()
-    apply = service.live._apply_batch
+    apply = service.live._live.apply
 
-    def in_two_halves(batch, now, cut):
+    def in_two_halves(batch, now):
         middle = len(batch) // 2
         service.live._state.apply(rows_of(batch, np.arange(middle)), now)
         wrong.append(len(service.vectors([20_000 + i for i in range(300)])[1]))
-        return apply(rows_of(batch, np.arange(middle, len(batch))), now, cut)
+        return apply(rows_of(batch, np.arange(middle, len(batch))), now)
 
-    monkeypatch.setattr(service.live, "_apply_batch", in_two_halves)
+    monkeypatch.setattr(service.live._live, "apply", in_two_halves)
     write(service, remove=hub)
     service.live.lock = held
     assert wrong == [150]  # which the test above would have seen

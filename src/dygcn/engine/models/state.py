@@ -91,11 +91,6 @@ class State:
         return self.transaction.torn
 
     @property
-    def written(self) -> bool:
-        """Whether the last change has been written."""
-        return self.transaction.written
-
-    @property
     def changing(self) -> Transaction:
         """The transaction, for a change that stages nothing: an exception leaves the state torn."""
         self.transaction.begun = True

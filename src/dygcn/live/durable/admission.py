@@ -32,12 +32,13 @@ class Screened(NamedTuple):
 
 def screen(parts: Sequence[SourceBatch], followed: Followed) -> Screened:
     """Look at parts in order of arrival; nothing changes yet."""
-    admission = _Admission.begin(followed, {part.stream for part in parts})
+    admission = _Admission(followed, {part.stream for part in parts})
     found = Screened([], [], admission.leaving, [])
     reached: dict[str, int] = {}
     for part in parts:
         part.check()
-        part = dataclasses.replace(part, now=time_of(part.now))
+        if part.now is not None:
+            part = dataclasses.replace(part, now=time_of(part.now))
         receipt = Receipt(APPLIED)
         found.receipts.append(receipt)
         if part.stream:
@@ -81,24 +82,20 @@ class _Admission:
     """Who comes and who goes in one transaction."""
 
     followed: Followed
-    brokers: int  # streams that are no clients, now
-    clients: int
     busy: Container[str]  # streams that take part, and are not silent
     leaving: list[str] = field(default_factory=list)
+    brokers: int = 0  # streams that came and are no clients
+    clients: int = 0  # that came, less those that go
     _silent: Iterator[str] | None = None
-
-    @classmethod
-    def begin(cls, followed: Followed, busy: Container[str]) -> _Admission:
-        """Begin with what is followed now."""
-        return cls(followed, len(followed.streams) - followed.clients, followed.clients, busy)
 
     def admit(self, stream: str) -> bool:
         """Give a place to a stream that has none: that of a silent client, if there is no other."""
+        clients = self.followed.clients
         if not is_client(stream):
-            room = self.brokers < budgets.MOST_STREAMS
+            room = len(self.followed.streams) - clients + self.brokers < budgets.MOST_STREAMS
             self.brokers += room
             return room
-        if self.clients >= budgets.MOST_CLIENTS and not self._let_go():
+        if clients + self.clients >= budgets.MOST_CLIENTS and not self._let_go():
             return False
         self.clients += 1
         return True

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dygcn.live.files import LogPosition
-
 CLIENT = "http:"  # streams of HTTP clients begin with it
 MOST_CLIENTS = 10_000
 MOST_STREAMS = 10_000  # of brokers
@@ -62,11 +60,6 @@ class Followed:
         if forgotten:
             pairs = np.frombuffer(base64.b64decode(forgotten), np.int64).reshape(-1, 2)
             self._forgotten = dict(zip(*pairs.T.tolist(), strict=True))
-
-    @classmethod
-    def from_position(cls, position: LogPosition) -> Followed:
-        """Return what a snapshot knows."""
-        return cls(position.streams, position.heard, position.forgotten)
 
     @property
     def clients(self) -> int:

@@ -22,16 +22,18 @@ from dygcn.live.durable.storage import (
     clear_leftovers,
     list_snapshots,
     prepare_layout,
+    set_aside,
 )
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
 if TYPE_CHECKING:
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.view import EmbeddingView
 
 
 def open(
     path: str | os.PathLike[str],
-    begin: LiveEmbedding | None = None,
+    begin: EmbeddingView | None = None,
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> DurableEmbedding:
@@ -84,7 +86,11 @@ def open(
         prepare_layout(folder)
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
-        return DurableEmbedding(folder, log, held, newest_good(folder, log, first), snapshot_every)
+        found = newest_good(folder, log, first)
+        live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every)
+        for unusable in found.unusable:
+            set_aside(unusable)
+        return live
     except BaseException:
         if log is not None:
             log.close()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch, IdColumn, Nodes
 
 _NO_EVENTS = pack(read_events([]))
-_MERGED = (
-    20_000  # events that are replayed as one batch, where the borders of batches cannot be seen in the result
-)
+_MERGED = 20_000  # events that are replayed as one batch, where borders of batches do not show in the result
 
 
 @dataclass(slots=True)
@@ -114,17 +112,8 @@ def epoch_of(position: LogPosition) -> Epoch:
     return Epoch.unpack(bytes.fromhex(position.epoch))
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedBatch:
-    """Entries that are applied as one batch."""
-
-    number: int
-    entries: tuple[Entry, ...]
-
-    @property
-    def sequence(self) -> int:
-        """The last sequence in it."""
-        return self.entries[-1].seq
+LoggedBatch: TypeAlias = list[Entry]
+"""Entries that are applied as one batch."""
 
 
 def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool]]:
@@ -140,12 +129,12 @@ def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool
                     f"what entry {pending[0].seq} of the log stands for is only in a snapshot that "
                     "cannot be used; restore a copy"
                 )
-            yield LoggedBatch(pending[0].batch_id, tuple(pending)), False
+            yield pending, False
             pending = []
         if entry.kind in (EVENTS, BARRIER, FORGET):
             pending.append(entry)
     if pending:
-        yield LoggedBatch(pending[0].batch_id, tuple(pending)), True
+        yield pending, True
 
 
 @dataclass(slots=True)
@@ -162,10 +151,10 @@ def batches(found: Iterable[tuple[LoggedBatch, bool]], merge: bool) -> Iterator[
     """Yield what to apply: each logged batch, or many as one where borders do not show in the result."""
     gathered: list[Replayed] = []
     for logged, doubtful in found:
-        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged.entries]
+        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
         now = read[0][1]
         one = Replayed(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
-        alone = not merge or doubtful or now is not None or logged.entries[0].kind == FORGET
+        alone = not merge or doubtful or now is not None or logged[0].kind == FORGET
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and (alone or not fits or sum(len(g.batch) for g in gathered) >= _MERGED):
             yield _joined(gathered)

@@ -73,14 +73,6 @@ class SourceBatch:
             position = self.position if start + MOST_EVENTS >= n else -1
             yield dataclasses.replace(self, batch=batch, position=position)
 
-    def buried(self) -> SourceBatch:
-        """Return the part without its dead letters: they are written."""
-        return dataclasses.replace(self, dead=())
-
-    def applied_as(self, applied: SourceBatch) -> SourceBatch:
-        """Return what was applied instead of the part, with the dead letters of both."""
-        return dataclasses.replace(applied, dead=(*self.dead, *applied.dead))
-
     def without(self, refused: Mapping[int, str], sequence: int) -> SourceBatch:
         """Return the part with some of its events as dead letters.
 
@@ -114,8 +106,6 @@ def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], la
     last
         The last sequence of the log: every part will have one of its own behind it, at least.
     """
-    if not refused:
-        return list(parts)
     begins = np.cumsum([0, *(len(part.batch) for part in parts)])
     owners = np.searchsorted(begins, list(refused), side="right") - 1
     own: list[dict[int, str]] = [{} for _ in parts]
@@ -188,9 +178,7 @@ def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[
 class Receipt:
     """What became of a part."""
 
-    status: (
-        str  # applied, repeated (it was before), gap (earlier ones are missing), full (of streams), forgotten
-    )
+    status: str  # applied, repeated (it was before), gap (earlier ones are missing), full, forgotten
     sequence: int = 0  # reads at or behind this sequence reflect it
     applied: int = 0  # events
     dead: int = 0  # events that went to the dead letters

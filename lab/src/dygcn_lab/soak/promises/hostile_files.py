@@ -68,7 +68,7 @@ def durable(path: Path) -> Path:
     with open_folder(path, start(small_model())) as live:
         for step in range(3):
             live.update(add=[(step, step + 1)])
-        live.saved_at = live.sequence  # nothing to write at the end
+        live._ahead.saved_at = live.sequence  # nothing to write at the end
     return path
 
 

@@ -143,7 +143,7 @@ def _rows(count: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.full((count, WIDTH), 0.25, np.float32)
 
 
-def exact_digest(live: LiveEmbedding) -> str:
+def exact_digest(live: LiveEmbedding | DurableEmbedding) -> str:
     """Return the digest of an embedding once nothing is withheld any more."""
     if live.tolerance:
         live.flush()

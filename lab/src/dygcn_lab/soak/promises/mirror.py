@@ -23,7 +23,7 @@ from dygcn.engine.models.model import order_weights
 from dygcn.engine.propagation import set_threads
 from dygcn.engine.records import Float32, Int64
 from dygcn.errors import ClockWarning
-from dygcn.live import DurableEmbedding, LiveEmbedding
+from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
 from dygcn.live.durable import feed as feed_module
 from dygcn.live.durable import histories as histories_module
 from dygcn.live.durable.opening import open as open_folder
@@ -81,7 +81,7 @@ class Mirror:
                 return True
         return False
 
-    def equals(self, live: LiveEmbedding) -> bool:
+    def equals(self, live: EmbeddingView) -> bool:
         """Say whether the mirror has every vector that is served, and no other."""
         ids = live.ids()
         at = numbers_of(ids, self._strings)
@@ -224,7 +224,7 @@ class Round:
             self.tally.must(digest == self.live.recompute().digest(), f"{where}: recompute differs")
 
 
-def within_bound(live: LiveEmbedding) -> bool:
+def within_bound(live: DurableEmbedding) -> bool:
     """Say whether no message of the last order is further from the exact one than `error_bound` says."""
     ids, exact = live.ids(), live.recompute()
     if len(ids) == 0:

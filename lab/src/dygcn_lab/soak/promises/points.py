@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
-from dygcn.live.durable import embedding as durable
-from dygcn.live.durable import opening
-from dygcn.live.durable.recovered import RecoveredEmbedding
+from dygcn.live.durable import opening, snapshots
 from dygcn.live.durable.storage import EventLog, log
 from dygcn.live.durable.storage import layout as shelf
 from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.write_ahead import WriteAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +31,14 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "files of a snapshot are synced": (folder, "sync_file", AFTER),
     "before a snapshot gets its name": (folder, "_swap", BEFORE),
     "after a snapshot gets its name": (folder, "_swap", AFTER),
-    "between snapshot and pruning": (durable, "drop_old_snapshots", BEFORE),
-    "old snapshots are gone, the log is whole": (durable, "drop_old_snapshots", AFTER),
+    "between snapshot and pruning": (snapshots, "drop_old_snapshots", BEFORE),
+    "old snapshots are gone, the log is whole": (snapshots, "drop_old_snapshots", AFTER),
     "the log is pruned": (EventLog, "prune", AFTER),
     "leftovers are cleared": (opening, "clear_leftovers", AFTER),
     "the log is opened": (EventLog, "_prepare", AFTER),
     "before a snapshot is loaded": (opening, "newest_good", BEFORE),
     "before the log is replayed": (opening, "newest_good", AFTER),
-    "while the log is replayed": (RecoveredEmbedding, "_replayed", AFTER),
+    "while the log is replayed": (WriteAhead, "_replayed", AFTER),
     "before the log is closed": (EventLog, "close", BEFORE),
     "the log is closed, the folder is held": (shelf.FolderLock, "release", BEFORE),
 }
@@ -136,14 +135,14 @@ def commit_later() -> None:
 
 def forget_positions() -> None:
     """Do not restore, in recovery, how far the streams had come."""
-    replayed = RecoveredEmbedding._replayed
+    replayed = WriteAhead._replayed
 
-    def forgetful(self: RecoveredEmbedding, one: Any) -> None:
-        streams = dict(self.streams)
+    def forgetful(self: WriteAhead, one: Any) -> None:
+        streams = dict(self.followed.streams)
         replayed(self, one)
         self.followed.streams = streams
 
-    RecoveredEmbedding._replayed = forgetful  # type: ignore[method-assign]
+    WriteAhead._replayed = forgetful  # type: ignore[method-assign]
 
 
 def synchronous_off() -> None:
@@ -195,7 +194,7 @@ def swallow_errors() -> None:
             return append(self, entries, batch_id, dead)
         except WriteFailed:
             self.failure = None
-            return self._last
+            return self.last
 
     EventLog.append = careless  # type: ignore[method-assign]
 

@@ -43,7 +43,7 @@ class Table:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def differences(self, live: dygcn.LiveEmbedding) -> int:
+    def differences(self, live: dygcn.EmbeddingView) -> int:
         """Return how many rows are not those that are served: other bits, missing, or too many."""
         with extra("postgres"):
             import psycopg  # noqa: PLC0415 - an extra

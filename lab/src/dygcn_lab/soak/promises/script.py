@@ -109,7 +109,7 @@ class Script:
         self._change(live, group[0])
         return ["applied"]
 
-    def _change(self, live: LiveEmbedding, number: int) -> None:
+    def _change(self, live: LiveEmbedding | DurableEmbedding, number: int) -> None:
         """Make a change that is no message; made twice, it has no further effect."""
         random, kind = self._random(number, 0), self.kind(number)
         nodes = random.choice(_NODES, 3, replace=False)
@@ -178,7 +178,7 @@ class History:
     @staticmethod
     def _apply(live: LiveEmbedding, batch: EventBatch) -> None:
         try:
-            live._apply(batch, None)
+            live.apply(batch, None)
         except EventError:
             return
 

@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,9 +54,9 @@ class NewEntry:
     """What is to be appended."""
 
     kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
-    stream: str  # where it came from; "" where nobody asked for repeats to be noticed
-    position: int  # its place in that stream; -1: none, or only a part of what has that place
-    body: bytes
+    stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
+    position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,13 @@ class DeadLetter:
 
 class EventLog:
     """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads.
+
+    Attributes
+    ----------
+    last, last_batch_id, last_kind
+        Sequence, batch and kind of the last entry; 0 and empty before the first.
+    chain
+        The checksum of everything up to the last entry.
 
     Examples
     --------
@@ -151,7 +159,7 @@ class EventLog:
         self._read_end(reached)
         self._settle()
         self.saved = 0 if reached is None else reached.saved  # sequence of the newest snapshot that is known
-        self._watermark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
+        self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
     def _settle(self) -> None:
         """Put on disk what a process that died may have left in the cache alone: from here on it is done."""
@@ -172,19 +180,17 @@ class EventLog:
             "SELECT seq, batch_id, chain, kind FROM entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
         end: tuple[int, int, bytes, str] = (0, 0, genesis, "") if row is None else row
-        self._last, self._last_batch_id, self._chain, self._last_kind = end
-        ends = (
-            isinstance(self._last_batch_id, int) and isinstance(self._chain, bytes) and len(self._chain) == 16
-        )
-        if not ends or not 0 <= self._last < 1 << 62 or not 0 <= self._last_batch_id < 1 << 62:
-            raise DamagedLog(f"{self.path}: entry {self._last} is not what was written; {_RESTORE}")
+        self.last, self.last_batch_id, self.chain, self.last_kind = end
+        ends = isinstance(self.last_batch_id, int) and isinstance(self.chain, bytes) and len(self.chain) == 16
+        if not ends or not 0 <= self.last < 1 << 62 or not 0 <= self.last_batch_id < 1 << 62:
+            raise DamagedLog(f"{self.path}: entry {self.last} is not what was written; {_RESTORE}")
         if reached is None:
             return
         if reached.genesis != genesis or self.chain_at(reached.sequence) not in (None, reached.chain):
             raise DamagedLog(f"{self.path} is not the log that {self._watermark.path} is of; {_RESTORE}")
-        if reached.sequence > self._last:
+        if reached.sequence > self.last:
             raise DamagedLog(
-                f"{self.path} ends with entry {self._last} and reached {reached.sequence}: its end is lost; "
+                f"{self.path} ends with entry {self.last} and reached {reached.sequence}: its end is lost; "
                 f"restore a copy, or remove {self._watermark.path} to go on without what is lost"
             )
 
@@ -211,7 +217,7 @@ class EventLog:
         """
         with self._lock:
             self.check()
-            last, chain, rows = self._last, self._chain, []
+            last, chain, rows = self.last, self.chain, []
             for entry in entries:
                 last += 1
                 chain = chained(chain, last, batch_id, entry)
@@ -219,11 +225,12 @@ class EventLog:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-                self._bury(dead)
+                if dead:
+                    self._bury(dead)
                 self._db.execute("COMMIT")
                 self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
-                self._last, self._last_batch_id, self._chain = last, batch_id, chain
-                for sequence, _, self._last_kind, *_, value in rows:
+                self.last, self.last_batch_id, self.chain = last, batch_id, chain
+                for sequence, _, self.last_kind, *_, value in rows:
                     self._chains.note(sequence, value)
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
@@ -245,8 +252,6 @@ class EventLog:
             self.fail(error)
 
     def _bury(self, dead: Sequence[DeadLetter]) -> None:
-        if not dead:
-            return
         now = time.time()
         rows = []
         for d in dead:
@@ -267,7 +272,7 @@ class EventLog:
         with self._lock:
             self.check()
             try:
-                self._db.execute("DELETE FROM entries WHERE seq < ?", (min(below, self._last),))
+                self._db.execute("DELETE FROM entries WHERE seq < ?", (min(below, self.last),))
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
             self._tidy_journal(LONGEST_JOURNAL)
@@ -276,7 +281,7 @@ class EventLog:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
         with self._lock:
             self.saved = max(self.saved, sequence)
-            self._watermark.reach(Reached(self.genesis, self._last, self._chain, self.saved))
+            self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
@@ -304,32 +309,12 @@ class EventLog:
 
     # ---- reading -----------------------------------------------------------------------------------
 
-    @property
-    def last(self) -> int:
-        """The sequence of the last entry, 0 before the first."""
-        return self._last
-
-    @property
-    def last_batch_id(self) -> int:
-        """The id of the last batch, 0 before the first."""
-        return self._last_batch_id
-
-    @property
-    def last_kind(self) -> str:
-        """The kind of the last entry, empty before the first."""
-        return self._last_kind
-
-    @property
-    def chain(self) -> bytes:
-        """The checksum of everything up to the last entry."""
-        return self._chain
-
     def chain_at(self, seq: int) -> bytes | None:
         """Return the checksum of everything up to an entry, None if neither file nor memory has it."""
         if seq == 0:
             return self.genesis
         known = self._chains.at(seq)
-        if known is not None or not 0 < seq <= self._last:
+        if known is not None or not 0 < seq <= self.last:
             return known
         with self._lock, reading(self):
             row = self._db.execute("SELECT chain FROM entries WHERE seq = ?", (seq,)).fetchone()
@@ -392,20 +377,15 @@ class EventLog:
             return int(self._db.execute("SELECT count(*) FROM dead_letters").fetchone()[0])
 
 
-class reading:  # noqa: N801 - used as a verb
+@contextmanager
+def reading(log: EventLog) -> Iterator[None]:
     """Turn what SQLite says of a file that it cannot read into `DamagedLog`."""
-
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.ProgrammingError):
-            self._log.check()
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
-            raise DamagedLog(f"{self._log.path} cannot be read: {error}; {_RESTORE}") from None
+            log.check()
+        raise DamagedLog(f"{log.path} cannot be read: {error}; {_RESTORE}") from None
 
 
 def write_again(file: Path) -> None:

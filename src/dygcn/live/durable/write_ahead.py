@@ -1,0 +1,223 @@
+"""Log, then apply, then acknowledge: a live embedding and the log that it follows."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
+from dygcn.live.durable.feed import Feed
+from dygcn.live.durable.followed import Followed
+from dygcn.live.durable.histories import Histories
+from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
+from dygcn.live.durable.storage import BARRIER, EPOCH, FLUSH, FORGET, REFUSAL, Epoch, NewEntry
+from dygcn.live.embedding import LiveEmbedding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dygcn.engine.models import Outcome
+    from dygcn.engine.records import EventBatch, IdColumn, Nodes
+    from dygcn.live.durable.storage import DeadLetter, EventLog
+
+_Done = TypeVar("_Done")
+_Error = TypeVar("_Error", bound=Exception)
+
+
+class WriteAhead:
+    """Brings an embedding up to its log, and from then on writes every change there before it is made.
+
+    Attributes
+    ----------
+    sequence
+        The last entry of the log that the vectors reflect.
+    pending
+        From before an entry is written to the log until all is done that it asks for.
+    saved_at, events
+        The last entry that a snapshot holds, and how many events are behind it.
+    watchers
+        Told which nodes moved, at every change, under the lock.
+    """
+
+    def __init__(self, log: EventLog, begin: Beginning) -> None:
+        position = begin.position
+        self.live, self.log, self.damage = LiveEmbedding(begin.state, begin.version), log, begin.damage
+        self.live.on_change = self._note
+        self.sequence = self.saved_at = position.sequence
+        self._making = position.sequence, position.batch_id  # of the change that is being made
+        self.pending, self.events = False, 0
+        self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
+        self.watchers: list[Callable[[Nodes], None]] = []
+        self.followed = Followed(position.streams, position.heard, position.forgotten)
+        self.histories = Histories(log, epoch_of(position))
+        self.feed = Feed(self.live, self.histories, position.sequence)
+        self._state = begin.state
+        self._reached: list[Nodes] = []  # in a replay of the graph alone
+        self._named: list[IdColumn] = []
+        standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
+        self._settle_replay()
+        self.live.renumber(max(self.live.version, standing.batch_id))
+        self._go_on_from(standing)
+        self._reach()  # a refusal may stand behind the last batch
+
+    @contextmanager
+    def one_writer(self) -> Iterator[None]:
+        """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it.
+
+        Raises
+        ------
+        ConcurrentUse
+            If another thread writes, and this one holds the lock.
+        """
+        with ExitStack() as held:
+            blocking = not self.live.guard.lock._is_owned()  # type: ignore[attr-defined]
+            if not self._writing.acquire(blocking=blocking):
+                raise ConcurrentUse(
+                    "another thread writes to this embedding and waits for its lock, which this thread "
+                    "holds; write without holding live.lock, which is for reading"
+                )
+            held.callback(self._writing.release)
+            yield
+
+    def log_then(
+        self,
+        entries: Sequence[NewEntry],
+        change: Callable[[], _Done],
+        dead: Sequence[DeadLetter] = (),
+        refusable: type[DygcnError] | tuple[()] = (),
+    ) -> _Done:
+        """Write the entries of one batch to the log, then make their change, under the lock.
+
+        While it is `pending`, nothing but a refusal may follow: an exception anywhere between the log and the
+        state ends acceptance.
+
+        Parameters
+        ----------
+        refusable
+            What may be raised in place of changing anything: then a refusal stands behind the entries. After
+            any other exception nobody knows how much was done, and nothing more is accepted.
+        """
+        self.check_whole()
+        batch_id = self.log.last_batch_id + 1
+        self.pending = True
+        self._making = self.log.append(entries, batch_id, dead), batch_id
+        try:
+            with self.live.guard.lock:
+                done = change()
+                if self.sequence != self.log.last:  # nothing moved
+                    self._reach()
+        except BaseException as error:
+            if isinstance(error, refusable) and not self._state.torn and self.sequence != self.log.last:
+                self._refuse(batch_id)
+            else:
+                self.log.fail(error)
+            raise
+        self.pending = False
+        return done
+
+    def forget(self, streams: Sequence[str]) -> None:
+        """Follow streams no longer."""
+        entries = [NewEntry(FORGET, stream, self.followed.streams[stream]) for stream in streams]
+        self.log_then(entries, lambda: self.followed.forget(*streams))
+
+    def begin_epoch(self) -> None:
+        """Begin a new epoch."""
+        epoch = Epoch.begin(after=self.histories.epoch)
+        self.log_then([NewEntry(EPOCH, body=epoch.pack())], partial(setattr, self.histories, "epoch", epoch))
+
+    def done_or_error(self, change: Callable[[], _Done], kind: type[_Error]) -> _Done | _Error:
+        """Make a change, and return what it raised of a kind where it is whole nevertheless."""
+        try:
+            return change()
+        except kind as error:
+            if self._state.torn or self.sequence != self.log.last:
+                raise
+            return error
+
+    def check_whole(self) -> None:
+        """Raise the failure of the log, also if an exception came between the log and the state."""
+        if self.pending:
+            self.log.fail(InterruptedError("an update was interrupted between the log and the state"))
+        self.log.check()
+        self._state.check()
+
+    def _note(self, outcome: Outcome) -> int:
+        """Note what the change moved that is being made; return the id of its batch."""
+        self.sequence, batch_id = self._making
+        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
+        for watcher in self.watchers:
+            watcher(outcome.moved.nodes)
+        return batch_id
+
+    def _refuse(self, batch_id: int) -> None:
+        entry = NewEntry(REFUSAL, body=str(batch_id).encode())
+        self.log.append([entry], self.log.last_batch_id + 1)
+        with self.live.guard.lock:
+            self._reach()
+        self.pending = False
+
+    def _reach(self) -> None:
+        """Note that nothing moved up to the end of the log."""
+        self.sequence = self.log.last
+        self.feed.reach(self.sequence)
+
+    # ---- recovery ------------------------------------------------------------------------------------
+
+    def _replayed(self, one: Replayed) -> None:
+        last = one.logged_batches[-1][-1]
+        self.sequence, self._making = last.seq, (last.seq, last.batch_id)
+        if last.kind == BARRIER:
+            if self.damage:
+                raise DamagedFolder(
+                    f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
+                )
+            self._refuse(last.batch_id)  # its snapshot was never written, so nobody was told that it happened
+            return
+        if last.kind == FORGET:
+            self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
+            return
+        try:
+            self._replay_batch(one.batch, one.now, last.batch_id)
+        except EventError:
+            if one.certain:
+                raise
+            self._refuse(last.batch_id)
+            return
+        except Warning:  # it was told when it happened, and what it is about is done
+            pass
+        self.events += len(one.batch)
+        for logged in one.logged_batches:
+            for entry in logged:
+                if entry.position >= 0:
+                    self.followed.reach(entry.stream, entry.position)
+
+    def _replay_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> None:
+        """Apply a batch again: to the graph alone, where all else follows from it."""
+        if not self._state.model.spec.from_graph:
+            self.live.apply(batch, now)
+            return
+        delta, left = self._state.apply_to_graph(batch, now)
+        self.live.renumber(batch_id)
+        self._reached += [delta.receiver]
+        self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
+
+    def _settle_replay(self) -> None:
+        """Compute what follows from the graph, and note all that the log may have moved."""
+        self._state.rebuild()
+        if self._reached:
+            self.feed.note(*may_have_moved(self._state, self._reached, self._named), self.sequence)
+        self._reached, self._named = [], []
+
+    def _go_on_from(self, standing: Standing) -> None:
+        """Take up epoch and tolerance. All vectors are exact now; whoever was served others is told."""
+        self.histories.epoch = standing.epoch
+        if standing.tolerance > 0:
+            self._state.tolerate(standing.tolerance)
+            if self.log.last_kind != FLUSH:
+                self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
+                self.live.renumber(self.log.last_batch_id)
+        if standing.tolerated:  # nobody knows any more of whom something was withheld
+            everyone = self._state.graph.nodes()
+            self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)
