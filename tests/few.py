@@ -17,10 +17,10 @@ def cap_examples(most):
     """Have all settings that are made from now on ask for so many examples at most."""
     whole = settings.__init__
 
-    def init(self, parent=None, **told):
-        if "max_examples" in told:
-            told["max_examples"] = min(most, told["max_examples"])
-        whole(self, parent, **told)
+    def init(self, parent=None, **result):
+        if "max_examples" in result:
+            result["max_examples"] = min(most, result["max_examples"])
+        whole(self, parent, **result)
 
     settings.__init__ = init
     settings.register_profile("few", max_examples=most)

@@ -175,8 +175,8 @@ if __name__ == "__main__":
     parser.add_argument(
         "--whole", action="store_true", help="also large tests, and those of what is built on kernels"
     )
-    told, rest = parser.parse_known_args()
-    chosen = THREAD_TESTS if told.kind == "thread" else KERNEL_TESTS + OTHER_TESTS * told.whole
-    sizes = [] if told.whole else ["-m", SMALL]
+    result, rest = parser.parse_known_args()
+    chosen = THREAD_TESTS if result.kind == "thread" else KERNEL_TESTS + OTHER_TESTS * result.whole
+    sizes = [] if result.whole else ["-m", SMALL]
     with tempfile.TemporaryDirectory() as another:
-        main(told.kind, told.folder or another, chosen, *sizes, *rest)
+        main(result.kind, result.folder or another, chosen, *sizes, *rest)

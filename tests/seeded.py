@@ -56,9 +56,9 @@ def try_with(tmp_path, name, line, wrong, hunt, *arguments):
     changes = [(line, wrong)] if isinstance(line, str) else zip(line, wrong, strict=True)
     for right, instead in changes:
         file.write_text(with_line(file.read_text(), right, instead))
-    told = [hunt.__module__, hunt.__qualname__, repr(arguments), str(_NOTICED)]
+    result = [hunt.__module__, hunt.__qualname__, repr(arguments), str(_NOTICED)]
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _TRIAL, copy, ROOT, *told],
+        [sys.executable, "-W", "ignore", "-c", _TRIAL, copy, ROOT, *result],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -52,8 +52,8 @@ class Process:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         try:
-            self.told = json.loads(self._line())
-            self.client = httpx.Client(base_url=self.told["address"], timeout=20)
+            self.reported = json.loads(self._line())
+            self.client = httpx.Client(base_url=self.reported["address"], timeout=20)
         except BaseException:
             self.kill()
             raise

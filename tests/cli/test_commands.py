@@ -55,8 +55,8 @@ def test_fit_and_info(home):
 
 def test_update_moves_and_saves(home, tmp_path):
     dygcn.load(home / "f").save(tmp_path / "g")
-    told = run_json("update", tmp_path / "g", home / "today.csv")
-    assert (told["events"], told["loops"], told["version"]) == (3, 1, 1)
+    result = run_json("update", tmp_path / "g", home / "today.csv")
+    assert (result["events"], result["loops"], result["version"]) == (3, 1, 1)
     assert "zed" in dygcn.load(tmp_path / "g")
 
 
@@ -86,8 +86,8 @@ def test_vector_nearest_score(home, tmp_path):
     (row,) = run_json("vector", home / "f", "p1")
     np.testing.assert_array_equal(np.array(row["vector"], np.float32), live["p1"])
     assert "p1" in run("vector", home / "f", "p1").stdout
-    told = run_json("vector", home / "f", "--out", tmp_path / "v.parquet")
-    assert told["vectors"] == len(live)
+    result = run_json("vector", home / "f", "--out", tmp_path / "v.parquet")
+    assert result["vectors"] == len(live)
     assert pq.read_table(tmp_path / "v.parquet").column("id").to_pylist() == live.ids().tolist()
     found = run_json("nearest", home / "f", "p1", "-k", 3)
     assert [(row["id"], row["score"]) for row in found] == live.nearest("p1", k=3)
@@ -152,8 +152,8 @@ def test_integer_ids_on_the_command_line(tmp_path):
 def test_the_rules_of_the_paper(home, tmp_path, rule):
     folder = tmp_path / "f"
     run("fit", home / "events.csv", "--out", folder, "--dim", 8, "--rule", rule, "--base", "gcn", "--steady")
-    told = run_json("info", folder)
-    assert (told["rule"], told["base"], told["aggregation"], told["features"]) == (
+    result = run_json("info", folder)
+    assert (result["rule"], result["base"], result["aggregation"], result["features"]) == (
         rule,
         "gcn",
         "mean",
@@ -169,10 +169,10 @@ def test_the_rules_of_the_paper(home, tmp_path, rule):
 
 
 def test_bench_update_on_a_random_graph():
-    told = run_json("bench", "update", "--nodes", 300, "--edges", 900, "--repeats", 2, "--width", 32)
-    assert [batch["events"] for batch in told["batches"]] == [1, 1000]
-    assert all(batch["rows_per_event"] > 0 for batch in told["batches"])
-    assert told["batches"][0]["times_cheaper_than_recompute"] > 0
+    result = run_json("bench", "update", "--nodes", 300, "--edges", 900, "--repeats", 2, "--width", 32)
+    assert [batch["events"] for batch in result["batches"]] == [1, 1000]
+    assert all(batch["rows_per_event"] > 0 for batch in result["batches"])
+    assert result["batches"][0]["times_cheaper_than_recompute"] > 0
 
 
 def test_restore_begins_a_new_epoch(tmp_path):
@@ -181,11 +181,11 @@ def test_restore_begins_a_new_epoch(tmp_path):
     before = live.history
     assert "is open already" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
     live.close()
-    told = run_json("restore", tmp_path / "live", tmp_path / "again")
-    assert (told["folder"], told["sequence"]) == (str(tmp_path / "again"), 2)
-    assert told["generation"] > before.generation
+    result = run_json("restore", tmp_path / "live", tmp_path / "again")
+    assert (result["folder"], result["sequence"]) == (str(tmp_path / "again"), 2)
+    assert result["generation"] > before.generation
     with dygcn.open(tmp_path / "again") as again:
-        assert (again.history.epoch, sorted(again)) == (told["epoch"], ["ann", "bob", "cat", "dan"])
+        assert (again.history.epoch, sorted(again)) == (result["epoch"], ["ann", "bob", "cat", "dan"])
     assert "exists" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
 
 
@@ -235,11 +235,16 @@ def test_refit_writes_a_new_folder_and_leaves_the_old_one(home, tmp_path):
     live = dygcn.load(home / "f")
     live.update(add=[("zed", "zoe"), ("zoe", "zack")])
     live.save(tmp_path / "g")
-    told = run_json("refit", tmp_path / "g", "--out", tmp_path / "new")
+    result = run_json("refit", tmp_path / "g", "--out", tmp_path / "new")
     new = dygcn.load(tmp_path / "new")
     assert dygcn.load(tmp_path / "g").digest() == live.digest()
     assert new.digest() == live.refit().embedding.digest()
-    assert (told["gains"], told["auc_before"], told["nodes"], told["unreached"]) == (False, None, len(new), 0)
+    assert (result["gains"], result["auc_before"], result["nodes"], result["unreached"]) == (
+        False,
+        None,
+        len(new),
+        0,
+    )
     assert "gains" in run("refit", tmp_path / "g", "--out", tmp_path / "new").stdout
     assert "choose another" in run("refit", tmp_path / "g", "--out", tmp_path / "g", code=2).stderr
 

@@ -31,7 +31,7 @@ folder = "vectors"
 """,
     )
     with Process("run", config, "--json", cwd=tmp_path) as served:
-        assert served.told["folder"] == str(folder)
+        assert served.reported["folder"] == str(folder)
         until(lambda: served.client.get("/vectors/89").status_code == 200)
         assert served.post((1, 100)).status_code == 200
         with events.open("a") as growing:

@@ -39,8 +39,8 @@ def tokens_file(path, *tokens):
 
 def test_it_says_where_serves_and_drains(folder):
     with Process("serve", folder, "--port", 0, "--json") as served:
-        assert served.told["address"].startswith("http://127.0.0.1:")
-        assert served.told | {"address": ""} == {
+        assert served.reported["address"].startswith("http://127.0.0.1:")
+        assert served.reported | {"address": ""} == {
             "address": "",
             "folder": str(folder),
             "sequence": 0,
@@ -63,7 +63,7 @@ def test_a_drain_answers_everything_that_was_taken(folder, how):
         accepted, refused = [], []
 
         def send(thread):
-            with httpx.Client(base_url=served.told["address"], timeout=20) as client:
+            with httpx.Client(base_url=served.reported["address"], timeout=20) as client:
                 for number in range(10_000):
                     node = 1_000_000 * (thread + 1) + number
                     try:
@@ -93,7 +93,7 @@ def test_killed_at_once_it_has_what_it_acknowledged(folder):
             assert served.post((1, node)).status_code == 200
         served.kill()
     with Process("serve", folder, "--port", 0, "--json") as served:
-        assert served.told["sequence"] == 20
+        assert served.reported["sequence"] == 20
         assert served.client.get("/vectors/119").status_code == 200
 
 
@@ -173,7 +173,7 @@ def test_with_a_token_any_address_will_do(folder, tmp_path):
     secret, token = new_token("boss", ["admin"])
     file = tokens_file(tmp_path / "tokens.toml", token)
     with Process("serve", folder, "--host", "0.0.0.0", "--port", 0, "--tokens", file, "--json") as served:
-        address = served.told["address"].replace("0.0.0.0", "127.0.0.1")
+        address = served.reported["address"].replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{address}/status").status_code == 401
         assert httpx.get(f"{address}/healthz").status_code == 200
         answer = httpx.get(f"{address}/status", headers={"authorization": f"Bearer {secret}"})
@@ -190,7 +190,7 @@ def test_ipv6(folder):
         except OSError:
             pytest.skip("there is no IPv6 here")
     with Process("serve", folder, "--host", "::1", "--port", 0, "--json") as served:
-        assert served.told["address"].startswith("http://[::1]:")
+        assert served.reported["address"].startswith("http://[::1]:")
         assert served.client.get("/status").status_code == 200
 
 

@@ -18,12 +18,12 @@ def token(*arguments, code=0):
 
 
 def test_for_machines():
-    told = json.loads(token("dashboard", "--scope", "read", "--scope", "write", "--json").stdout)
-    assert set(told) == {"token", "name", "sha256", "scopes"}
-    assert told["sha256"] == hashed(told["token"])
-    assert told["scopes"] == ["read", "write"]
-    doors = Doors(Http(tokens=[Token(told["name"], told["sha256"], told["scopes"])]))
-    header = f"Bearer {told['token']}"
+    result = json.loads(token("dashboard", "--scope", "read", "--scope", "write", "--json").stdout)
+    assert set(result) == {"token", "name", "sha256", "scopes"}
+    assert result["sha256"] == hashed(result["token"])
+    assert result["scopes"] == ["read", "write"]
+    doors = Doors(Http(tokens=[Token(result["name"], result["sha256"], result["scopes"])]))
+    header = f"Bearer {result['token']}"
     assert [doors.status(scope, header, None) for scope in ("read", "write", "admin")] == [200, 200, 403]
 
 

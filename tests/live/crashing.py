@@ -22,9 +22,9 @@ TOO_HEAVY = 1e30  # no model carries it, so an event with it is refused before i
 def many_folders():
     """Yield a function that returns a new place each time; in memory, where nobody waits for a disk."""
     memory = "/dev/shm"
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as room:
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as workdir:
         numbers = itertools.count()
-        yield lambda: Path(room) / str(next(numbers))
+        yield lambda: Path(workdir) / str(next(numbers))
 
 
 def small_model(kind="int64", directed=False, half_life=None, orders=2, unit=None):

@@ -72,8 +72,8 @@ def last_order_of_a_small_update_is_not_reported(monkeypatch):
 
     def go_on(self, transaction, written, order, *rest):
         changed = whole(self, transaction, written, order, *rest)
-        told = (changed.orders < self.orders) | (order != exact.ALL_DONE)
-        return dataclasses.replace(changed, nodes=changed.nodes[told], orders=changed.orders[told])
+        result = (changed.orders < self.orders) | (order != exact.ALL_DONE)
+        return dataclasses.replace(changed, nodes=changed.nodes[result], orders=changed.orders[result])
 
     monkeypatch.setattr(ExactRule, "_go_on", go_on)
 

@@ -47,7 +47,7 @@ def new_embedding(how):
     return live
 
 
-def told(live, change):
+def result(live, change):
     moved = dict(zip(change.ids.tolist(), change.orders.tolist(), strict=True))
     counts = change.rows, change.unchanged, change.missing, change.loops, change.version
     clock = live.state.graph.clock
@@ -62,7 +62,7 @@ def agree(how, edges):
         side = "add" if op > 0 else "remove"
         change = alone.update(**{side: [(names[a], names[b])]}, now=now)
         row = {"src": [names[a]], "dst": [names[b]], "op": [op]}
-        assert told(alone, change) == told(batch, batch.update(row, now=now))
+        assert result(alone, change) == result(batch, batch.update(row, now=now))
     for name in ("contact", "activity", "pair_t", "pair_count"):
         images = (getattr(live.state.image()[0].graph, name) for live in (alone, batch))
         np.testing.assert_array_equal(*images)
@@ -122,7 +122,7 @@ def test_an_edge_after_room_for_a_finer_weight_could_not_be_made():
 
 
 def test_rows_in_coarser_units_are_noticed(tmp_path):
-    line = "self.rule.reserve(self.graph)  # room for a finer weight may have been begun to be made"
+    line = "self.rule.reserve(self.graph)  # a finer weight may have begun to need wider rows"
     assert_noticed(tmp_path, "dygcn.engine.models.state", line, "pass", edge_after_room_could_not_be_made)
 
 

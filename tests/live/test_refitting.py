@@ -218,7 +218,7 @@ def test_few_links_are_not_compared():
 
 @pytest.mark.filterwarnings("ignore::dygcn.errors.TrainingWarning")
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "result"),
     [
         ({"features": "hashed"}, "features='hashed'; fit again on the events"),
         ({"features": {1: [1.0], 2: [2.0]}}, "features='given'; fit again"),
@@ -226,10 +226,10 @@ def test_few_links_are_not_compared():
         ({"rule": "rolling", "base": "hashed"}, r"restart\(\) puts a fresh base"),
     ],
 )
-def test_other_models_are_refused(options, told):
+def test_other_models_are_refused(options, result):
     options = {"dim": 4} | options if not isinstance(options.get("features"), dygcn.Embedding) else options
     live = dygcn.fit([(1, 2), (2, 3)], **options)
-    with pytest.raises(FeatureError, match=told):
+    with pytest.raises(FeatureError, match=result):
         live.refit()
 
 

@@ -17,17 +17,19 @@ TINY = ("--width", 16, "--repeats", 1)
 
 
 def test_update_measures_every_graph_and_every_size():
-    told = run_json("bench", "update", "power-law-300-1k", "rmat-300-1k", *TINY, "--batch", 1, "--batch", 64)
-    assert told["kind"] == "update"
-    found = [(row["graph"], row["events"]) for row in told["batches"]]
+    result = run_json(
+        "bench", "update", "power-law-300-1k", "rmat-300-1k", *TINY, "--batch", 1, "--batch", 64
+    )
+    assert result["kind"] == "update"
+    found = [(row["graph"], row["events"]) for row in result["batches"]]
     assert found == [(graph, size) for graph in ("power-law-300-1k", "rmat-300-1k") for size in (1, 64)]
-    assert [graph["graph"] for graph in told["graphs"]] == ["power-law-300-1k", "rmat-300-1k"]
-    for row in told["batches"]:
+    assert [graph["graph"] for graph in result["graphs"]] == ["power-law-300-1k", "rmat-300-1k"]
+    for row in result["batches"]:
         assert row["additions_per_event"] >= row["rows_per_event"] >= row["vectors_per_event"] > 0
         assert row["times_bare"] > 0
         assert row["vectors_of_a_rerun"] <= 300
-    assert set(told["batches"][0]) == set(made_up.update()["batches"][0])
-    assert tables_of(told)
+    assert set(result["batches"][0]) == set(made_up.update()["batches"][0])
+    assert tables_of(result)
 
 
 def test_update_takes_files_and_prints_for_people(tmp_path):
@@ -43,87 +45,89 @@ def test_update_takes_files_and_prints_for_people(tmp_path):
 def test_crossover_writes_its_files(tmp_path):
     pytest.importorskip("matplotlib")
     arguments = ("crossover", "power-law-300-1k", *TINY, "--dim", 8, "--batch", 10, "--out", tmp_path / "o")
-    told = run_json("bench", *arguments)
-    assert json.loads((tmp_path / "o" / "crossover.json").read_text()) == told
+    result = run_json("bench", *arguments)
+    assert json.loads((tmp_path / "o" / "crossover.json").read_text()) == result
     assert (tmp_path / "o" / "crossover.png").exists()
-    assert set(told) == set(made_up.crossover())
-    assert set(told["graphs"][0]["rivals"][0]) == set(made_up.crossover()["graphs"][0]["rivals"][0])
+    assert set(result) == set(made_up.crossover())
+    assert set(result["graphs"][0]["rivals"][0]) == set(made_up.crossover()["graphs"][0]["rivals"][0])
     assert "recompute in place" in run("bench", *arguments).stdout
 
 
 def test_scale_goes_from_small_to_large():
-    told = run_json("bench", "scale", "--nodes", "2k", "--nodes", 500, *TINY, "--batch", 20)
-    assert [row["graph"] for row in told["rows"]] == ["steady-500-5000", "steady-2000-20000"]
-    assert told["rows"][0]["peak_bytes"] <= told["rows"][1]["peak_bytes"]
-    assert set(told["rows"][0]) == set(made_up.scale()["rows"][0])
+    result = run_json("bench", "scale", "--nodes", "2k", "--nodes", 500, *TINY, "--batch", 20)
+    assert [row["graph"] for row in result["rows"]] == ["steady-500-5000", "steady-2000-20000"]
+    assert result["rows"][0]["peak_bytes"] <= result["rows"][1]["peak_bytes"]
+    assert set(result["rows"][0]) == set(made_up.scale()["rows"][0])
     assert "peak" in run("bench", "scale", "--nodes", 500, *TINY, "--batch", 20).stdout
     assert "'many' is no number" in run("bench", "scale", "--nodes", "many", *TINY, code=2).stderr
 
 
 def test_memory_is_predicted_and_churn_is_measured():
-    told = run_json("bench", "memory", "power-law-2k-10k", "--width", 16, "--churn", "40k")
-    assert set(told) == set(made_up.memory())
-    assert set(told["rows"][0]) == set(made_up.memory()["rows"][0])
-    assert set(told["churn"]) == set(made_up.memory()["churn"])
-    assert told["churn"]["events"] == 40_000
-    assert told["rows"][0]["predicted_bytes"] == sum(told["rows"][0]["parts"].values())
+    result = run_json("bench", "memory", "power-law-2k-10k", "--width", 16, "--churn", "40k")
+    assert set(result) == set(made_up.memory())
+    assert set(result["rows"][0]) == set(made_up.memory()["rows"][0])
+    assert set(result["churn"]) == set(made_up.memory()["churn"])
+    assert result["churn"]["events"] == 40_000
+    assert result["rows"][0]["predicted_bytes"] == sum(result["rows"][0]["parts"].values())
 
 
 def test_tolerance_counts_rows_and_keeps_its_bound():
-    told = run_json("bench", "tolerance", "power-law-1k-8k", "--width", 16, "--events", 200)
-    assert set(told) == set(made_up.tolerance())
-    assert set(told["rows"][0]) == set(made_up.tolerance()["rows"][0])
-    assert all(row["bound_honoured"] and row["same_bits"] for row in told["rows"])
-    single = [row for row in told["rows"] if row["batch"] == 1]
+    result = run_json("bench", "tolerance", "power-law-1k-8k", "--width", 16, "--events", 200)
+    assert set(result) == set(made_up.tolerance())
+    assert set(result["rows"][0]) == set(made_up.tolerance()["rows"][0])
+    assert all(row["bound_honoured"] and row["same_bits"] for row in result["rows"])
+    single = [row for row in result["rows"] if row["batch"] == 1]
     assert single[-1]["times_fewer_rows"] > single[0]["times_fewer_rows"] == 1
     assert single[-1]["longest"] <= single[-1]["tolerance"] + 1e-6
     assert "times fewer rows" in run("bench", "tolerance", "power-law-300-1k", "--events", 20).stdout
 
 
 def test_threads_leave_the_same_bits():
-    told = run_json("bench", "threads", "power-law-2k-20k", *TINY, "--batch", 500)
-    assert set(told) == set(made_up.threads())
-    assert [(row["graph"], row["batch"], row["same_bits"]) for row in told["rows"]] == [
+    result = run_json("bench", "threads", "power-law-2k-20k", *TINY, "--batch", 500)
+    assert set(result) == set(made_up.threads())
+    assert [(row["graph"], row["batch"], row["same_bits"]) for row in result["rows"]] == [
         ("power-law-2k-20k", 500, True)
     ]
 
 
 def test_base_takes_graphs_and_a_window():
-    told = run_json("bench", "base", "power-law-300-2k", "rmat-300-2k", "--rank", 8, "--window", 2)
-    assert set(told) == set(made_up.base())
-    assert set(told["rows"][0]) == set(made_up.base()["rows"][0])
-    found = [(row["graph"], row["window"], row["rank"], row["core"] == row["nodes"]) for row in told["rows"]]
+    result = run_json("bench", "base", "power-law-300-2k", "rmat-300-2k", "--rank", 8, "--window", 2)
+    assert set(result) == set(made_up.base())
+    assert set(result["rows"][0]) == set(made_up.base()["rows"][0])
+    found = [
+        (row["graph"], row["window"], row["rank"], row["core"] == row["nodes"]) for row in result["rows"]
+    ]
     assert found == [("power-law-300-2k", 2, 8, True), ("rmat-300-2k", 2, 8, True)]
     assert "factorised" in run("bench", "base", "power-law-300-2k", "--rank", 8).stdout
 
 
 def test_kinds_of_features_side_by_side():
-    told = run_json("bench", "kinds", "power-law-300-2k")
-    assert [row["features"] for row in told["rows"]] == ["hashed", "walks"]
-    assert told["rows"][1]["sums_bytes"] < told["rows"][0]["sums_bytes"]
-    assert told["fits"] == []
+    result = run_json("bench", "kinds", "power-law-300-2k")
+    assert [row["features"] for row in result["rows"]] == ["hashed", "walks"]
+    assert result["rows"][1]["sums_bytes"] < result["rows"][0]["sums_bytes"]
+    assert result["fits"] == []
 
 
 def test_score_beside_the_cosine_and_updates_with_times_and_without():
-    told = run_json("bench", "score", "power-law-1k-8k", "--quick")
+    result = run_json("bench", "score", "power-law-1k-8k", "--quick")
     made = made_up.score()
-    assert set(told) == set(made)
-    assert all(set(told[part][0]) == set(made[part][0]) for part in ("rows", "updates", "bytes"))
-    assert [row["pairs"] for row in told["rows"]] == [1, 100, 10_000]
-    assert [row["batch"] for row in told["updates"]] == [1, 1000]
+    assert set(result) == set(made)
+    assert all(set(result[part][0]) == set(made[part][0]) for part in ("rows", "updates", "bytes"))
+    assert [row["pairs"] for row in result["rows"]] == [1, 100, 10_000]
+    assert [row["batch"] for row in result["updates"]] == [1, 1000]
     assert "An update" in run("bench", "score", "power-law-1k-8k", "--quick").stdout
 
 
 def test_start_takes_pythons_by_turns():
     options = ("--repeats", 1, "--graph", "power-law-300-1k", "--starts", 1)
-    told = run_json("bench", "start", "--python", f"a={sys.executable}", *options)
+    result = run_json("bench", "start", "--python", f"a={sys.executable}", *options)
     made = made_up.start()
-    assert set(told) == set(made)
-    assert set(told["rows"][0]) == set(made["rows"][0])
-    assert [row["name"] for row in told["rows"]] == list(commands(Path("x")))
-    assert {row["environment"] for row in told["rows"]} == {"a"}
-    assert set(told["services"][0]) == set(made["services"][0])
-    cpu = {row["name"]: row["cpu_seconds"] for row in told["rows"]}
+    assert set(result) == set(made)
+    assert set(result["rows"][0]) == set(made["rows"][0])
+    assert [row["name"] for row in result["rows"]] == list(commands(Path("x")))
+    assert {row["environment"] for row in result["rows"]} == {"a"}
+    assert set(result["services"][0]) == set(made["services"][0])
+    cpu = {row["name"]: row["cpu_seconds"] for row in result["rows"]}
     assert 0 < cpu[NOTHING] < cpu[README]
     assert "the README's ten lines" in run("bench", "start", "--repeats", 1, "--starts", 0).stdout
 
@@ -135,8 +139,8 @@ def test_the_ten_lines_are_the_readme_s():
 
 
 def test_a_stream_changes_as_it_came():
-    told = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
-    assert [row["graph"] for row in told["batches"]] == ["stream:power-law-500-5k"] * 2
+    result = run_json("bench", "update", "stream:power-law-500-5k", *TINY, "--batch", 1, "--batch", 20)
+    assert [row["graph"] for row in result["batches"]] == ["stream:power-law-500-5k"] * 2
     assert (
         "at its end"
         in run("bench", "update", "stream:power-law-300-1k", *TINY, "--batch", 500, code=2).stderr
@@ -147,8 +151,8 @@ def test_page_says_what_is_missing(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "scale.json").write_text(json.dumps(made_up.scale()))
     page = tmp_path / "docs" / "costs.md"
-    told = run_json("bench", "page", tmp_path / "scale.json", "--markdown", page)
-    assert told["missing"] == [
+    result = run_json("bench", "page", tmp_path / "scale.json", "--markdown", page)
+    assert result["missing"] == [
         "update",
         "crossover",
         "memory",
@@ -161,7 +165,7 @@ def test_page_says_what_is_missing(tmp_path):
         "reads",
         "start",
     ]
-    assert told["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
+    assert result["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}
     assert "](images/costs/scale.png)" in page.read_text()
     shown = run("bench", "page", tmp_path / "scale.json", "--markdown", page, "--out", tmp_path / "x").stdout
     assert "not there: memory. dygcn bench memory --json writes it" in shown

@@ -39,20 +39,20 @@ def test_sizes_stop_at_half_of_the_edges():
 
 @pytest.fixture(scope="module")
 def measured():
-    told = []
+    result = []
     found = measure_crossovers(
         ["power-law-500-2k"],
         width=16,
         dim=8,
         sizes=(100, 10),
         repeats=1,
-        notify=lambda *step: told.append(step),
+        notify=lambda *step: result.append(step),
     )
-    return found, told
+    return found, result
 
 
 def test_a_measurement_holds_what_the_page_needs(measured):
-    found, told = measured
+    found, result = measured
     (graph,) = found["graphs"]
     assert [batch["events"] for batch in graph["batches"]] == [10, 100]
     assert all(batch["update_and_vectors_us"] > batch["update_us"] > 0 for batch in graph["batches"])
@@ -64,8 +64,8 @@ def test_a_measurement_holds_what_the_page_needs(measured):
     for rival in graph["rivals"]:
         ours = [batch["update_us"] for batch in graph["batches"]]
         assert rival["cheaper_from_batch"] == crossing([10, 100], ours, rival["state_us"])
-    assert "power-law-500-2k: recomputing" in [what for _, _, what in told]
-    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert "power-law-500-2k: recomputing" in [what for _, _, what in result]
+    assert [done for done, _, _ in result] == sorted(done for done, _, _ in result)
 
 
 def test_a_rival_that_is_not_installed_is_left_out_with_what_to_install(monkeypatch):

@@ -324,8 +324,8 @@ def test_half_of_the_labels_is_held_out():
     found = classifier.accuracy(noise, np.ones(200, bool))
     assert found["held-out"] < 0.7
     assert found["held-out.newcomers"] < 0.7
-    told = np.stack((labels, 1 - labels), axis=1).astype(np.float32)
-    found = HeldOutClassifier(told, labels, active, np.random.default_rng(1)).accuracy(told, active)
+    result = np.stack((labels, 1 - labels), axis=1).astype(np.float32)
+    found = HeldOutClassifier(result, labels, active, np.random.default_rng(1)).accuracy(result, active)
     assert found["held-out"] == 1.0
     assert np.isnan(found["held-out.newcomers"])
 

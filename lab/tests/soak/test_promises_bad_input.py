@@ -16,15 +16,15 @@ def test_the_promise_holds_and_the_bugs_are_noticed():
     assert finding.holds, finding.notes
     assert finding.mutant_caught
     assert finding.bad == 0
-    assert finding.told["applied"] == CHECK.quick - CHECK.quick // 1000
-    assert finding.told["dead letters"] == CHECK.quick // 1000
+    assert finding.figures["applied"] == CHECK.quick - CHECK.quick // 1000
+    assert finding.figures["dead letters"] == CHECK.quick // 1000
 
 
 @pytest.mark.slow
 def test_the_promise_holds_at_full_size():
     finding = CHECK.run(CHECK.full, 1)
     assert finding.holds, finding.notes
-    assert (finding.told["applied"], finding.told["dead letters"]) == (99_900, 100)
+    assert (finding.figures["applied"], finding.figures["dead letters"]) == (99_900, 100)
 
 
 @pytest.mark.parametrize("form", [JSON, NDJSON, ARROW])

@@ -17,7 +17,7 @@ def test_it_holds_and_a_bug_would_be_noticed():
     assert finding.holds, finding.notes
     assert finding.mutant_caught
     assert finding.size == check.CHECK.quick
-    files = finding.told["files"]
+    files = finding.figures["files"]
     for state in ("closed", "crashed"):
         for name in (
             "manifest.json",
@@ -28,7 +28,7 @@ def test_it_holds_and_a_bug_would_be_noticed():
         ):
             assert sum(files[f"{state}: {name}"].values()) > 5
     assert files["crashed: log.sqlite3-wal"][check.DETECTED] > 5
-    assert finding.told[check.TOLD] > 20
+    assert finding.figures[check.REPORTED] > 20
 
 
 @pytest.mark.slow

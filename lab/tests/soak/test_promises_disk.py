@@ -266,8 +266,8 @@ class DiskMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        with tempfile.TemporaryDirectory() as room:
-            self.disk = Disk(Path(room))
+        with tempfile.TemporaryDirectory() as workdir:
+            self.disk = Disk(Path(workdir))
         self.files = {}
         self.inodes = 0
         self.draws = 0

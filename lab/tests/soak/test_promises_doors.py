@@ -14,8 +14,8 @@ def test_the_promise_holds_and_the_bugs_are_noticed():
     finding = CHECK.run(CHECK.quick, 0)
     assert finding.holds, finding.notes
     assert finding.mutant_caught
-    assert finding.told["routes"] == len(ROUTES)
-    assert finding.told["doors tried"] > 2_000
+    assert finding.figures["routes"] == len(ROUTES)
+    assert finding.figures["doors tried"] > 2_000
 
 
 @pytest.mark.slow

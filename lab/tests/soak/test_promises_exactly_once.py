@@ -15,8 +15,8 @@ def test_it_holds_and_a_bug_would_be_noticed():
     assert finding.holds, finding.notes
     assert finding.mutant_caught
     assert finding.size == check.CHECK.quick
-    assert finding.told["messages"] > 1000
-    assert min(finding.told[name] for name in ("repeated", "gaps", "crashes")) > 5
+    assert finding.figures["messages"] > 1000
+    assert min(finding.figures[name] for name in ("repeated", "gaps", "crashes")) > 5
 
 
 @pytest.mark.slow

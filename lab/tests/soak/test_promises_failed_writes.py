@@ -24,15 +24,15 @@ def process(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trial(process):
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        yield Trial(process, Path(room), 5)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        yield Trial(process, Path(workdir), 5)
 
 
 @pytest.fixture
 def another(process):
     """A trial of which nothing was asked yet."""
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        yield Trial(process, Path(room), 7)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        yield Trial(process, Path(workdir), 7)
 
 
 def test_a_failed_write_is_never_hidden_and_the_seeded_bug_would_be_noticed():
@@ -40,7 +40,7 @@ def test_a_failed_write_is_never_hidden_and_the_seeded_bug_would_be_noticed():
     assert finding.holds, finding
     assert finding.mutant_caught, finding
     assert finding.bad == 0
-    assert finding.told["writes refused by a named error"] > 0
+    assert finding.figures["writes refused by a named error"] > 0
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_failed_write_is_never_hidden_at_full_size():
     finding = CHECK.run(CHECK.full, 1)
     assert finding.holds, finding
     assert finding.size > 1000
-    assert {on.rstrip() for on in finding.told["failures without consequence"]} <= {
+    assert {on.rstrip() for on in finding.figures["failures without consequence"]} <= {
         *(on.rstrip() for on in HARMLESS),
         *(
             f"{call} {file}"
@@ -100,7 +100,7 @@ CASE = Case("used", ONCE, 100)
 
 
 @pytest.mark.parametrize(
-    ("told", "counted"),
+    ("report", "counted"),
     [
         (
             Event(
@@ -139,8 +139,8 @@ CASE = Case("used", ONCE, 100)
     ],
     ids=["named", "late", "accepted", "reads fail", "another error", "not opened"],
 )
-def test_the_judge_looks_at_everything_that_is_promised(another, told, counted):
-    assert another._judge(CASE, [told, Event("ended")])
+def test_the_judge_looks_at_everything_that_is_promised(another, figures, counted):
+    assert another._judge(CASE, [figures, Event("ended")])
     assert getattr(another.tally, counted) == 1
     assert (another.tally.bad > 0) == (counted not in ("named", "not_opened"))
 
@@ -151,9 +151,9 @@ def test_a_process_that_ends_in_another_way_would_be_noticed(another):
 
 
 def test_a_failure_that_is_hidden_would_be_noticed(process, another):
-    room = another._room
-    begin_folder(Script(8, others=11), room / "folder")
-    order = Order(str(room / "folder"), 8, others=11, until=12, trace=str(room / "trace"))
+    workdir = another._workdir
+    begin_folder(Script(8, others=11), workdir / "folder")
+    order = Order(str(workdir / "folder"), 8, others=11, until=12, trace=str(workdir / "trace"))
     order.fault, order.nth, order.bug = ONCE, 80, MUTANTS[0]
     said = process.live(order)
     assert any(one.what == "closed" and one.on for one in said), said

@@ -15,7 +15,7 @@ def test_it_holds_and_a_bug_would_be_noticed():
     assert finding.holds, finding.notes
     assert finding.mutant_caught
     assert finding.size == check.CHECK.quick
-    assert finding.told["dense"] >= 30
+    assert finding.figures["dense"] >= 30
     assert (check.CHECK.full, check.BATCHES, check.THREADS) == (15_000, (1, 7, 100, 10_000), (1, 2))
 
 

@@ -17,7 +17,7 @@ def test_it_holds_and_a_bug_would_be_noticed():
     assert finding.holds, finding.notes
     assert finding.mutant_caught
     assert finding.size == len(cases()) > 100
-    assert finding.told["most memory, MB"] < 256
+    assert finding.figures["most memory, MB"] < 256
     assert not Path(EXPLODED).exists()
 
 

@@ -9,8 +9,8 @@ def test_the_promise_holds_and_the_bugs_are_noticed():
     finding = CHECK.run(CHECK.quick, 0)
     assert finding.holds, finding.notes
     assert finding.mutant_caught
-    assert finding.told["refused, and healed"] > 0
-    assert finding.told["exact afterwards"] > 0
+    assert finding.figures["refused, and healed"] > 0
+    assert finding.figures["exact afterwards"] > 0
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ def process():
 
 @pytest.fixture
 def folder():
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        yield Path(room) / "folder"
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        yield Path(workdir) / "folder"
 
 
 def heard(said, what):
@@ -37,15 +37,15 @@ def test_acknowledged_is_durable_and_the_seeded_bugs_would_be_noticed():
     assert finding.mutant_caught, finding
     assert finding.bad == 0
     assert finding.size >= CHECK.quick
-    assert finding.told["kills during recovery"] > 0
+    assert finding.figures["kills during recovery"] > 0
 
 
 @pytest.mark.slow
 def test_acknowledged_is_durable_at_full_size():
     finding = CHECK.run(CHECK.full, 1)
     assert finding.holds, finding
-    assert finding.told["kills during recovery"] >= 100
-    assert set(points.POINTS) <= set(finding.told["kills by place"])
+    assert finding.figures["kills during recovery"] >= 100
+    assert set(points.POINTS) <= set(finding.figures["kills by place"])
 
 
 def test_a_life_tells_each_request_before_and_after(process, folder):

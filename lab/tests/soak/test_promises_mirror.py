@@ -7,4 +7,4 @@ def test_the_promise_holds_and_the_bugs_are_noticed():
     finding = CHECK.run(CHECK.quick, 0)
     assert finding.holds, finding.notes
     assert finding.mutant_caught
-    assert finding.told["restarts"] > 0
+    assert finding.figures["restarts"] > 0

@@ -22,8 +22,8 @@ def test_the_promise_holds_and_the_bugs_are_noticed():
     finding = CHECK.run(CHECK.quick, 0)
     assert finding.holds, finding.notes
     assert finding.mutant_caught
-    assert finding.told["accepted and lost"] == 0
-    assert finding.told["refused"] > finding.told["accepted"] / 2
+    assert finding.figures["accepted and lost"] == 0
+    assert finding.figures["refused"] > finding.figures["accepted"] / 2
 
 
 @pytest.mark.slow
@@ -92,10 +92,10 @@ async def _until_shed(address):
     waiting = {asyncio.create_task(sender.post(plan.body(number))) for number in range(12)}
     while True:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for status, told in (task.result() for task in done):
+        for status, figures in (task.result() for task in done):
             if status == 429:
                 await _hang_up(sender, waiting)
-                return Sent(0, status, 0.0, 0.0, told)
+                return Sent(0, status, 0.0, 0.0, figures)
 
 
 async def _hang_up(sender, waiting):

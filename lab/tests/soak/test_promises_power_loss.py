@@ -14,7 +14,7 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.loading import load
 from dygcn_lab.soak.promises.disk import Disk, files_of, write_image
 from dygcn_lab.soak.promises.disk_trace import ONCE, compile_trace, read_trace
-from dygcn_lab.soak.promises.images import Examiner, ImageTally, Told, memory_folder
+from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
 from dygcn_lab.soak.promises.life import Order
 from dygcn_lab.soak.promises.power_loss import CHECK, Recording, images
 from dygcn_lab.soak.promises.script import STREAM, History, Script
@@ -28,7 +28,7 @@ def process(tmp_path_factory):
 
 
 @pytest.fixture
-def room():
+def workdir():
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         yield Path(name)
 
@@ -48,10 +48,10 @@ def test_acknowledged_outlives_a_loss_of_power_at_full_size():
     assert finding.mutant_caught, finding
 
 
-def test_a_record_is_whole_and_has_lives_of_every_end(process, room):
+def test_a_record_is_whole_and_has_lives_of_every_end(process, workdir):
     ends = set()
     for seed in range(2):
-        recording = Recording(process, room, Script(seed, others=11), seed)
+        recording = Recording(process, workdir, Script(seed, others=11), seed)
         for _ in images(recording, 0, Random(0)):
             pass
         assert recording.is_whole()
@@ -61,8 +61,8 @@ def test_a_record_is_whole_and_has_lives_of_every_end(process, room):
     assert {"closed", "killed"} <= ends
 
 
-def test_a_call_that_was_not_recorded_would_be_noticed(process, room):
-    recording = Recording(process, room, Script(2, others=11), 2)
+def test_a_call_that_was_not_recorded_would_be_noticed(process, workdir):
+    recording = Recording(process, workdir, Script(2, others=11), 2)
     writes = [i for i, call in enumerate(recording.calls) if call.kind == "write"]
     del recording.calls[writes[-1]]
     for _ in images(recording, 0, Random(0)):
@@ -70,104 +70,104 @@ def test_a_call_that_was_not_recorded_would_be_noticed(process, room):
     assert not recording.is_whole()
 
 
-def test_images_come_in_the_order_of_their_moments(process, room):
-    recording = Recording(process, room, Script(3, others=11), 3)
+def test_images_come_in_the_order_of_their_moments(process, workdir):
+    recording = Recording(process, workdir, Script(3, others=11), 3)
     moments, before = [], -1
-    for moment, told, files in images(recording, 60, Random(3)):
-        assert told.acknowledged >= before
-        assert told.begun >= told.acknowledged
+    for moment, report, files in images(recording, 60, Random(3)):
+        assert report.acknowledged >= before
+        assert report.begun >= report.acknowledged
         assert "manifest.json" in files
-        before = told.acknowledged
+        before = report.acknowledged
         moments.append(moment)
     assert len(moments) == 60
     assert moments == sorted(moments)
 
 
-def after_a_failed_sync(process, room, bug):
+def after_a_failed_sync(process, workdir, bug):
     """Let a sync of the journal fail, open the folder again, and lose power: what is found in the images."""
     script, tally = Script(7, others=0), ImageTally()
     for nth in range(100, 200):
-        begin_folder(script, room / "folder")
-        (room / "trace").unlink(missing_ok=True)
-        disk = Disk(room / "folder")
-        order = Order(str(room / "folder"), 7, others=0, until=25, trace=str(room / "trace"), bug=bug)
+        begin_folder(script, workdir / "folder")
+        (workdir / "trace").unlink(missing_ok=True)
+        disk = Disk(workdir / "folder")
+        order = Order(str(workdir / "folder"), 7, others=0, until=25, trace=str(workdir / "trace"), bug=bug)
         order.fault, order.nth, order.leave = ONCE, nth, True
         said = process.live(order)
         if any(one.on == "fdatasync log.sqlite3-wal" and one.what == "failed" for one in said):
             break
-    told, random = Told(), Random(7)
+    report, random = WriterReport(), Random(7)
     order.fault, order.until = "", 30
     process.live(order)
-    examiner, lives, said = Examiner(History(script), room, tally), 0, 0
-    for call in read_trace(room / "trace"):
+    examiner, lives, said = Examiner(History(script), workdir, tally), 0, 0
+    for call in read_trace(workdir / "trace"):
         disk.apply(call)
-        told.hear(call)
+        report.hear(call)
         lives += call.kind == "process"
         said += lives == 2 and call.kind == "note"
         for _ in range(25 if said and call.kind == "note" else 0):
-            examiner.examine("seed 7", told, disk.after_loss(random))
+            examiner.examine("seed 7", report, disk.after_loss(random))
         if said == 9:
             break
     assert tally.images == 225
     return tally
 
 
-def test_what_a_failed_sync_left_is_written_again(process, room):
-    tally = after_a_failed_sync(process, room, "")
+def test_what_a_failed_sync_left_is_written_again(process, workdir):
+    tally = after_a_failed_sync(process, workdir, "")
     assert tally.bad == 0, tally.notes
 
 
-def test_trust_in_the_next_sync_would_be_noticed(process, room):
-    assert after_a_failed_sync(process, room, "trust the next sync").bad
+def test_trust_in_the_next_sync_would_be_noticed(process, workdir):
+    assert after_a_failed_sync(process, workdir, "trust the next sync").bad
 
 
 # ---- the one who looks at images ---------------------------------------------------------------------------
 
 
 @pytest.fixture
-def written(room):
+def written(workdir):
     """A folder with ten steps, as files; and its history."""
     script = Script(9, others=0)
-    script.begin().save(room / "written")
+    script.begin().save(workdir / "written")
     number = 0
-    with open_folder(room / "written") as live:
+    with open_folder(workdir / "written") as live:
         while number < 10:
             script.send(live, script.group(number))
             number = live.streams[STREAM] + 1
-    return files_of(room / "written"), History(script), number - 1
+    return files_of(workdir / "written"), History(script), number - 1
 
 
-def examined(room, files, history, told):
+def examined(workdir, files, history, report):
     tally = ImageTally()
-    examiner = Examiner(history, room, tally)
+    examiner = Examiner(history, workdir, tally)
     for _ in range(5):
-        examiner.examine("here", told, files)
+        examiner.examine("here", report, files)
     return tally
 
 
-def test_a_whole_image_is_good(written, room):
+def test_a_whole_image_is_good(written, workdir):
     files, history, last = written
-    tally = examined(room, files, history, Told(last, last))
+    tally = examined(workdir, files, history, WriterReport(last, last))
     assert (tally.images, tally.bad) == (5, 0)
 
 
-def test_an_image_that_lost_something_would_be_noticed(written, room):
+def test_an_image_that_lost_something_would_be_noticed(written, workdir):
     files, history, last = written
-    tally = examined(room, files, history, Told(last + 1, last + 1))
+    tally = examined(workdir, files, history, WriterReport(last + 1, last + 1))
     assert tally.lost == 5
     assert f"{last + 1} was acknowledged, {last} is there" in tally.notes[0]
 
 
-def test_an_image_that_knows_too_much_would_be_noticed(written, room):
+def test_an_image_that_knows_too_much_would_be_noticed(written, workdir):
     files, history, last = written
-    assert examined(room, files, history, Told(last - 1, last - 1)).wrong == 5
+    assert examined(workdir, files, history, WriterReport(last - 1, last - 1)).wrong == 5
 
 
-def test_an_image_that_does_not_open_would_be_noticed(written, room):
+def test_an_image_that_does_not_open_would_be_noticed(written, workdir):
     files, history, last = written
-    tally = examined(room, files | {"log.sqlite3": b"no log"}, history, Told(last, last))
+    tally = examined(workdir, files | {"log.sqlite3": b"no log"}, history, WriterReport(last, last))
     assert tally.refused == 5
-    assert str(room) not in tally.notes[0]
+    assert str(workdir) not in tally.notes[0]
 
 
 def test_images_lie_in_memory_where_there_is_one(monkeypatch):
@@ -176,11 +176,11 @@ def test_images_lie_in_memory_where_there_is_one(monkeypatch):
     assert memory_folder() is None
 
 
-def test_what_writers_say_is_heard_from_the_record(process, room):
-    recording, told = Recording(process, room, Script(5, others=11), 5), Told()
+def test_what_writers_say_is_heard_from_the_record(process, workdir):
+    recording, report = Recording(process, workdir, Script(5, others=11), 5), WriterReport()
     for call in recording.calls:
-        told.hear(call)
-    assert told.begun >= told.acknowledged > 10
+        report.hear(call)
+    assert report.begun >= report.acknowledged > 10
 
 
 # ---- a folder that is begun --------------------------------------------------------------------------------
@@ -211,11 +211,11 @@ script.begin().save(f"{root}/saved")
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     """Records of a program that begins a folder, and saves another one twice; and without some syncs."""
-    room = tmp_path_factory.mktemp("begun").resolve()
-    library = compile_trace(room)
+    workdir = tmp_path_factory.mktemp("begun").resolve()
+    library = compile_trace(workdir)
 
     def run(left_out=""):
-        root, trace = room / f"root{left_out}", room / f"trace{left_out}"
+        root, trace = workdir / f"root{left_out}", workdir / f"trace{left_out}"
         root.mkdir()
         done = subprocess.run(
             [sys.executable, "-c", BEGINS, str(root), str(trace), left_out and root.name],
@@ -230,15 +230,15 @@ def begun(tmp_path_factory):
     return {"": run(), "x": run("x")}
 
 
-def lost_power(calls, room, *wanted):
+def lost_power(calls, workdir, *wanted):
     """Yield what was said, and an image, after every third call and some time after these were said."""
-    (room / "empty").mkdir()
-    disk, random, said = Disk(room / "empty"), Random(4), ""
+    (workdir / "empty").mkdir()
+    disk, random, said = Disk(workdir / "empty"), Random(4), ""
     for i, call in enumerate(calls):
         disk.apply(call)
         said = call.data.decode() if call.kind == "note" else said
         for draw in range(6 if said in wanted and i % 3 == 0 else 0):
-            image = room / f"image{i}-{draw}"
+            image = workdir / f"image{i}-{draw}"
             write_image(disk.after_loss(random), image)
             yield said, image
 
@@ -249,8 +249,8 @@ def holds(said, image):
     try:
         with open_folder(image / "deep" / "er" / "folder") as live:
             found = live.streams.get(STREAM, -1)
-            told = script.group(0)[-1] if said == "acknowledged" else -1
-            return found >= told and live.digest() == History(script).digest(found)
+            report = script.group(0)[-1] if said == "acknowledged" else -1
+            return found >= report and live.digest() == History(script).digest(found)
     except DygcnError:
         return False
 
@@ -269,30 +269,30 @@ def loads(folder):
         return False
 
 
-def test_the_record_of_a_beginning_is_whole(begun, room):
+def test_the_record_of_a_beginning_is_whole(begun, workdir):
     calls, files = begun[""]
-    (room / "empty").mkdir()
-    disk = Disk(room / "empty")
+    (workdir / "empty").mkdir()
+    disk = Disk(workdir / "empty")
     for call in calls:
         disk.apply(call)
     assert disk.now() == files
 
 
-def test_a_new_folder_outlives_a_loss_of_power_with_all_folders_above_it(begun, room):
-    found = [holds(*one) for one in lost_power(begun[""][0], room, "opened", "acknowledged")]
+def test_a_new_folder_outlives_a_loss_of_power_with_all_folders_above_it(begun, workdir):
+    found = [holds(*one) for one in lost_power(begun[""][0], workdir, "opened", "acknowledged")]
     assert len(found) > 50
     assert all(found)
 
 
-def test_a_saved_copy_outlives_a_loss_of_power_while_another_takes_its_place(begun, room):
-    found = [has_copy(image) for _, image in lost_power(begun[""][0], room, "saved")]
+def test_a_saved_copy_outlives_a_loss_of_power_while_another_takes_its_place(begun, workdir):
+    found = [has_copy(image) for _, image in lost_power(begun[""][0], workdir, "saved")]
     assert len(found) > 50
     assert all(found)
 
 
-def test_names_that_are_not_synced_would_be_noticed(begun, room):
-    assert not all(holds(*one) for one in lost_power(begun["x"][0], room, "opened", "acknowledged"))
+def test_names_that_are_not_synced_would_be_noticed(begun, workdir):
+    assert not all(holds(*one) for one in lost_power(begun["x"][0], workdir, "opened", "acknowledged"))
 
 
-def test_an_old_copy_that_goes_too_early_would_be_noticed(begun, room):
-    assert not all(has_copy(image) for _, image in lost_power(begun["x"][0], room, "saved"))
+def test_an_old_copy_that_goes_too_early_would_be_noticed(begun, workdir):
+    assert not all(has_copy(image) for _, image in lost_power(begun["x"][0], workdir, "saved"))

@@ -5,6 +5,6 @@ from dygcn_lab.soak.promises.refit import CHECK
 
 def test_the_promise_holds_and_the_bug_is_noticed():
     finding = CHECK.run(CHECK.quick, 0)
-    assert finding.holds, finding.told
+    assert finding.holds, finding.figures
     assert finding.mutant_caught
-    assert [one["status"] for one in finding.told.values()] == ["new", "rewritten", "same", "rewritten"]
+    assert [one["status"] for one in finding.figures.values()] == ["new", "rewritten", "same", "rewritten"]

@@ -5,5 +5,5 @@ from dygcn_lab.soak.promises.restart import CHECK
 
 def test_a_restart_is_whole():
     finding = CHECK.run(CHECK.quick, 0)
-    assert finding.bad == 0, finding.told
-    assert len(finding.told["seconds"]) == 3
+    assert finding.bad == 0, finding.figures
+    assert len(finding.figures["seconds"]) == 3

@@ -239,10 +239,10 @@ def test_every_promise_is_told_and_what_has_no_result_is_told_too():
 
 def test_what_was_found_stands_in_the_order_of_the_promises():
     found = {
-        "a_load": finding(promise="fresh and fast", what="reads", told={"p99": 1.25}),
+        "a_load": finding(promise="fresh and fast", what="reads", figures={"p99": 1.25}),
         "b_other": finding(promise="something else", what="more"),
         "c_kills": finding(
-            told={"lives": 1200, "at": {"commit": 3, "close": None}, "list": [1, 2], "none": {}}
+            figures={"lives": 1200, "at": {"commit": 3, "close": None}, "list": [1, 2], "none": {}}
         ),
     }
     text = page_text(found)
@@ -279,7 +279,7 @@ def test_a_check_without_a_seeded_bug_claims_none():
 
 def test_the_page_is_the_same_every_time(tmp_path):
     for name in ("z", "a", "m"):
-        write_finding(finding(told={"size": 3}), tmp_path / f"{name}.json")
+        write_finding(finding(figures={"size": 3}), tmp_path / f"{name}.json")
     write_page(tmp_path, tmp_path / "docs" / "one.md")
     write_page(tmp_path, tmp_path / "docs" / "two.md")
     text = (tmp_path / "docs" / "one.md").read_text()

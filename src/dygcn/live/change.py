@@ -54,7 +54,7 @@ class Change:
 
     @property
     def nodes(self) -> Nodes:
-        """The nodes that moved, for the other modules of this room."""
+        """The nodes that moved, for the other modules of this wing."""
         return self._nodes
 
     @property

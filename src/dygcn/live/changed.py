@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import Bool, Int64, Nodes
 
-_LEAST = 16  # entries that there is room for
+_LEAST = 16  # capacity, in entries
 _LAST_NODE = (1 << 31) - 1
 
 
@@ -82,7 +82,7 @@ class ChangeRecord:
         if nodes[-1] >= len(self.moved_at):
             self.reserve(int(nodes[-1]) + 1)
         if start + len(nodes) > len(self._nodes):
-            start = self._make_room(start, len(nodes))
+            start = self._make_capacity(start, len(nodes))
         end, last = start + len(nodes), self.last + len(nodes)
         positions = np.arange(self.last + 1, last + 1)
         self._nodes[start:end], self._sequences[start:end] = nodes, sequence
@@ -95,8 +95,8 @@ class ChangeRecord:
         current = self.moved_at[self._nodes[start:end]] == self._positions[start:end]
         return np.flatnonzero(current) + start
 
-    def _make_room(self, start: int, rows: int) -> int:
-        """Take void entries out of the first ones, have room for so many rows behind them; return where."""
+    def _make_capacity(self, start: int, rows: int) -> int:
+        """Take void entries out of the first ones, reserve so many rows behind them; return where."""
         kept = self._current(0, start)
         size = max(len(kept) + rows + max(len(kept), rows), _LEAST)
         arrays = {name: getattr(self, name) for name in ("_nodes", "_sequences", "_positions")}

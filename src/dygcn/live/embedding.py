@@ -118,7 +118,7 @@ class LiveEmbedding(EmbeddingView):
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
         What `update` does for one batch after the other, faster when most of the graph changes. All nodes
-        count as moved, and ids that left in between are not told. The exact rule only; if a part is bad, the
+        count as moved, and ids that left in between are not in it. The exact rule only; if a part is bad, the
         parts before it stay. `columns` is for every part.
 
         Examples

@@ -258,7 +258,7 @@ class EmbeddingView(ABC):
             f"orders={model.orders}, rule={model.rule!r}, version={self.version})"
         )
 
-    # ---- for the other modules of this room -----------------------------------------------------------
+    # ---- for the other modules of this wing -----------------------------------------------------------
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user's ids of nodes."""

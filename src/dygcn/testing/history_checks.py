@@ -90,7 +90,7 @@ def check_equal_generation(fresh: Fresh) -> None:
 
 
 def check_restored_copy(fresh: Fresh) -> None:
-    """A copy of a history that went another way can be told by its chain; a new epoch takes its place."""
+    """A copy of a history that went another way is known by its chain; a new epoch takes its place."""
     with Trial(fresh, "int64") as checked, closing(checked.place.make()) as copy:
         checked.write({1: 4, 2: 4, 3: 4})
         checked.write({1: 6, 9: 6}, left={3: 6}, branch="lost")

@@ -108,12 +108,12 @@ def _of_integers(random: np.random.Generator, width: int, kind: Any, other: Any)
     rows, factors = random.integers(0, 3, 5, np.int32), random.choice([1, -1, 2, -3, 1 << 20], 5)
     was, now = (1e-12 if kind is np.int64 else 1.0) / random.integers(1, 99, 2)
     blocks = RowBlock(stored), RowBlock(table), RowBlock(messages)
-    told = change_rows(*blocks, rows, factors, was, now)
+    result = change_rows(*blocks, rows, factors, was, now)
     total = np.zeros((READ, width))
     units, ones = np.zeros((READ, width), np.float32), np.zeros((READ, width), np.float32)
     small = RowBlock((_random_rows(random, READ, width, kind) % 100).astype(kind))
     length = read_rows(small, blocks[2], random.random(width), 1e-6, total, units, ones)
-    return stored, messages, np.array([told]), total, units, ones, np.array([length])
+    return stored, messages, np.array([result]), total, units, ones, np.array([length])
 
 
 def _of_floats(random: np.random.Generator, rows: int, width: int, dim: int) -> tuple[Any, ...]:

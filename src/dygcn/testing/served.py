@@ -53,10 +53,10 @@ def served(settings: ServiceSettings) -> Iterator[Served]:
     """
     service = Service(check_settings(settings))
     app = make_app(service)
-    listens, told = threading.Event(), []
+    listens, addresses = threading.Event(), []
 
     def ready(address: str) -> None:
-        told.append(address)
+        addresses.append(address)
         listens.set()
 
     server = Server(app, settings, app.state.waiters, ready)
@@ -65,7 +65,7 @@ def served(settings: ServiceSettings) -> Iterator[Served]:
     try:
         if not listens.wait(_PATIENCE):
             raise DygcnError("the service did not begin to answer")
-        yield Served(service, server, told[0])
+        yield Served(service, server, addresses[0])
     finally:
         server.should_exit = True
         thread.join(_PATIENCE)

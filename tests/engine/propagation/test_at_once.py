@@ -82,11 +82,11 @@ def outcome(state, how, batch):
         delta, changed = how(state, batch)
     except CapacityError:
         return None
-    told = [np.asarray(getattr(delta, field.name)).tolist() for field in dataclasses.fields(Written)]
+    result = [np.asarray(getattr(delta, field.name)).tolist() for field in dataclasses.fields(Written)]
     reached = dict(zip(changed.nodes.tolist(), changed.orders.tolist(), strict=True))
     assert len(reached) == len(changed.nodes)
     state._finish(delta, changed)
-    return told, reached, changed.rows
+    return result, reached, changed.rows
 
 
 def agree(play):

@@ -96,11 +96,11 @@ def test_fit_is_repeatable_and_seeds_differ():
 
 
 def test_progress_is_told():
-    told = []
+    result = []
     hashed = {"features": "hashed", "width": 16, "recipe": Recipe(rounds=3)}
-    dygcn.fit(blocks(), dim=4, **hashed, progress=lambda *step: told.append(step))
-    assert {what for _, _, what in told} == {"playing events", "training"}
-    assert told[-1] == (3, 3, "training")
+    dygcn.fit(blocks(), dim=4, **hashed, progress=lambda *step: result.append(step))
+    assert {what for _, _, what in result} == {"playing events", "training"}
+    assert result[-1] == (3, 3, "training")
 
 
 def test_steps():

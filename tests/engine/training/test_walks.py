@@ -392,12 +392,12 @@ def test_options_outside_of_what_is_allowed_are_refused():
 
 @pytest.mark.parametrize("rank", [4, 128])
 def test_progress_only_grows_and_comes_to_its_end(rank):
-    told = []
-    walk_base(*edges_of(blocks(3, 30, 16)), 90, rank, 0, progress=lambda *a: told.append(a))
-    done = [a[0] for a in told]
+    result = []
+    walk_base(*edges_of(blocks(3, 30, 16)), 90, rank, 0, progress=lambda *a: result.append(a))
+    done = [a[0] for a in result]
     assert done == sorted(done)
-    assert told[-1][0] == told[-1][1]
-    assert {a[2] for a in told} == {"factorising walks"}
+    assert result[-1][0] == result[-1][1]
+    assert {a[2] for a in result} == {"factorising walks"}
 
 
 def check_weights(window):

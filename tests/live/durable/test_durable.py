@@ -100,9 +100,9 @@ class DurableMachine(RuleBasedStateMachine):
         parts, wanted = [], []
         for _ in range(count):
             kind = data.draw(st.sampled_from(["client", "client", "broker", "nobody"]))
-            part, *told = getattr(self, f"from_{kind}")(data)
+            part, *result = getattr(self, f"from_{kind}")(data)
             parts.append(part)
-            wanted.append(tuple(told))
+            wanted.append(tuple(result))
         receipts = self.live.ingest(parts)
         assert [(receipt.status, receipt.applied + receipt.dead) for receipt in receipts] == wanted
         assert all(receipt.sequence <= self.live.sequence for receipt in receipts)
@@ -796,12 +796,12 @@ def test_readers_see_whole_updates(tmp_path):
 
 
 def test_watchers_are_told(live):
-    told = []
-    live.watch(lambda nodes: told.append(len(nodes)))
+    result = []
+    live.watch(lambda nodes: result.append(len(nodes)))
     live.update(add=[(1, 2)])
     live.update([])
     live.bulk([[(5, 6)]])
-    assert told == [2, 0, 4]
+    assert result == [2, 0, 4]
 
 
 # ---- what is refused costs no more than what is applied ------------------------------------------------

@@ -27,7 +27,7 @@ class Reader:
 
     def __init__(self):
         self.cursor, self.rows = "", {}
-        self.told, self.told_left, self.resets = [], [], 0
+        self.reported, self.reported_left, self.resets = [], [], 0
         self.shown = None  # the position of the last page
 
     def read(self, live, limit=1000):
@@ -43,8 +43,8 @@ class Reader:
             self.rows[one] = vector.tobytes()
         for one in rows.left.tolist():
             self.rows.pop(one, None)
-        self.told += rows.ids.tolist()
-        self.told_left += rows.left.tolist()
+        self.reported += rows.ids.tolist()
+        self.reported_left += rows.left.tolist()
         self.cursor, self.shown = page.next, rows.history
         return page.more
 
@@ -69,7 +69,7 @@ class Reader:
 
     def catch_up(self, live, limit=1000):
         """Take pages until there is no more."""
-        self.told, self.told_left, pages = [], [], 1
+        self.reported, self.reported_left, pages = [], [], 1
         while self.read(live, limit):
             pages += 1
             assert pages < 500, "it never ends"
@@ -166,8 +166,8 @@ class FeedMachine(RuleBasedStateMachine):
             if sequence > cursor:
                 moved, left = moved | ids, left | gone
         here = set(self.live)
-        assert sorted(reader.told) == sorted(moved & here)
-        assert set(reader.told_left) == left - here
+        assert sorted(reader.reported) == sorted(moved & here)
+        assert set(reader.reported_left) == left - here
 
     @invariant()
     def the_feed_has_come_as_far_as_the_rest(self):
@@ -418,15 +418,15 @@ def test_a_page_is_bounded_in_all_its_rows(live):
     live.update(add=[(0, n) for n in range(1, 6001)])
     cursor = live.feed.cursor
     live.update(remove=[(0, n) for n in range(1, 5001)])
-    told, pages = [], 0
+    reported, pages = [], 0
     while True:
         page = live.feed.since(cursor, 1500)
         assert len(page.rows) <= 1500
-        told += page.rows.left.tolist()
+        reported += page.rows.left.tolist()
         cursor, pages = page.next, pages + 1
         if not page.more:
             break
-    assert sorted(told) == list(range(1, 5001))
+    assert sorted(reported) == list(range(1, 5001))
     assert pages == 5  # 5,000 that left, and the thousand others, which moved
 
 
@@ -458,7 +458,7 @@ def test_a_new_beginning_does_not_tell_who_left_before_it(live):
     assert reader.read(live, 10)
     live.update(remove=[(0, 400)])
     reader.catch_up(live, 10)
-    assert reader.told_left == [400]
+    assert reader.reported_left == [400]
 
 
 def test_a_slow_reader_gets_there_while_many_leave(tmp_path, monkeypatch):
@@ -490,7 +490,7 @@ def test_one_that_comes_and_goes_is_one(tmp_path, monkeypatch):
         live.update(add=[(1, 9)])
         live.update(remove=[(1, 9)])
     reader.catch_up(live)
-    assert (reader.resets, sorted(set(reader.told_left))) == (1, [3, 9])
+    assert (reader.resets, sorted(set(reader.reported_left))) == (1, [3, 9])
     assert len(live.feed._departures) <= 10
     crash(live)
 
@@ -527,7 +527,7 @@ def test_a_restart_goes_on_where_readers_are(live):
     resets = reader.resets
     reader.catch_up(again)
     assert reader.resets == resets
-    assert reader.told_left == [1]
+    assert reader.reported_left == [1]
     late.catch_up(again)  # from before the snapshot, where nobody knows any more who left
     assert late.resets == 2
     crash(again)
@@ -547,7 +547,7 @@ def test_what_was_taken_back_while_nobody_looked_is_told(tmp_path):
     live.update([])
     again = reopened(live)
     reader.catch_up(again)
-    assert {8, 9} <= set(reader.told_left)
+    assert {8, 9} <= set(reader.reported_left)
     crash(again)
 
 
@@ -565,7 +565,7 @@ def test_who_faded_while_nobody_looked_is_told(tmp_path):
     assert 7 not in live
     again = reopened(live)
     reader.catch_up(again)
-    assert {7, 8} <= set(reader.told_left)
+    assert {7, 8} <= set(reader.reported_left)
     crash(again)
 
 
@@ -585,7 +585,7 @@ def test_what_time_alone_moved_is_told(tmp_path):
     for now in (4.0, 4.5, 5.5):
         live.update([], now=now)
     again = reopened(live)
-    assert {2, 3} <= set(reader.catch_up(again).told)
+    assert {2, 3} <= set(reader.catch_up(again).reported)
     crash(again)
 
 
@@ -605,7 +605,7 @@ def test_vectors_that_a_tolerance_withheld_are_told_when_they_are_published(live
     reader = Reader().catch_up(live)
     change = live.flush()
     assert len(change)
-    assert set(reader.catch_up(live).told) == set(change.ids.tolist())
+    assert set(reader.catch_up(live).reported) == set(change.ids.tolist())
     assert live.digest() == live.recompute().digest()
     with pytest.raises(OptionError):
         live.tolerate(-1)

@@ -102,7 +102,7 @@ def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
     clock.now += followed.IDLE_SECONDS
     appended, whole = [], EventLog.append
     monkeypatch.setattr(
-        EventLog, "append", lambda self, *told: appended.append(told[0]) or whole(self, *told)
+        EventLog, "append", lambda self, *result: appended.append(result[0]) or whole(self, *result)
     )
     assert set(statuses(live, *(sent(f"http:new {n}", 0) for n in range(50)))) == {APPLIED}
     assert [{entry.kind for entry in entries} for entries in appended] == [{FORGET}, {"events"}]

@@ -89,13 +89,13 @@ class MirrorMachine(RuleBasedStateMachine):
     def back_up(self):
         self.backups.append(crashed_copy(self.live, self.new_folder()))
 
-    @rule(which=st.integers(0, 9), told=st.booleans())
-    def restore(self, which, told):
+    @rule(which=st.integers(0, 9), reported=st.booleans())
+    def restore(self, which, reported):
         """Put a copy in the cursor of the folder: with the command for it, or without anyone saying so."""
         if self.backups:
             backup, folder = self.backups[which % len(self.backups)], self.new_folder()
             crash(self.live)
-            if told:
+            if reported:
                 dygcn.restore(backup, folder)
             else:
                 shutil.copytree(backup, folder)
@@ -331,7 +331,7 @@ def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
     live.update(remove=[(1, 2)])
     for _ in range(2):
         assert reader.read(live, 2)
-    assert (sorted(reader.told_left), Cursor.read(reader.cursor).page_position.upto) == ([1, 2], 3)
+    assert (sorted(reader.reported_left), Cursor.read(reader.cursor).page_position.upto) == ([1, 2], 3)
     again = replaced(live, backup)
     again.update(add=[(9, 10)])
     assert again.sequence == 4
@@ -641,7 +641,7 @@ def test_a_flush_in_the_log_is_told_to_those_before_it(tmp_path):
     live = reopened(live)
     assert live.sequence == reader.shown.sequence + 1
     reader.catch_up(live)
-    assert (reader.resets, len(reader.told)) == (1, len(live))
+    assert (reader.resets, len(reader.reported)) == (1, len(live))
     live.let_go()
 
 

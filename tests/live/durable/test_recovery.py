@@ -498,16 +498,16 @@ def outcome(live):
     return live.digest(), live.streams, letters
 
 
-def watch(monkeypatch, told):
+def watch(monkeypatch, reported):
     """Call `told` before and after everything that a crash can fall between."""
 
     def around(owner, name):
         whole = getattr(owner, name)
 
         def call(*arguments, **options):
-            told()
+            reported()
             result = whole(*arguments, **options)
-            told()
+            reported()
             return result
 
         monkeypatch.setattr(owner, name, call)
@@ -522,13 +522,13 @@ def run_with_crash(path, nth, monkeypatch):
     """Run the script, crash at the n-th point, open again and go on from what was not answered."""
     live, count = begin(path), [0]
 
-    def told():
+    def reported():
         count[0] += 1
         if count[0] == nth:
             raise Died
 
     with monkeypatch.context() as meanwhile:
-        watch(meanwhile, told)
+        watch(meanwhile, reported)
         steps = iter(script())
         for step in steps:
             try:

@@ -430,8 +430,8 @@ def test_the_index_follows_a_fitted_embedding():
                 node = live.state.graph.find_one(name)
                 found = nearest(index, live[name], 7, node)
                 names = live.names(np.array([answer for answer, _ in found], np.int32))
-                told = dygcn.engine.events.python_ids(names).tolist()
-                assert list(zip(told, [score for _, score in found], strict=True)) == live.nearest(name, 7)
+                result = dygcn.engine.events.python_ids(names).tolist()
+                assert list(zip(result, [score for _, score in found], strict=True)) == live.nearest(name, 7)
         assert index.status().kind == ("ivf" if options else "exact")
 
 

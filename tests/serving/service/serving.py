@@ -56,10 +56,10 @@ def serving(settings: ServiceSettings, *, sources=(), sinks=()) -> Iterator[Serv
     service.sources += [make(service) for make in sources]
     service.sinks += [make(service) for make in sinks]
     app = make_app(service)
-    listens, told = threading.Event(), []
+    listens, result = threading.Event(), []
 
     def ready(address):
-        told.append(address)
+        result.append(address)
         listens.set()
 
     server = Server(app, settings, app.state.waiters, ready)
@@ -67,8 +67,8 @@ def serving(settings: ServiceSettings, *, sources=(), sinks=()) -> Iterator[Serv
     thread.start()
     try:
         assert listens.wait(20)
-        with httpx.Client(base_url=told[0], timeout=20) as client:
-            yield Served(service, told[0], client, server)
+        with httpx.Client(base_url=result[0], timeout=20) as client:
+            yield Served(service, result[0], client, server)
     finally:
         server.should_exit = True
         thread.join(30)

@@ -243,10 +243,10 @@ def test_an_administrator_forgets_a_client(serve, monkeypatch):
     assert served.post(rows(12), client="c", sequence=0).status_code == 200
     digest = served.service.live.digest()
     for sequence in (0, 1, 2, 7):
-        told = served.post(rows(13), client="a/b", sequence=sequence)
-        is_problem(told, 409, "ForgottenClient")
-        assert told.json()["error"]["expected"] == 2
-        assert "sequence=2&expected=2" in told.json()["error"]["message"]
+        result = served.post(rows(13), client="a/b", sequence=sequence)
+        is_problem(result, 409, "ForgottenClient")
+        assert result.json()["error"]["expected"] == 2
+        assert "sequence=2&expected=2" in result.json()["error"]["message"]
     assert served.service.live.digest() == digest
     is_problem(served.post(rows(13), client="a/b", sequence=3, expected=2), 400, "OptionError")
     is_problem(served.post(rows(13), client="a/b", sequence=2, expected=2), 429, "TooManyClients")
@@ -286,9 +286,9 @@ def test_a_bad_event_stops_nobody(serve, form, client):
     served = serve()
     answer = served.post(FORMS[form](MIXED), form=form, **client).json()
     assert (answer["applied"], answer["dead"]) == (3, 6)
-    told = {one["row"]: one["reason"] for one in answer["bad"]}
-    assert set(told) == set(BAD) - {4}  # that one is only known when it is applied
-    assert "never floats" in told[1]
+    result = {one["row"]: one["reason"] for one in answer["bad"]}
+    assert set(result) == set(BAD) - {4}  # that one is only known when it is applied
+    assert "never floats" in result[1]
     found = served.ask("/vectors", {"ids": [10, 12, 17, 11, 13, 14, 15, 16]}).json()
     assert found["ids"] == [10, 12, 17]
     letters = served.letters()

@@ -102,8 +102,8 @@ def test_vectors_have_the_bits_of_the_embedding(serve):
     assert np.array_equal(np.array(found["vectors"], np.float32), live.vectors(found["ids"]))
     assert np.array_equal(np.stack([served.vector(one) for one in ids]), live.vectors(ids))
     moved = served.get("/changes").json()["moved"]
-    told = np.array([one["vector"] for one in moved], np.float32)
-    assert np.array_equal(told, live.vectors([one["id"] for one in moved]))
+    result = np.array([one["vector"] for one in moved], np.float32)
+    assert np.array_equal(result, live.vectors([one["id"] for one in moved]))
 
 
 def test_rounded_vectors_would_be_noticed(serve, monkeypatch):

@@ -114,10 +114,10 @@ def test_every_reference_leads_somewhere():
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
 def test_what_can_happen_is_described(route):
-    told = set(map(int, describe()["paths"][route.path][route.method.lower()]["responses"]))
-    assert {200, 421, 503} <= told
-    assert ({401, 403} <= told) is (route.scope != "open")
-    assert ({408, 413, 415, 429} <= told) is bool(route.forms)
+    result = set(map(int, describe()["paths"][route.path][route.method.lower()]["responses"]))
+    assert {200, 421, 503} <= result
+    assert ({401, 403} <= result) is (route.scope != "open")
+    assert ({408, 413, 415, 429} <= result) is bool(route.forms)
     for status in (429, 503):
         answer = describe()["paths"][route.path][route.method.lower()]["responses"].get(str(status))
         assert answer is None or "Retry-After" in answer["headers"]

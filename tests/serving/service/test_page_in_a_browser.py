@@ -500,10 +500,10 @@ def test_a_feed_that_is_full_is_replaced_by_the_status(page, served):
         with page.expect_response(lambda response: response.status == 429):
             show(page, one)
         one.post([{"src": "p1", "dst": "p30"}])
-        told = [str(name) for name in one.get("status")["moved_last"]]
+        result = [str(name) for name in one.get("status")["moved_last"]]
         names = "[...byId('moved').children].map((row) => row.firstChild.value)"
         wait(page, f"{names}.length > 0")
-        assert set(page.evaluate(names)) <= set(told)
+        assert set(page.evaluate(names)) <= set(result)
         assert page.evaluate("following") is False
     one.post([{"src": "p1", "dst": "p31"}])  # lets go of the others
     with page.expect_request("**/changes?since=*"):

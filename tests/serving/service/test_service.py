@@ -221,11 +221,11 @@ def test_letters_without_a_name_have_numbers_that_grow(start):
 
 def test_everyone_is_told_after_each_transaction(start):
     service = start()
-    told = []
-    service.tell(lambda: told.append(service.live.sequence))
+    result = []
+    service.notify(lambda: result.append(service.live.sequence))
     write(service, (1, 100))
     write(service, (1, 101))
-    assert told == [1, 2]
+    assert result == [1, 2]
 
 
 def test_moving_nodes_do_not_pile_up(start):

@@ -119,9 +119,9 @@ def imported_late(path, kind, *, warm=True):
         NDJSON: msgspec.json.encode(event),
         ARROW: arrow_stream(pa.Table.from_pylist([event])),
     }
-    told = repr((str(path), bodies, [src, dst], warm))
+    result = repr((str(path), bodies, [src, dst], warm))
     done = subprocess.run(
-        [sys.executable, "-c", _FIRST_REQUESTS, told], capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-c", _FIRST_REQUESTS, result], capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()

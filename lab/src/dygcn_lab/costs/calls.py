@@ -107,5 +107,5 @@ def _get(address: str) -> None:
 
 if __name__ == "__main__":
     for name, way in measure_ways("-v" in sys.argv):
-        told = f"{way.calls} calls of {way.functions} functions in {way.files} files, depth {way.depth}"
-        sys.stdout.write(f"{name}: {told}\n")
+        result = f"{way.calls} calls of {way.functions} functions in {way.files} files, depth {way.depth}"
+        sys.stdout.write(f"{name}: {result}\n")

@@ -92,10 +92,10 @@ def resident_bytes() -> int:
 def _status(field: str) -> int:
     try:
         with open("/proc/self/status", encoding="ascii") as lines:
-            told: dict[str, Any] = dict(line.split(":", 1) for line in lines)
+            result: dict[str, Any] = dict(line.split(":", 1) for line in lines)
     except OSError:
         return 0
-    return 1024 * int(told[field].split()[0])
+    return 1024 * int(result[field].split()[0])
 
 
 def peak_bytes() -> int:

@@ -25,7 +25,7 @@ _PATIENCE = 600.0
 
 
 def measure_service(
-    command: Sequence[str], variables: Mapping[str, str], folder: Path, room: Path
+    command: Sequence[str], variables: Mapping[str, str], folder: Path, workdir: Path
 ) -> dict[str, float]:
     """Serve a copy of a folder, write to it a hundred times, one edge each; return seconds.
 
@@ -36,9 +36,9 @@ def measure_service(
     room
         A folder for the copy.
     """
-    shutil.copytree(folder, room / "served")
-    arguments = ["serve", str(room / "served"), "--port", "0", "--json"]
-    with (room / "said").open("wb") as said:
+    shutil.copytree(folder, workdir / "served")
+    arguments = ["serve", str(workdir / "served"), "--port", "0", "--json"]
+    with (workdir / "said").open("wb") as said:
         begun = time.perf_counter()
         process = subprocess.Popen(
             [*command, *arguments], env=dict(variables), stdout=subprocess.PIPE, stderr=said
@@ -47,7 +47,7 @@ def measure_service(
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise DygcnError(f"the service did not start: {(room / 'said').read_text()[-2000:]}")
+            raise DygcnError(f"the service did not start: {(workdir / 'said').read_text()[-2000:]}")
         connection = HTTPConnection(urlsplit(json.loads(line)["address"]).netloc, timeout=_PATIENCE)
         _ask(connection, "GET", "/healthz")
         ready = time.perf_counter() - begun

@@ -42,7 +42,7 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
-    def told(additions: Additions) -> None:
+    def result(additions: Additions) -> None:
         before = f"add order {additions.order - 1}, " if additions.order > 1 else ""
         mark(f"{before}gather order {additions.order}")
 
@@ -52,7 +52,7 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
         mark("read events")
         delta = state.graph.apply(events)
         mark("ids and graph")
-        state.exact.watch(told)
+        state.exact.watch(result)
         state.exact.apply(state.graph, delta)
         mark(f"add order {state.exact.orders}, who moved")
     state.exact.watch(None)

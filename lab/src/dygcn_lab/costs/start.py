@@ -100,9 +100,9 @@ def measure_start(
         Of the service, each on a copy of the folder and an empty cache; 0 leaves it out.
     """
     tell = notify or (lambda done, total, what: None)
-    with tempfile.TemporaryDirectory() as room:
-        rows = _measure_commands(environments, repeats, Path(room), tell)
-        services = _measure_services(environments, graph, starts, Path(room), tell) if starts else []
+    with tempfile.TemporaryDirectory() as workdir:
+        rows = _measure_commands(environments, repeats, Path(workdir), tell)
+        services = _measure_services(environments, graph, starts, Path(workdir), tell) if starts else []
     setting = {"repeats": repeats, "graph": graph, "starts": starts, "load_average": load_average()}
     return {"kind": "start", **setting, "rows": rows, "services": services}
 
@@ -121,7 +121,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def _measure_commands(
-    environments: Sequence[Environment], repeats: int, room: Path, tell: Notify
+    environments: Sequence[Environment], repeats: int, workdir: Path, tell: Notify
 ) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for turn in range(repeats + 1):
@@ -129,8 +129,8 @@ def _measure_commands(
             tell(
                 turn * len(environments) + number, (repeats + 1) * len(environments), f"commands, {one.name}"
             )
-            variables = one.variables(_folder(room / f"cache-{number}"))
-            folder = room / f"friends-{number}-{turn}"
+            variables = one.variables(_folder(workdir / f"cache-{number}"))
+            folder = workdir / f"friends-{number}-{turn}"
             for name, arguments in commands(folder).items():
                 took = run([one.python, *arguments], variables)
                 found.setdefault((one.name, name), []).append(took)
@@ -170,23 +170,23 @@ def run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[float, fl
 
 
 def _measure_services(
-    environments: Sequence[Environment], graph: str, starts: int, room: Path, tell: Notify
+    environments: Sequence[Environment], graph: str, starts: int, workdir: Path, tell: Notify
 ) -> list[dict[str, Any]]:
     tell(0, starts, f"drawing {graph}")
     live = dygcn.start(dygcn.fit([(0, 1), (1, 2)]).model)
     live.bulk([graph_events(graph)])
-    live.save(room / "graph")
+    live.save(workdir / "graph")
     about = {"graph": graph, "nodes": len(live), "edges": live.edge_count}
     del live
     found: dict[str, list[dict[str, float]]] = {}
     for turn in range(starts):
         for one in environments:
             tell(turn, starts, f"service, {one.name}")
-            with tempfile.TemporaryDirectory(dir=room) as own:
+            with tempfile.TemporaryDirectory(dir=workdir) as own:
                 variables = one.variables(_folder(Path(own) / "cache"))
                 command = [one.python, "-c", _MAIN]
                 found.setdefault(one.name, []).append(
-                    measure_service(command, variables, room / "graph", Path(own))
+                    measure_service(command, variables, workdir / "graph", Path(own))
                 )
     return [{"environment": name, **about, **_medians(times)} for name, times in found.items()]
 

@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, forbid_unknown_fields=True):
     mutant_caught: bool  # true where there is none
     seconds: float
     seed: int = 0
-    told: dict[str, Any] = {}  # figures worth printing
+    figures: dict[str, Any] = {}  # figures worth printing
     notes: str = ""
 
 

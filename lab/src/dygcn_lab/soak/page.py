@@ -124,7 +124,7 @@ def _findings_table(promises: list[Promise], found: Mapping[str, Finding]) -> Ta
 
 def _details(name: str, finding: Finding) -> str:
     lines = [f"`{name}`, on \u201c{finding.promise}\u201d:", ""]
-    lines += [f"- {key}: {_figure(value)}" for key, value in finding.told.items()]
+    lines += [f"- {key}: {_figure(value)}" for key, value in finding.figures.items()]
     if finding.notes:
         lines.append(f"- {_in_line(finding.notes)}")
     return "\n".join(lines)

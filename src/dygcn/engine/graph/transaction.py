@@ -1,8 +1,8 @@
 """One change of a graph, from the first check to the last write: an exception leaves all of it, or nothing.
 
-`stage` checks a batch and makes room for it: nothing that anyone can see. Then it is written, and `release`
-forgets who left. An exception before the first write is answered by `undo`; one that comes later leaves the
-mark `torn`, and `complete` finishes the graph.
+`stage` checks a batch and reserves capacity: nothing that anyone can see. Then the batch is written, and
+`release` forgets who left. An exception before the first write is answered by `undo`; one that comes later
+leaves the mark `torn`, and `complete` finishes the graph.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class State:
             return self.write()
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events and make room for them, in a transaction. Nothing is changed yet that anyone can see.
+        """Check events and reserve capacity, in a transaction. Nothing is changed yet that anyone can see.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class State:
     def stage_edge(self, edge: tuple[int, int, int]) -> None:
         """Stage an edge that `find_edge` returned, without making an array for it."""
         self.transaction.edge = edge
-        self.rule.reserve(self.graph)  # room for a finer weight may have been begun to be made
+        self.rule.reserve(self.graph)  # a finer weight may have begun to need wider rows
 
     def write(self) -> Outcome:
         """Write what is staged.

@@ -176,10 +176,10 @@ def log_walks(
     low, high
         The first row, and the one after the last.
     share
-        (3, n) working room, all zero before and after: what walks of this step and of the next one reach
+        (3, n) scratch, all zero before and after: what walks of this step and of the next one reach
         with which chance, and the sum over steps.
     queue
-        (3, n) working room: the columns of them that are not zero.
+        (3, n) scratch: the columns of them that are not zero.
     """
     with cython.nogil:
         to = log_start[low]

@@ -40,7 +40,7 @@ _TINY = 1e-30  # the length of a row that is nothing but rounding
 _ROWS = 1 << 14  # that are handled at once
 _ARC = 4 + 4  # column, value
 _ROW_OF_WALKS = 3 * 8 + 3 * 4 + 8 + 8  # share, queue, degree, start
-_NODE = 3 * 8 + 4 + 1  # degree, order, its inverse and room to sort
+_NODE = 3 * 8 + 4 + 1  # degree, order, its inverse and scratch to sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,18 @@ class Sparse:
     columns: Int32
     values: Float32
 
-    def multiply(self, block: Float32, room: Float32) -> None:
+    def multiply(self, block: Float32, scratch: Float32) -> None:
         """Put the product with a block in the place of the block, some columns at a time.
 
         Parameters
         ----------
-        room
+        scratch
             For n rows of `COLUMNS`.
         """
         rows, width = block.shape
         for begin in range(0, width, COLUMNS):
             count = min(COLUMNS, width - begin)
-            old = room[: rows * count].reshape(rows, count)
+            old = scratch[: rows * count].reshape(rows, count)
             old[:] = block[:, begin : begin + count]
             walk_kernels.multiply(self.start, self.columns, self.values, old, block, begin)
 
@@ -288,10 +288,10 @@ def _factorise(logs: Sparse, rank: int, seed: int, tell: _Told) -> tuple[Float, 
     if core <= rank + OVERSAMPLE:
         exact = _exact_rows(logs, rank)
         return exact, 1e-9 * float(np.abs(exact).max())
-    room = np.empty(core * COLUMNS, np.float32)
+    scratch = np.empty(core * COLUMNS, np.float32)
 
     def multiply(block: Float32) -> None:
-        logs.multiply(block, room)
+        logs.multiply(block, scratch)
         tell.one_more()
 
     block = leading_block(multiply, core, rank, seed)

@@ -92,9 +92,9 @@ class _Admission:
         """Give a place to a stream that has none: that of a silent client, if there is no other."""
         clients = self.followed.clients
         if not is_client(stream):
-            room = len(self.followed.streams) - clients + self.brokers < budgets.MOST_STREAMS
-            self.brokers += room
-            return room
+            fits = len(self.followed.streams) - clients + self.brokers < budgets.MOST_STREAMS
+            self.brokers += fits
+            return fits
         if clients + self.clients >= budgets.MOST_CLIENTS and not self._let_go():
             return False
         self.clients += 1

@@ -118,8 +118,8 @@ class Departures:
         """Return the next departures behind a number, up to so many; None if there are none."""
         found: list[Run] = []
         for run in self._runs:
-            room = most - sum(map(len, found))
-            if run.numbers[-1] > number and room > 0:
+            free = most - sum(map(len, found))
+            if run.numbers[-1] > number and free > 0:
                 start = int(np.searchsorted(run.numbers, number, "right"))
-                found.append(run.taken(np.arange(start, min(start + room, len(run)))))
+                found.append(run.taken(np.arange(start, min(start + free, len(run)))))
         return _joined(found) if found else None

@@ -138,7 +138,7 @@ class DurableEmbedding(EmbeddingView):
         """Follow a stream no longer; return how far it was applied, None if there is no such stream.
 
         Nothing of the stream is applied again in silence, unless 100,000 others were forgotten after it:
-        a broker's stream goes on where it ended, a client (``http:NAME``) is told the number to go on with.
+        a broker's stream goes on where it ended, a client (``http:NAME``) gets the number to go on with.
 
         Examples
         --------
@@ -212,7 +212,7 @@ class DurableEmbedding(EmbeddingView):
         return done
 
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
-        """Have a function told which nodes moved, at every update, under the lock."""
+        """Call a function with the nodes that moved, at every update, under the lock."""
         self._ahead.watchers.append(watcher)
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
@@ -225,7 +225,7 @@ class DurableEmbedding(EmbeddingView):
             try:
                 return self._ahead.done_or_error(lambda: self._live.bulk(parts, columns), Exception)
             finally:
-                self.feed.forget(self.sequence)  # who left in between is not told
+                self.feed.forget(self.sequence)  # ids that left in between are not listed
 
         done = self._then_snapshot(load)
         if isinstance(done, Exception):  # the parts before the bad one stay

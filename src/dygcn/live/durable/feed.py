@@ -103,7 +103,7 @@ class Feed:
         ----------
         cursor
             The `next` of an earlier page. The empty text, a bare number, and a cursor of another history are
-            before everything: the page has `reset`, and what left before it is not told.
+            before everything: the page has `reset`, and what left before it is not listed.
         limit
             Rows in the page.
 

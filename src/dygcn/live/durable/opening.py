@@ -120,10 +120,10 @@ def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> H
     Examples
     --------
     >>> import dygcn, tempfile
-    >>> with tempfile.TemporaryDirectory() as room:
-    ...     dygcn.open(f"{room}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)).close()
-    ...     position = dygcn.restore(f"{room}/friends", f"{room}/again")
-    ...     with dygcn.open(f"{room}/again") as live:
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)).close()
+    ...     position = dygcn.restore(f"{folder}/friends", f"{folder}/again")
+    ...     with dygcn.open(f"{folder}/again") as live:
     ...         live.confirms(position), sorted(live)
     (True, ['ann', 'bob', 'cat'])
     """
@@ -158,10 +158,10 @@ def _copied(source: Path, target: Path) -> History:
         staged.chmod(0o755)
         with open(staged) as live:
             position = live.begin_epoch()
-        for room, _, files in os.walk(staged):
+        for inside, _, files in os.walk(staged):
             for name in files:
-                sync_file(Path(room) / name)
-            sync_names(Path(room))
+                sync_file(Path(inside) / name)
+            sync_names(Path(inside))
         staged.rename(target)
         sync_names(target.parent)
         return position

@@ -90,8 +90,8 @@ class SourceBatch:
         position = max(self.position, self.message)
         position = position if position >= 0 else sequence
         origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
-        told = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
-        letters = tuple(DeadLetter(self.stream, *letter) for letter in told)
+        columns = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
+        letters = tuple(DeadLetter(self.stream, *letter) for letter in columns)
         kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
 

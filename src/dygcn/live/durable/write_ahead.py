@@ -38,7 +38,7 @@ class WriteAhead:
     saved_at, events
         The last entry that a snapshot holds, and how many events are behind it.
     watchers
-        Told which nodes moved, at every change, under the lock.
+        Called with the nodes that moved, at every change, under the lock.
     """
 
     def __init__(self, log: EventLog, begin: Beginning) -> None:
@@ -173,7 +173,9 @@ class WriteAhead:
                 raise DamagedFolder(
                     f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
                 )
-            self._refuse(last.batch_id)  # its snapshot was never written, so nobody was told that it happened
+            self._refuse(
+                last.batch_id
+            )  # its snapshot was never written, so nobody was promised that it happened
             return
         if last.kind == FORGET:
             self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
@@ -185,7 +187,7 @@ class WriteAhead:
                 raise
             self._refuse(last.batch_id)
             return
-        except Warning:  # it was told when it happened, and what it is about is done
+        except Warning:  # it was shown when it happened, and what it is about is done
             pass
         self.events += len(one.batch)
         for logged in one.logged_batches:
@@ -211,7 +213,7 @@ class WriteAhead:
         self._reached, self._named = [], []
 
     def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch and tolerance. All vectors are exact now; whoever was served others is told."""
+        """Take up epoch and tolerance. All vectors are exact now; readers that had others get them."""
         self.histories.epoch = standing.epoch
         if standing.tolerance > 0:
             self._state.tolerate(standing.tolerance)

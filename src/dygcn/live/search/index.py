@@ -193,7 +193,7 @@ class NearestIndex:
         self._trained_at, self._wanted = nodes, lists.probes
 
     def _choose_probes(self, lists: InvertedLists, start: int) -> None:
-        """Look at as many lists as sampled nodes want, or as was told."""
+        """Look at as many lists as sampled nodes want, or as the caller set."""
         if self._probes is not None:
             lists.probes = min(self._probes, lists.lists)
             return
@@ -235,7 +235,7 @@ class NearestIndex:
 
     def checked(self, vector: Float32 | list[float]) -> Float32:
         """Return a vector as a query; raise `OptionError` if it is none of `dim` finite numbers."""
-        with np.errstate(over="ignore"):  # what is too large is not finite, and told
+        with np.errstate(over="ignore"):  # what is too large is not finite, and refused
             query = np.ascontiguousarray(vector, np.float32)
         if query.shape != (self._dim,) or not np.isfinite(query).all():
             raise OptionError(f"the vector has {query.size} numbers; allowed are {self._dim} finite ones")

@@ -63,7 +63,7 @@ class InvertedLists:
     seed
         Of the first centres.
     threads
-        Of FAISS; one unless told, since others are at work, too.
+        Of FAISS; one by default, since others are at work, too.
     """
 
     kind = "ivf"

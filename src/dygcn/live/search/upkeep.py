@@ -71,7 +71,7 @@ class Upkeep:
             self._position = self._changes.last
         new = len(here) - int(self._held[self.dirty].sum(dtype=np.int64))
         if len(self.backend) + new != len(graph):
-            # Who left is told by id, when the number may be another's already: so it is looked for.
+            # Departures are reported by id, when the number may be another's already: so it is looked for.
             now = graph.here
             self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))
 
@@ -87,7 +87,7 @@ class Upkeep:
 
     def refill(self, backend: UnitRows | InvertedLists) -> None:
         """Put every node on an empty backend, which takes the place of the other."""
-        with self.guard:  # one moment for room and nodes: another thread may bring nodes in between
+        with self.guard:  # one moment for capacity and nodes: another thread may bring nodes in between
             self._reserve()
             nodes, position = self._numbers(), self._changes.last
         self.backend, self._position = backend, 0

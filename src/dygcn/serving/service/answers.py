@@ -150,7 +150,7 @@ class Letters(msgspec.Struct):
 
 
 class Forgotten(msgspec.Struct):
-    """A client is followed no longer: it will be told so, and the number to go on with."""
+    """A client is followed no longer: its next request is refused, with the number to go on with."""
 
     sequence: Sequence
     client: str
@@ -165,7 +165,7 @@ class QueueStatus(msgspec.Struct):
     rows: int
     most_events: int
     most_rows: int
-    shed: int  # requests that were told to come back
+    shed: int  # requests that were refused
     lag_ms: float  # of the last transaction: from arrival to being readable
 
 

@@ -129,7 +129,7 @@ def make_app(service: Service) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         waiters.begin()
-        service.tell(waiters.wake)
+        service.notify(waiters.wake)
         with suppress(DygcnError):  # what is not warm is slow once; it is served all the same
             await run_in_threadpool(warm_up, service.live.model)
         service.start()
@@ -145,8 +145,8 @@ def make_app(service: Service) -> Starlette:
         )
         for entry in ROUTES
     ]
-    told = {HTTPException: _not_found, Exception: _unexpected}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=told)
+    handlers = {HTTPException: _not_found, Exception: _unexpected}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.waiters = waiters
     return app
@@ -199,8 +199,8 @@ def _guarded(
 async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits) -> Response | None:
     """Read the body within its bounds; return the refusal, if it is one."""
     if content_type(request) not in entry.forms:
-        told = ", ".join(form for form in FORMS if form in entry.forms)
-        return problem(415, "UnsupportedMediaType", f"send Content-Type: {told}")
+        allowed = ", ".join(form for form in FORMS if form in entry.forms)
+        return problem(415, "UnsupportedMediaType", f"send Content-Type: {allowed}")
     most, patience = limits.body_bytes, limits.seconds_to_send
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length) > most:

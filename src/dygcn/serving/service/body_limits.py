@@ -50,7 +50,7 @@ class Body:
         Raises
         ------
         Overloaded
-            If there is no room for it beside the bodies of others; alone, a body may be of any size.
+            If it does not fit beside the bodies of others; alone, a body may be of any size.
         """
         others = self._bodies.held - self.size
         if others and self._bodies.held + len(chunk) > self._bodies.most:

@@ -216,7 +216,7 @@ class Handlers:
         # A browser that comes back asks for the same address, and says in the header how far it came.
         since = request.headers.get("last-event-id") or params.get("since", "")
         if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
-            self.service.page(since, 1)  # a wrong place is told before the stream begins
+            self.service.page(since, 1)  # a wrong cursor is refused before the stream begins
             self.waiters.enter()
             pages = stream_changes(self.service, self.waiters, since, limit, request.is_disconnected)
             return _Stream(pages, self.waiters.leave)
@@ -289,8 +289,8 @@ def respond(answer: Any, status: int = 200) -> Response:
 def problem(status: int, kind: str, message: str, *, expected: int | None = None, **headers: str) -> Response:
     """Return an error as JSON."""
     refused = answers.Refused(answers.Problem(kind, message, expected))
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(_encode(refused), status, headers=told, media_type=JSON)
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(_encode(refused), status, headers=fields, media_type=JSON)
 
 
 def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int) -> Response:

@@ -67,12 +67,12 @@ class IngestQueue:
         Parameters
         ----------
         wait
-            Seconds to wait for room; sources wait, requests do not.
+            Seconds to wait for capacity; sources wait, requests do not.
 
         Raises
         ------
         Overloaded
-            If there is no room.
+            If the queue is full.
         Closing
             If nothing more is taken.
         """
@@ -97,7 +97,7 @@ class IngestQueue:
         Raises
         ------
         Overloaded
-            If there is no room for a single event.
+            If the queue has no capacity for a single event.
         """
         with self._changed:
             if not self._fits(1, 1):
@@ -110,10 +110,10 @@ class IngestQueue:
     def _put(self, part: SourceBatch, rows: int, answer: Answer, wait: float) -> None:
         events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
         with self._changed:
-            room = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
+            fits = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
             if not self._open:
                 raise Closing("the service is going down")
-            if not room:
+            if not fits:
                 raise self._overloaded()
             self._queue.append(_Pending(part, events, rows, answer, time.monotonic()))
             self.events += events
@@ -123,7 +123,7 @@ class IngestQueue:
     def _fits(self, events: int, rows: int) -> bool:
         limits = self._limits
         fits = self.events + events <= limits.queued_events and self.rows + rows <= limits.queued_rows
-        return fits or not self._queue  # one that is larger than all room comes in alone
+        return fits or not self._queue  # one that is larger than the queue comes in alone
 
     def _retry_after(self) -> int:
         return min(max(1, round(self.rows * self.seconds_a_row)), 60)

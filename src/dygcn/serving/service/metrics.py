@@ -78,7 +78,7 @@ class _Reading:
         counters = {
             "dygcn_events": ("Events applied", status.traffic.events),
             "dygcn_reads": ("Reads answered", status.traffic.reads),
-            "dygcn_shed": ("Requests told to come back", status.queue.shed),
+            "dygcn_shed": ("Requests refused for overload", status.queue.shed),
         }
         for name, (about, value) in counters.items():
             yield CounterMetricFamily(name, about, value=value)

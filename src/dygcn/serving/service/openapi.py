@@ -118,12 +118,12 @@ def _key(shape: Any) -> str:
 
 def _statuses(route: Route) -> list[int]:
     """Return what a route may answer besides 200."""
-    told = {*route.statuses, 421, 503}
+    statuses = {*route.statuses, 421, 503}
     if route.scope != "open":
-        told |= {401, 403}
+        statuses |= {401, 403}
     if route.forms:
-        told |= {408, 413, 415, 429}
-    return sorted(told)
+        statuses |= {408, 413, 415, 429}
+    return sorted(statuses)
 
 
 def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str, Any]:

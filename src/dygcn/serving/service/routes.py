@@ -101,7 +101,7 @@ ROUTES = (
         "get_nearest",
         "The nearest nodes of a node, by cosine.",
         answers.Neighbours,
-        (_ID, Param("k", "query", "How many, 10 unless told.", _COUNT, most="neighbours")),
+        (_ID, Param("k", "query", "How many; 10 by default.", _COUNT, most="neighbours")),
         statuses=(400, 404),
     ),
     Route(
@@ -144,7 +144,7 @@ ROUTES = (
             Param(
                 "limit",
                 "query",
-                "Rows in a page, moved and left together, 100 unless told.",
+                "Rows in a page, moved and left together; 100 by default.",
                 _COUNT,
                 most="page_rows",
             ),
@@ -164,7 +164,7 @@ ROUTES = (
         "Events that could not be applied, newest first.",
         answers.Letters,
         (
-            Param("limit", "query", "How many, 100 unless told.", {**_COUNT, "maximum": 1000}),
+            Param("limit", "query", "How many; 100 by default.", {**_COUNT, "maximum": 1000}),
             Param(
                 "before",
                 "query",

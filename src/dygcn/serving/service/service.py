@@ -39,7 +39,9 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        sources = [make_source(one) for one in settings.sources]  # what is missing is told before all else
+        sources = [
+            make_source(one) for one in settings.sources
+        ]  # a missing package is an error before all else
         sinks = [make_sink(one) for one in settings.sinks]
         self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
         self.live.followed.idle_seconds = settings.limits.client_idle_seconds
@@ -51,7 +53,7 @@ class Service:
         self._anonymous = time.time_ns()
         self._moved_last: Nodes = np.empty(0, np.int32)
         self.live.watch(self._moved)
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self._event_rate, self._read_rate = Rate(), Rate()
         self.ingest_queue = IngestQueue(self.live, settings.limits, self._applied)
         self.sources = [SourceWorker(self, one) for one in sources]
@@ -77,24 +79,24 @@ class Service:
         self.live.close()
 
     def _publish(self) -> None:
-        """Publish what a tolerance withholds while sinks can be told; the next start would tell them all."""
+        """Publish what a tolerance withholds while sinks can take it; the next start would write all rows."""
         if self.live.tolerance > 0 and self.accepting:
             with contextlib.suppress(StorageError):  # the log has the failure, and `close` leaves it at that
                 self.live.flush()
 
-    # ---- being told ----------------------------------------------------------------------------------
+    # ---- notifying -----------------------------------------------------------------------------------
 
     def _moved(self, nodes: Nodes) -> None:
         if len(nodes):
             self._moved_last = nodes[:_SHOWN].copy()
 
-    def tell(self, told: Callable[[], None]) -> None:
+    def notify(self, listener: Callable[[], None]) -> None:
         """Have a function called after every transaction, in the writing thread."""
-        self._told.append(told)
+        self._listeners.append(listener)
 
     def _applied(self) -> None:
-        for told in self._told:
-            told()
+        for listener in self._listeners:
+            listener()
 
     # ---- reading -------------------------------------------------------------------------------------
 
@@ -191,7 +193,7 @@ class Service:
         return latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
 
     def next_letter(self) -> int:
-        """Return a number for a request that has none, so that its dead letters are told apart."""
+        """Return a number for a request that has none, so that its dead letters can be distinguished."""
         self._anonymous += 1
         return self._anonymous
 

@@ -28,7 +28,7 @@ class Token(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How much is taken in at once; beyond it, requests are told to come back later."""
+    """How much is taken in at once; beyond it, requests are refused and may come back later."""
 
     body_bytes: int = 16 << 20  # of one request
     bodies_bytes: int = 64 << 20  # of all requests that are being read or answered

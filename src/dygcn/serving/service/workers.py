@@ -59,9 +59,11 @@ class _Worker:
             try:
                 self._work()
             except Exception as error:  # whatever it is, it may be over the next time
-                told = str(error) if isinstance(error, DygcnError) else f"{self.name}: {type(error).__name__}"
+                message = (
+                    str(error) if isinstance(error, DygcnError) else f"{self.name}: {type(error).__name__}"
+                )
                 pause = _PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else pause
-                self.failure, self.failures = told, self.failures + 1
+                self.failure, self.failures = message, self.failures + 1
                 self._stop.wait(_LONGEST_PAUSE if isinstance(error, OtherHistory) else pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -205,7 +207,7 @@ class SinkWorker(_Worker):
         self._cursor, self._kept = self._read_cursor(), ""
         self._news = threading.Event()
         self._give_up = float("inf")
-        service.tell(self._news.set)
+        service.notify(self._news.set)
 
     def _read_cursor(self) -> Cursor:
         text = read_cursor(self.service.live.folder, self.name)

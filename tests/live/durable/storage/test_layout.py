@@ -125,10 +125,10 @@ def test_the_last_damaged_snapshot_is_kept_aside(tmp_path):
 def test_leftovers_are_removed_and_nothing_else(tmp_path):
     make(tmp_path, 3)
     keep_cursor(tmp_path, "pg", "7")
-    for room in ("snapshots", "cursors"):
-        (tmp_path / room / ".half").mkdir()
-        (tmp_path / room / ".half" / "file").write_text("")
-        (tmp_path / room / ".file").write_text("")
+    for workdir in ("snapshots", "cursors"):
+        (tmp_path / workdir / ".half").mkdir()
+        (tmp_path / workdir / ".half" / "file").write_text("")
+        (tmp_path / workdir / ".file").write_text("")
     (tmp_path / ".mine").write_text("")
     clear_leftovers(tmp_path)
     assert sorted(path.name for path in (tmp_path / "snapshots").iterdir()) == [f"{3:020d}"]
@@ -137,8 +137,8 @@ def test_leftovers_are_removed_and_nothing_else(tmp_path):
     assert (tmp_path / ".mine").exists()
 
 
-@pytest.mark.parametrize("room", ["snapshots", "cursors"])
-def test_what_a_link_leads_to_is_left_alone(tmp_path, room):
+@pytest.mark.parametrize("workdir", ["snapshots", "cursors"])
+def test_what_a_link_leads_to_is_left_alone(tmp_path, workdir):
     """A folder from a stranger must not make us tidy another one."""
     home, folder = tmp_path / "home", tmp_path / "folder"
     (home / ".keys").mkdir(parents=True)
@@ -146,7 +146,7 @@ def test_what_a_link_leads_to_is_left_alone(tmp_path, room):
     for sequence in (1, 2, 3):
         (home / f"{sequence:020d}").mkdir()
     folder.mkdir()
-    (folder / room).symlink_to(home)
+    (folder / workdir).symlink_to(home)
     with pytest.raises(DamagedFolder, match="not a folder of this one"):
         prepare_layout(folder)
     clear_leftovers(folder)

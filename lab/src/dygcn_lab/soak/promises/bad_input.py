@@ -112,10 +112,10 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             if answer.status_code != 200:
                 tally.note(f"a request with {len(rows)} bad events was answered with {answer.status_code}")
                 continue
-            told = answer.json()
-            tally.applied += told["applied"]
-            tally.dead += told["dead"]
-            if (told["applied"], told["dead"]) != (len(events) - len(rows), len(rows)):
+            figures = answer.json()
+            tally.applied += figures["applied"]
+            tally.dead += figures["dead"]
+            if (figures["applied"], figures["dead"]) != (len(events) - len(rows), len(rows)):
                 tally.note(f"of {len(events)} events with {len(rows)} bad ones: {answer.text[:200]}")
         if client.get("/status").json()["edges"] - begun != size - len(bad):
             tally.note("the graph does not have an edge for every good event")
@@ -239,7 +239,7 @@ def run(size: int, seed: int) -> Finding:
         mutant_caught=all(caught.values()),
         seconds=round(time.perf_counter() - begun, 1),
         seed=seed,
-        told={
+        figures={
             "events": tally.events,
             "applied": tally.applied,
             "dead letters": tally.dead,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dygcn.live import DurableEmbedding
 
 SAVED = (folders.MANIFEST, MODEL_FILE, GRAPH_FILE)
-DETECTED, TOLD, HARMLESS = "detected", "done without, and told", "not needed"
+DETECTED, REPORTED, HARMLESS = "detected", "done without, and reported", "not needed"
 _MUTANT = "checksums are not compared"
 _TOO_HEAVY = 1e30
 _LOGS_TIMES = 4  # they are few files, and what matters most is in them
@@ -114,8 +114,8 @@ def look_at(live: DurableEmbedding) -> Whole:
 class Spoiler:
     """A folder, and damage to one file of a copy of it at a time."""
 
-    def __init__(self, room: Path, original: Path, seed: int, tally: Tally) -> None:
-        self._room, self._original = room, original
+    def __init__(self, workdir: Path, original: Path, seed: int, tally: Tally) -> None:
+        self._workdir, self._original = workdir, original
         self._random, self._tally = Random(seed), tally
         files = sorted(
             str(file.relative_to(original))
@@ -123,7 +123,7 @@ class Spoiler:
             if file.is_file() and file.stat().st_size and file.name != "lock"
         )
         self._files = files + _LOGS_TIMES * [name for name in files if name.startswith(LOG_FILE)]
-        copy = shutil.copytree(original, room / "whole", ignore=_LEAVE_OUT)
+        copy = shutil.copytree(original, workdir / "whole", ignore=_LEAVE_OUT)
         live = open_folder(copy)
         self._whole = look_at(live)
         live.let_go()
@@ -132,7 +132,7 @@ class Spoiler:
     def spoil(self) -> None:
         """Damage one file, and open the folder."""
         name = self._random.choice(self._files)
-        image = shutil.copytree(self._original, self._room / "image", ignore=_LEAVE_OUT)
+        image = shutil.copytree(self._original, self._workdir / "image", ignore=_LEAVE_OUT)
         what = f"{self._original.name}/{name}: {self._change(image / name)}"
         short = f"{self._original.name}: {Path(name).name}"
         try:
@@ -165,7 +165,7 @@ class Spoiler:
             if not self._whole.is_in(live):
                 self._tally.wrong(short, f"{what}: another state, and nobody noticed")
                 return
-            told = TOLD if live.damage else HARMLESS
+            figures = REPORTED if live.damage else HARMLESS
             if "log" in short and self._whole.next_digest != next_update(live):
                 self._tally.wrong(short, f"{what}: another state after the next update")
                 return
@@ -178,7 +178,7 @@ class Spoiler:
             if not same:
                 self._tally.wrong(short, f"{what}: another state after the next start")
                 return
-        self._tally.count(short, told)
+        self._tally.count(short, figures)
 
 
 def is_refused(place: Path) -> bool:
@@ -194,13 +194,14 @@ def damage(size: int, seed: int) -> Tally:
     """Damage a folder that was closed, and one whose process died, half of the time each."""
     tally = Tally()
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
-        room = Path(name)
-        live = make_folder(room / "in use")
-        shutil.copytree(live.folder, room / "crashed", ignore=_LEAVE_OUT)
+        workdir = Path(name)
+        live = make_folder(workdir / "in use")
+        shutil.copytree(live.folder, workdir / "crashed", ignore=_LEAVE_OUT)
         live.close()
-        live.folder.rename(room / "closed")
+        live.folder.rename(workdir / "closed")
         spoilers = [
-            Spoiler(room, room / which, seed + i, tally) for i, which in enumerate(("closed", "crashed"))
+            Spoiler(workdir, workdir / which, seed + i, tally)
+            for i, which in enumerate(("closed", "crashed"))
         ]
         for number in range(size):
             spoilers[number % 2].spoil()

@@ -197,8 +197,8 @@ def try_addresses(folder: Path, tally: Tally) -> None:
 def put_to_the_test(size: int, seed: int) -> Tally:
     """Try the doors of a service in a process of its own; then look at its files, and at what it said."""
     tally, keys = Tally(), Keys.made()
-    with tempfile.TemporaryDirectory() as room:
-        folder = _graph(Path(room))
+    with tempfile.TemporaryDirectory() as workdir:
+        folder = _graph(Path(workdir))
         with served_process(folder, tokens=keys.tokens) as one:
             try_everything(one.address, keys, seed, size, tally)
             code, said = one.drain()
@@ -206,17 +206,17 @@ def put_to_the_test(size: int, seed: int) -> Tally:
         tally.expect(not keys.are_in(said.encode()), "a token is in the log of the service")
         for file in filter(Path.is_file, folder.rglob("*")):
             tally.expect(not keys.are_in(file.read_bytes()), f"a token is in {file.name}")
-        config = Path(room, "graph.toml").read_bytes()
+        config = Path(workdir, "graph.toml").read_bytes()
         tally.expect(not keys.are_in(config, hashes=False), "a token is in the settings")
         try_addresses(folder, tally)
     return tally
 
 
-def _graph(room: Path) -> Path:
+def _graph(workdir: Path) -> Path:
     live = dygcn.start(small_model())
     live.update(add=[*pairwise(NAMES), (1, 2)])
-    live.save(room / "graph")
-    return room / "graph"
+    live.save(workdir / "graph")
+    return workdir / "graph"
 
 
 # ---- bugs that must be noticed ------------------------------------------------------------------------
@@ -245,8 +245,8 @@ _BUGS: dict[str, tuple[Any, str, Any]] = {
 def notices(bug: str, seed: int) -> bool:
     """Say whether a bug is noticed."""
     tally, keys = Tally(), Keys.made()
-    with tempfile.TemporaryDirectory() as room, ExitStack() as stack:
-        folder = _graph(Path(room))
+    with tempfile.TemporaryDirectory() as workdir, ExitStack() as stack:
+        folder = _graph(Path(workdir))
         stack.enter_context(seeded(*_BUGS[bug]))
         one = stack.enter_context(served(on_loopback(folder, tokens=keys.tokens)))
         try_everything(one.address, keys, seed, 0, tally)
@@ -268,7 +268,7 @@ def run(size: int, seed: int) -> Finding:
         mutant_caught=all(caught.values()),
         seconds=round(time.perf_counter() - begun, 1),
         seed=seed,
-        told={"routes": len(ROUTES), "doors tried": tally.tried},
+        figures={"routes": len(ROUTES), "doors tried": tally.tried},
         notes="; ".join(tally.problems[:5]),
     )
 

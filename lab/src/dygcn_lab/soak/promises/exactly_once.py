@@ -173,8 +173,8 @@ def deliver(size: int, seed: int) -> Tally:
     names = (*_CLIENTS, *_BROKERS)
     senders = [Sender(name, number, size // len(names), random) for number, name in enumerate(names)]
     tally = Tally(sum(len(sender.events) for sender in senders))
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        delivery = Delivery(Path(room) / "x", senders, seed, tally)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        delivery = Delivery(Path(workdir) / "x", senders, seed, tally)
         try:
             delivery.run()
             digest, dead = plain(senders)

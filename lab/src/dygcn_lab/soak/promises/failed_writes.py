@@ -17,7 +17,7 @@ from random import Random
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.disk import Disk
 from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace, read_trace
-from dygcn_lab.soak.promises.images import Examiner, ImageTally, Told, memory_folder
+from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
 from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
@@ -80,19 +80,19 @@ class Tally:
 class Trial:
     """One scripted run, over and over, with another operation failing each time."""
 
-    def __init__(self, process: Writer, room: Path, seed: int, bug: str = "") -> None:
-        self._process, self._room, self._bug, self._seed = process, room, bug, seed
+    def __init__(self, process: Writer, workdir: Path, seed: int, bug: str = "") -> None:
+        self._process, self._workdir, self._bug, self._seed = process, workdir, bug, seed
         self._script = Script(seed, others=11)
         self._history = History(self._script)
-        self._folder, self._trace = room / "folder", room / "trace"
+        self._folder, self._trace = workdir / "folder", workdir / "trace"
         self._done = {"new": -1, "used": self._whole(_USED) - 1}
         self.tally = Tally()
-        self._examiner = Examiner(self._history, room, self.tally.images)
-        begin_folder(self._script, room / "new")
+        self._examiner = Examiner(self._history, workdir, self.tally.images)
+        begin_folder(self._script, workdir / "new")
         self._restore("new")
         process.live(self._order(-1, _USED, close=False, every=20))
-        shutil.rmtree(room / "used", ignore_errors=True)
-        shutil.copytree(self._folder, room / "used")
+        shutil.rmtree(workdir / "used", ignore_errors=True)
+        shutil.copytree(self._folder, workdir / "used")
 
     def _whole(self, until: int) -> int:
         while not self._script.begins(until):
@@ -114,7 +114,7 @@ class Trial:
 
     def _restore(self, beginning: str) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-        shutil.copytree(self._room / beginning, self._folder)
+        shutil.copytree(self._workdir / beginning, self._folder)
         self._trace.unlink(missing_ok=True)
 
     def all_cases(self) -> list[Case]:
@@ -135,53 +135,53 @@ class Trial:
         order = self._order(done)
         order.fault, order.nth, order.bug, order.trace = case.kind, case.nth, self._bug, str(self._trace)
         order.leave = case.nth % 2 == 1
-        told, said = Told(done, done), self._process.live(order)
+        report, said = WriterReport(done, done), self._process.live(order)
         for one in said:
-            told.take(one)
+            report.take(one)
         if self._judge(case, said):
             self.tally.cases += 1
-            self._open_again(case, told)
+            self._open_again(case, report)
             self._lose_power(case, disk)
 
     def _judge(self, case: Case, said: list[Event]) -> bool:
         """Look at what the writer said; return whether the operation was there to fail."""
         tally = self.tally
-        told = next((one for one in said if one.what in ("failed", "refused", "closed")), None)
-        if told is None or said[-1].status:
+        report = next((one for one in said if one.what in ("failed", "refused", "closed")), None)
+        if report is None or said[-1].status:
             self._wrong(case, f"it ended with status {said[-1].status}: {self._process.errors()}")
             return True
-        if not told.on:
+        if not report.on:
             return False
-        if told.what == "closed" and case.kind == SHORT:
+        if report.what == "closed" and case.kind == SHORT:
             tally.short += 1
-        elif told.what == "closed":
-            tally.survived[told.on] += 1
+        elif report.what == "closed":
+            tally.survived[report.on] += 1
             self._look_for_hidden(case)
-        elif told.what == "refused":
+        elif report.what == "refused":
             tally.not_opened += 1
         else:
-            self._judge_failure(case, told)
+            self._judge_failure(case, report)
         return True
 
-    def _judge_failure(self, case: Case, told: Event) -> None:
+    def _judge_failure(self, case: Case, report: Event) -> None:
         tally = self.tally
-        tally.slowest = max(tally.slowest, told.seconds)
-        if told.error != "WriteFailed" or "a write to" not in told.text:
-            self._wrong(case, f"{told.error}: {told.text}")
-        elif told.accepted or told.refused != 2:
+        tally.slowest = max(tally.slowest, report.seconds)
+        if report.error != "WriteFailed" or "a write to" not in report.text:
+            self._wrong(case, f"{report.error}: {report.text}")
+        elif report.accepted or report.refused != 2:
             tally.accepted += 1
-            tally.note(f"{self._where(case)}: {told.accepted} writes were accepted after {told.on}")
-        elif told.seconds > _SECOND:
+            tally.note(f"{self._where(case)}: {report.accepted} writes were accepted after {report.on}")
+        elif report.seconds > _SECOND:
             tally.late += 1
-            tally.note(f"{self._where(case)}: writes went on for {told.seconds:.1f} s after {told.on}")
-        elif not told.answered:
-            self._wrong(case, f"reads were not answered after {told.on}")
+            tally.note(f"{self._where(case)}: writes went on for {report.seconds:.1f} s after {report.on}")
+        elif not report.answered:
+            self._wrong(case, f"reads were not answered after {report.on}")
         else:
             tally.named += 1
 
     def _look_for_hidden(self, case: Case) -> None:
         """See that nothing was acknowledged behind a failure that nobody was told of; some are harmless."""
-        failed, behind = "", Told()
+        failed, behind = "", WriterReport()
         for call in read_trace(self._trace):
             if failed:
                 behind.hear(call)
@@ -191,37 +191,37 @@ class Trial:
             self.tally.hidden += 1
             self.tally.note(f"{self._where(case)}: {failed} failed, and more was acknowledged")
 
-    def _open_again(self, case: Case, told: Told) -> None:
+    def _open_again(self, case: Case, report: WriterReport) -> None:
         """Open the folder without faults: whatever was acknowledged is there, and the state is right."""
-        order = self._order(told.acknowledged, _STEPS + 3)
+        order = self._order(report.acknowledged, _STEPS + 3)
         order.trace = str(self._trace)
         said = self._process.live(order)
         found = next((one for one in said if one.what == "recovered"), None)
         if found is None:
             self._wrong(case, f"it does not open again: {said[0].error}: {said[0].text}")
             return
-        place = self._history.place(found.digest, found.step, told.acknowledged, told.begun)
-        if place is None and found.step < self._script.last_message(told.acknowledged):
+        place = self._history.place(found.digest, found.step, report.acknowledged, report.begun)
+        if place is None and found.step < self._script.last_message(report.acknowledged):
             self.tally.lost += 1
-            self.tally.note(f"{self._where(case)}: {told.acknowledged} acknowledged, {found.step} is there")
+            self.tally.note(f"{self._where(case)}: {report.acknowledged} acknowledged, {found.step} is there")
         elif place is None:
             self._wrong(case, f"the state at position {found.step} is that of no step")
 
     def _lose_power(self, case: Case, disk: Disk) -> None:
         """LoggedBatch images from what both writers did: a sync that failed may show only then."""
         random, done = Random(f"{self._seed} {case}"), self._done[case.beginning]
-        told, calls = Told(done, done), list(read_trace(self._trace))
+        report, calls = WriterReport(done, done), list(read_trace(self._trace))
         moments = Counter(random.choices(range(len(calls)), k=_IMAGES))
         for i, call in enumerate(calls):
             disk.apply(call)
-            told.hear(call)
+            report.hear(call)
             for _ in range(moments[i]):
                 where = f"{self._where(case)}, moment {i}"
-                self._examiner.examine(where, told, disk.after_loss(random))
+                self._examiner.examine(where, report, disk.after_loss(random))
 
     def _wrong(self, case: Case, text: str) -> None:
         self.tally.wrong += 1
-        self.tally.note(f"{self._where(case)}: {text}".replace(str(self._room), ""))
+        self.tally.note(f"{self._where(case)}: {text}".replace(str(self._workdir), ""))
 
     def _where(self, case: Case) -> str:
         return f"seed {self._seed}, {case}"
@@ -238,14 +238,14 @@ def run(size: int, seed: int) -> Finding:
     """Let up to so many operations fail, each in a run of its own; then see that a seeded bug is noticed."""
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
-        room = Path(name).resolve()
-        with writer(compile_trace(room)) as process:
-            trial = Trial(process, room, seed)
+        workdir = Path(name).resolve()
+        with writer(compile_trace(workdir)) as process:
+            trial = Trial(process, workdir, seed)
             cases = trial.all_cases()
             for case in spread(cases, size):
                 trial.run(case)
             Random(seed).shuffle(cases)
-            caught = {bug: _cases_until_noticed(Trial(process, room, seed, bug), cases) for bug in MUTANTS}
+            caught = {bug: _cases_until_noticed(Trial(process, workdir, seed, bug), cases) for bug in MUTANTS}
     return _finding(seed, len(cases), trial.tally, caught, time.perf_counter() - begun)
 
 
@@ -269,7 +269,7 @@ def _finding(seed: int, cases: int, tally: Tally, caught: dict[str, int | None],
         mutant_caught=all(found is not None for found in caught.values()),
         seconds=round(seconds, 1),
         seed=seed,
-        told={
+        figures={
             "operations x ways to fail": cases,
             "writes refused by a named error": tally.named,
             "folder not opened, by a named error": tally.not_opened,

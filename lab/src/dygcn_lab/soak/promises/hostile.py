@@ -108,11 +108,11 @@ def attempt(name: str, reader: str, path: str) -> Outcome:
     return outcome
 
 
-def serve(room: str, limits: bool) -> None:
+def serve(workdir: str, limits: bool) -> None:
     """Read what is named on standard input, one thing after the other, and say what became of it."""
     if not limits:
         folders._LARGEST_MANIFEST = 1 << 62
-    os.chdir(room)
+    os.chdir(workdir)
     for line in sys.stdin:
         wanted = msgspec.json.decode(line, type=tuple[str, str, str])
         most = _memory("VmSize") + _ROOM
@@ -126,15 +126,15 @@ def serve(room: str, limits: bool) -> None:
 class Reader:
     """The process that reads; a new one after it died."""
 
-    def __init__(self, room: Path, limits: bool = True) -> None:
-        self._room, self._limits = room, limits
+    def __init__(self, workdir: Path, limits: bool = True) -> None:
+        self._workdir, self._limits = workdir, limits
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, name: str, build: Build) -> Outcome:
         """Have one thing made here, and read there."""
         if self._process is None:
             self._start()
-        place = self._room / "case"
+        place = self._workdir / "case"
         trap = build(place)
         try:
             return self._ask(name, trap)
@@ -157,7 +157,7 @@ class Reader:
         return Outcome(name, f"the process ended with {process.returncode}")
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", __name__, str(self._room), "limits" if self._limits else ""]
+        command = [sys.executable, "-m", __name__, str(self._workdir), "limits" if self._limits else ""]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -180,8 +180,8 @@ class Reader:
 def read_all(names: list[str], limits: bool = True) -> list[Outcome]:
     """Have hostile things read, one after the other."""
     known = cases()
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        reader = Reader(Path(room), limits)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        reader = Reader(Path(workdir), limits)
         try:
             return [reader.read(name, known[name]) for name in names]
         finally:
@@ -208,7 +208,7 @@ def run(size: int, seed: int) -> Finding:
     unsafe = unsafe_sources()
     [limitless] = read_all(["manifest: a gigabyte"], limits=False)
     unnoticed = [name for name, source in _SEEDED.items() if not unsafe_code(source)]
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "slowest, s": max((one.seconds for one in outcomes), default=0.0),
         "most memory, MB": max((one.grown for one in outcomes), default=0) >> 20,
         "files of the library": len(list(Path(dygcn.__file__).parent.rglob("*.py"))),
@@ -224,7 +224,7 @@ def run(size: int, seed: int) -> Finding:
         not limitless.good and not unnoticed,
         round(time.perf_counter() - begun, 1),
         seed,
-        told,
+        figures,
         "; ".join(notes[:5]),
     )
 

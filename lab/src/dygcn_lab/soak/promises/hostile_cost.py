@@ -100,24 +100,24 @@ def largest_page(folder: Path, size: int) -> int:
 
 def count_costs(size: int) -> tuple[dict[str, Any], list[str]]:
     """Return what hostile requests cost in counts, and what of it is too much."""
-    told: dict[str, Any] = {"furthest cursor": probes(size)}
-    wrong = [name for name, far in told["furthest cursor"].items() if far > _FURTHEST]
+    figures: dict[str, Any] = {"furthest cursor": probes(size)}
+    wrong = [name for name, far in figures["furthest cursor"].items() if far > _FURTHEST]
     ids = list(range(2 * size))
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         asked = {
             "ordinary": _events(ids, weight=1.5),
             "weights off the grid": _events(ids, weight=_TOO_MUCH),
             "a node too heavy": [{"src": 0, "dst": 1 + i, "weight": _HEAVY} for i in range(size)],
         }
         for number, (name, events) in enumerate(asked.items()):
-            written, dead = entries(Path(room) / str(number), events)
-            told[name] = {"entries": written, "dead letters": dead}
+            written, dead = entries(Path(workdir) / str(number), events)
+            figures[name] = {"entries": written, "dead letters": dead}
             if written > 1 or (dead == 0) != (name == "ordinary"):
                 wrong.append(f"{name}: {written} entries, {dead} dead letters")
-        rows = told["rows in a page of one, after all left"] = largest_page(Path(room) / "page", size)
+        rows = figures["rows in a page of one, after all left"] = largest_page(Path(workdir) / "page", size)
         if rows > 1:
             wrong.append(f"a page of one has {rows} rows")
-    return told, wrong
+    return figures, wrong
 
 
 # ---- in seconds --------------------------------------------------------------------------------------
@@ -282,12 +282,12 @@ def time_case(case: Case, address: str) -> Timed:
 def time_costs(size: int) -> dict[str, Timed]:
     """Return what every case takes, in a service of its own process."""
     found: dict[str, Timed] = {}
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         for strings in (False, True):
             name = "strings" if strings else "numbers"
             begin = [("ann", "bob"), ("bob", "cat")] if strings else [(1, 2), (2, 3)]
-            dygcn.fit(begin, dim=8).save(Path(room) / name)
-            with served_process(Path(room) / name) as one:
+            dygcn.fit(begin, dim=8).save(Path(workdir) / name)
+            with served_process(Path(workdir) / name) as one:
                 warm = _ordinary_names(4000, 99, 12) if strings else _ordinary_ids(4000, 99)
                 for op in (1, -1, 1):
                     _post("/events", _events(warm, op=op, weight=2.5))(one.address)
@@ -310,11 +310,11 @@ def run(size: int, seed: int) -> Finding:
     """Count, and at full size time, then see whether the seeded bug would be noticed."""
     begun = time.perf_counter()
     del seed
-    told, wrong = count_costs(size)
+    figures, wrong = count_costs(size)
     if size >= CHECK.full:
         timed = time_costs(size)
-        told["times as long as an ordinary request"] = {n: round(t.ratio, 2) for n, t in timed.items()}
-        told["longest /healthz, ms, median of three"] = {
+        figures["times as long as an ordinary request"] = {n: round(t.ratio, 2) for n, t in timed.items()}
+        figures["longest /healthz, ms, median of three"] = {
             n: round(1e3 * median(t.health), 1) for n, t in timed.items()
         }
         wrong += [f"{n}: {t.ratio:.1f} times as long" for n, t in timed.items() if t.ratio > TIMES]
@@ -332,7 +332,7 @@ def run(size: int, seed: int) -> Finding:
         bool(noticed),
         round(time.perf_counter() - begun, 1),
         0,
-        told,
+        figures,
         "; ".join(wrong),
     )
 

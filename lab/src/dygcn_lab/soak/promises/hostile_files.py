@@ -98,8 +98,8 @@ def sparse(path: Path, size: int, content: bytes = b"") -> None:
 
 
 def _file(name: str, content: bytes, sealed: bool = False) -> Build:
-    def build(room: Path) -> Trap:
-        folder = saved(room / "x")
+    def build(workdir: Path) -> Trap:
+        folder = saved(workdir / "x")
         (folder / name).write_bytes(content)
         if sealed:
             seal(folder)
@@ -109,8 +109,8 @@ def _file(name: str, content: bytes, sealed: bool = False) -> Build:
 
 
 def _replaced(name: str, put: Callable[[Path], object], make: Callable[[Path], Path] = saved) -> Build:
-    def build(room: Path) -> Trap:
-        folder = make(room / "x")
+    def build(workdir: Path) -> Trap:
+        folder = make(workdir / "x")
         (folder / name).unlink(missing_ok=True)
         put(folder / name)
         return Trap("load" if make is saved else "open", folder)
@@ -175,8 +175,8 @@ def _saved_cases() -> Iterator[tuple[str, Build]]:
 
 
 def _sql(*statements: str) -> Build:
-    def build(room: Path) -> Trap:
-        folder = durable(room / "x")
+    def build(workdir: Path) -> Trap:
+        folder = durable(workdir / "x")
         with closing(sqlite3.connect(folder / LOG_FILE)) as db, db:
             for statement in statements:
                 db.execute(statement)
@@ -188,8 +188,8 @@ def _sql(*statements: str) -> Build:
 def _entry(kind: str, body: bytes, stream: str = "", position: int = -1, batch_id: int = 4) -> Build:
     """An entry whose chain is right: the checksum says that it is whole, not that it makes sense."""
 
-    def build(room: Path) -> Trap:
-        folder = durable(room / "x")
+    def build(workdir: Path) -> Trap:
+        folder = durable(workdir / "x")
         with closing(sqlite3.connect(folder / LOG_FILE)) as db, db:
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 3").fetchone()
             chain = chained(before, 4, batch_id, NewEntry(kind, stream, position, body))
@@ -299,10 +299,10 @@ def _log_file_cases() -> Iterator[tuple[str, Build]]:
 
 
 def _events(name: str, write: Callable[[Path], object]) -> Build:
-    def build(room: Path) -> Trap:
-        room.mkdir(parents=True, exist_ok=True)
-        write(room / name)
-        return Trap("events", room / name)
+    def build(workdir: Path) -> Trap:
+        workdir.mkdir(parents=True, exist_ok=True)
+        write(workdir / name)
+        return Trap("events", workdir / name)
 
     return build
 
@@ -340,10 +340,10 @@ def _arrow_stream(path: Path) -> None:
         writer.write_table(table)
 
 
-def _off_the_wire(room: Path) -> Trap:
-    room.mkdir(parents=True, exist_ok=True)
-    _arrow_stream(room / "x.arrow")
-    return Trap("wire", room / "x.arrow")
+def _off_the_wire(workdir: Path) -> Trap:
+    workdir.mkdir(parents=True, exist_ok=True)
+    _arrow_stream(workdir / "x.arrow")
+    return Trap("wire", workdir / "x.arrow")
 
 
 def _event_cases() -> Iterator[tuple[str, Build]]:
@@ -380,8 +380,8 @@ def good_things() -> dict[str, Build]:
         pq.write_table(pa.table({"src": ["a", "b"], "dst": ["c", "d"]}), path)
 
     return {
-        "good: load": lambda room: Trap("load", saved(room / "x")),
-        "good: open": lambda room: Trap("open", durable(room / "x")),
+        "good: load": lambda workdir: Trap("load", saved(workdir / "x")),
+        "good: open": lambda workdir: Trap("open", durable(workdir / "x")),
         "good: parquet": _events("x.parquet", parquet),
         "good: csv": _events("x.csv", lambda path: path.write_text("src,dst\n1,2\n")),
         "good: ndjson": _events("x.ndjson", lambda path: path.write_text('{"src": 1, "dst": 2}\n')),

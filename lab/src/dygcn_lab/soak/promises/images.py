@@ -31,7 +31,7 @@ def memory_folder() -> str | None:
 
 
 @dataclass(slots=True)
-class Told:
+class WriterReport:
     """What writers had said at a moment."""
 
     begun: int = -1
@@ -74,17 +74,17 @@ class ImageTally:
 class Examiner:
     """Opens images and compares them with a run that nothing interrupted."""
 
-    def __init__(self, history: History, room: Path, tally: ImageTally) -> None:
+    def __init__(self, history: History, workdir: Path, tally: ImageTally) -> None:
         self._history, self._tally = history, tally
-        self._image = room / "image"
+        self._image = workdir / "image"
 
-    def examine(self, where: str, told: Told, files: dict[str, bytes]) -> None:
+    def examine(self, where: str, report: WriterReport, files: dict[str, bytes]) -> None:
         """Open one image, look, and go on writing."""
         shutil.rmtree(self._image, ignore_errors=True)
         write_image(files, self._image)
         self._tally.images += 1
         try:
-            place = self._open(told.acknowledged, told.begun, where, goes_on=True)
+            place = self._open(report.acknowledged, report.begun, where, goes_on=True)
             if place is not None and self._tally.images % _AGAIN == 0:
                 self._open(place, place, f"{where}, opened again", goes_on=False)
         except DygcnError as error:

@@ -331,11 +331,11 @@ def _look_in_copy(saved: Path, what: str, interrupt: Interrupt) -> list[str]:
 def interrupt_durable(most: int, seed: int, tally: Tally, names: tuple[str, ...] = ()) -> None:
     """Raise at the lines of every call of a durable embedding."""
     random = Random(seed)
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        saved = Path(room) / "saved"
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        saved = Path(workdir) / "saved"
         _begin(small_model(orders=3), _edges(Random(1), 200)).save(saved)
         for what in names or DURABLE:
-            counted = Path(room) / f"counted {what}"
+            counted = Path(workdir) / f"counted {what}"
             shutil.copytree(saved, counted)
             live = _prepared(counted, what)
             lines = count_lines(partial(DURABLE[what], live))
@@ -363,11 +363,11 @@ def _save_over(live: LiveEmbedding, folder: Path, interrupt: Interrupt) -> list[
 def interrupt_save(most: int, seed: int, tally: Tally) -> None:
     """Raise at the lines of `save` over a folder that exists."""
     live, random = _begin(small_model(), _edges(Random(1), 50)), Random(seed)
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        folder = Path(room) / "saved"
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        folder = Path(workdir) / "saved"
         live.save(folder)
         live.update(add=[(1, 99)])
-        lines = count_lines(partial(live.save, Path(room) / "counted")) + 10
+        lines = count_lines(partial(live.save, Path(workdir) / "counted")) + 10
         for kind in KINDS:
             for at in _points(lines, most, random):
                 interrupt = partial(raise_at, at=at, kind=kind)

@@ -158,17 +158,17 @@ class Campaign:
 def run(size: int, seed: int) -> Finding:
     """Kill a writer so many times, half of them with each rule; then see that seeded bugs are noticed."""
     begun = time.perf_counter()
-    with writer() as process, tempfile.TemporaryDirectory(dir=memory_folder()) as room:
+    with writer() as process, tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         tallies = []
         for i, rule in enumerate(RULES):
             kills = size // 2 + (size % 2 if i == 0 else 0)
-            campaign = Campaign(process, Path(room) / rule, Script(seed, rule), seed + i)
+            campaign = Campaign(process, Path(workdir) / rule, Script(seed, rule), seed + i)
             campaign.kill(kills)
             campaign.finish()
             tallies.append(campaign.tally)
         caught = {}
         for bug, wanted in MUTANTS.items():
-            campaign = Campaign(process, Path(room) / "mutant", Script(seed), seed, bug)
+            campaign = Campaign(process, Path(workdir) / "mutant", Script(seed), seed, bug)
             campaign.kill(_MUTANT_KILLS, wanted)
             caught[bug] = campaign.tally.kills if getattr(campaign.tally, wanted) else None
     return _finding(size, seed, tallies, caught, time.perf_counter() - begun)
@@ -188,7 +188,7 @@ def _finding(
         mutant_caught=all(kills is not None for kills in caught.values()),
         seconds=round(seconds, 1),
         seed=seed,
-        told={
+        figures={
             "lives": sum(one.lives for one in tallies),
             "kills during recovery": sum(one.in_recovery for one in tallies),
             "acknowledged and lost": sum(one.lost for one in tallies),

@@ -79,7 +79,7 @@ class Life:
         try:
             live = open_folder(order.folder, snapshot_every=order.every)
         except DygcnError as error:
-            self.say(self._told("refused", error))
+            self.say(self._report("refused", error))
             return
         self.say(Event("recovered", self._position(live), live.digest(), self._doubles()))
         try:
@@ -89,7 +89,7 @@ class Life:
             live.close()
             if live.log.failure is not None:
                 raise live.log.failure
-            self.say(self._told("closed", step=self._position(live), digest=live.digest()))
+            self.say(self._report("closed", step=self._position(live), digest=live.digest()))
         except DygcnError as error:
             self._after_failure(live, error)
 
@@ -156,27 +156,27 @@ class Life:
 
     # ---- after a failure ---------------------------------------------------------------------------------
 
-    def _told(self, what: str, error: DygcnError | None = None, step: int = -1, digest: str = "") -> Event:
+    def _report(self, what: str, error: DygcnError | None = None, step: int = -1, digest: str = "") -> Event:
         """Return what became of it, and of the operation that was made to fail."""
-        told = Event(what, step, digest)
+        report = Event(what, step, digest)
         if error is not None:
-            told.error, told.text = type(error).__name__, str(error)
+            report.error, report.text = type(error).__name__, str(error)
         if self.trace is not None:
-            told.operations, fault = self.trace.operations, self.trace.fault()
+            report.operations, fault = self.trace.operations, self.trace.fault()
             if fault is not None:
-                told.on, told.seconds = fault.on, time.monotonic() - fault.at
-        return told
+                report.on, report.seconds = fault.on, time.monotonic() - fault.at
+        return report
 
     def _after_failure(self, live: DurableEmbedding, error: DygcnError) -> None:
-        told = self._told("failed", error)
+        report = self._report("failed", error)
         for attempt in (self._ingest, self._update):
             try:
                 attempt(live)
-                told.accepted += 1
+                report.accepted += 1
             except DygcnError as refusal:
-                told.refused += type(refusal).__name__ == "WriteFailed"
-        told.answered = self._answers(live)
-        self.say(told)
+                report.refused += type(refusal).__name__ == "WriteFailed"
+        report.answered = self._answers(live)
+        self.say(report)
         if not self.order.leave:
             live.close()
 

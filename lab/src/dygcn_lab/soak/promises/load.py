@@ -144,7 +144,7 @@ def run(size: int, seed: int) -> Finding:
     """Measure for so many seconds."""
     begun = time.perf_counter()
     quick = size < 5
-    told = measure(
+    figures = measure(
         nodes=10_000 if quick else 200_000,
         edges=50_000 if quick else 1_000_000,
         rate=2_000 if quick else 10_000,
@@ -153,18 +153,18 @@ def run(size: int, seed: int) -> Finding:
         repeats=1 if quick else 3,
         seed=seed,
     )
-    holds = told["refused"] == 0 and told["p99_ms"] <= 50 and told["ratio"] >= 0.6
+    holds = figures["refused"] == 0 and figures["p99_ms"] <= 50 and figures["ratio"] >= 0.6
     return Finding(
         "fresh and fast",
         "10,000 events a second, event to readable; reads against a bare route",
         size,
-        told["refused"],
+        figures["refused"],
         holds,
         "",
         True,
         time.perf_counter() - begun,
         seed,
-        told,
+        figures,
     )
 
 

@@ -254,8 +254,8 @@ def walk(events: int, seed: int) -> Tally:
 
 
 def _round(events: int, seed: int, tally: Tally) -> None:
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        one = Round(Path(room), 1_000 * seed + tally.rounds, tally)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        one = Round(Path(workdir), 1_000 * seed + tally.rounds, tally)
         one.run(min(_EVENTS_A_ROUND, events))
     tally.rounds += 1
 
@@ -269,8 +269,8 @@ def _any_chain_will_do(self: Any, cursor: object) -> bool:
 def followed(seed: int, copies: bool) -> int:
     """Return how often a mirror is wrong that follows updates and, with copies, one that overtakes it."""
     tally = Tally()
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as room:
-        one = Round(Path(room), seed, tally)
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
+        one = Round(Path(workdir), seed, tally)
         for step in range(18):
             events = one._events(300)
             one.live.update(events)

@@ -174,8 +174,8 @@ class Reader(threading.Thread):
 class Pressing:
     """Takes one service through calm, overload and calm again."""
 
-    def __init__(self, one: ServedProcess, spokes: int, room: Path) -> None:
-        self._one, self._room = one, room
+    def __init__(self, one: ServedProcess, spokes: int, workdir: Path) -> None:
+        self._one, self._workdir = one, workdir
         self.seen = Seen(spokes)
         self._next = 0
 
@@ -202,7 +202,7 @@ class Pressing:
 
     def press(self, seconds: float) -> None:
         """Send three times as much from another process, read meanwhile, and look at the memory."""
-        seen, out = self.seen, self._room / "sent.json"
+        seen, out = self.seen, self._workdir / "sent.json"
         plan = msgspec.json.encode(self._plan(seconds, TIMES * seen.capacity)).decode()
         seen.before = self._one.megabytes()
         command = [sys.executable, "-m", "dygcn_lab.soak.promises.overload_sender", plan, str(out)]
@@ -259,13 +259,13 @@ def _keys(edges: Int64) -> Int64:
 
 @contextmanager
 def _pressed(spokes: int, limits: dict[str, float], bug: str = "") -> Iterator[tuple[Pressing, Path]]:
-    with tempfile.TemporaryDirectory() as room:
+    with tempfile.TemporaryDirectory() as workdir:
         live = dygcn.start(small_model())
         live.bulk([np.stack((np.zeros(spokes, np.int64), np.arange(1, spokes + 1)), axis=1)])
-        folder = Path(room, "graph")
+        folder = Path(workdir, "graph")
         live.save(folder)
         with served_process(folder, limits, bug=bug) as one:
-            pressing = Pressing(one, spokes, Path(room))
+            pressing = Pressing(one, spokes, Path(workdir))
             yield pressing, folder
             pressing.seen.code = one.drain()[0]
         pressing.count_losses(folder)
@@ -348,7 +348,7 @@ def run(size: int, seed: int) -> Finding:
         mutant_caught=all(caught.values()),
         seconds=round(time.perf_counter() - begun, 1),
         seed=seed,
-        told={
+        figures={
             "requests a second that it can take": round(seen.capacity),
             "requests a second that were sent": round(seen.offered),
             "events of a request": Plan("", 1, 0, 0).events,

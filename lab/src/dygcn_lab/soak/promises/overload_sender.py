@@ -83,7 +83,7 @@ class Connections:
         place = urlsplit(address)
         self._host, self._port = place.hostname, place.port
         self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
-        self._room = asyncio.Semaphore(_MOST)
+        self._workdir = asyncio.Semaphore(_MOST)
         self._head = (
             f"POST /events HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
             "Content-Length: %d\r\n\r\n"
@@ -91,7 +91,7 @@ class Connections:
 
     async def post(self, body: bytes) -> tuple[int, bool]:
         """Send a body; return the status, and whether the answer said when to come again."""
-        async with self._room:
+        async with self._workdir:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     return await self._post(body)

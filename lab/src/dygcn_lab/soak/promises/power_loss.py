@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.disk import Disk, TraceError, files_of
 from dygcn_lab.soak.promises.disk_trace import DIE, DIE_BEFORE_SYNC, ONCE, Call, compile_trace, read_trace
-from dygcn_lab.soak.promises.images import Examiner, ImageTally, Told, memory_folder
+from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
 from dygcn_lab.soak.promises.life import Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
@@ -58,10 +58,10 @@ class Tally(ImageTally):
 class Recording:
     """Lives in one folder, one after the other, and what they did to the disk."""
 
-    def __init__(self, process: Writer, room: Path, script: Script, seed: int, bug: str = "") -> None:
+    def __init__(self, process: Writer, workdir: Path, script: Script, seed: int, bug: str = "") -> None:
         self._process, self._bug = process, bug
         self._faults = MUTANTS.get(bug, _FAULTS)
-        self._folder, self._trace = room / "folder", room / "trace"
+        self._folder, self._trace = workdir / "folder", workdir / "trace"
         self.script, self._random = script, Random(seed)
         self.ends: Counter[str] = Counter()
         begin_folder(script, self._folder)
@@ -95,13 +95,15 @@ class Recording:
         return self.disk.now() == files_of(self._folder)
 
 
-def images(recording: Recording, count: int, random: Random) -> Iterator[tuple[int, Told, dict[str, bytes]]]:
+def images(
+    recording: Recording, count: int, random: Random
+) -> Iterator[tuple[int, WriterReport, dict[str, bytes]]]:
     """Yield moment, what was said until then, and files, at random moments in their order.
 
     Most depends on what is on disk when something was just said, above all soon after a recovery: what the
     process before had not synced then counts as done. Each of these gets a third.
     """
-    calls, told = recording.calls, Told()
+    calls, report = recording.calls, WriterReport()
     said = [i for i, call in enumerate(calls) if call.kind == "note"]
     recovered = [at for at, i in enumerate(said) if b'"recovered"' in calls[i].data]
     soon = [i for at in recovered for i in said[at : at + _SOON]]
@@ -111,13 +113,19 @@ def images(recording: Recording, count: int, random: Random) -> Iterator[tuple[i
         chosen.update(random.choices(moments, k=count // 3))
     for i, call in enumerate(calls):
         recording.disk.apply(call)
-        told.hear(call)
+        report.hear(call)
         for _ in range(chosen[i]):
-            yield i, told, recording.disk.after_loss(random)
+            yield i, report, recording.disk.after_loss(random)
 
 
 def cut(
-    process: Writer, room: Path, size: int, seed: int, tally: Tally, bug: str = "", stop_at_bad: bool = False
+    process: Writer,
+    workdir: Path,
+    size: int,
+    seed: int,
+    tally: Tally,
+    bug: str = "",
+    stop_at_bad: bool = False,
 ) -> None:
     """Record, cut so many images, and examine them."""
     while tally.images < size and not (stop_at_bad and tally.bad):
@@ -125,11 +133,11 @@ def cut(
         rule = ("exact", "exact", "rolling")[record % 3]
         number, count = seed * 1000 + record, min(_IMAGES, -(-size // 3), size - tally.images)
         where = f"seed {seed}, record {record}, {rule}"
-        recording = Recording(process, room, Script(number, rule, others=11), number, bug)
-        examiner = Examiner(History(recording.script), room, tally)
+        recording = Recording(process, workdir, Script(number, rule, others=11), number, bug)
+        examiner = Examiner(History(recording.script), workdir, tally)
         try:
-            for moment, told, files in images(recording, count, Random(number)):
-                examiner.examine(f"{where}, moment {moment}", told, files)
+            for moment, report, files in images(recording, count, Random(number)):
+                examiner.examine(f"{where}, moment {moment}", report, files)
                 if stop_at_bad and tally.bad:
                     return
             if not recording.is_whole():
@@ -146,12 +154,12 @@ def run(size: int, seed: int) -> Finding:
     """LoggedBatch so many images; then see that seeded bugs are noticed."""
     begun, tally, caught = time.perf_counter(), Tally(), {}
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
-        room = Path(name).resolve()
-        with writer(compile_trace(room)) as process:
-            cut(process, room, size, seed, tally)
+        workdir = Path(name).resolve()
+        with writer(compile_trace(workdir)) as process:
+            cut(process, workdir, size, seed, tally)
             for bug in MUTANTS:
                 mutant = Tally()
-                cut(process, room, _MUTANT_IMAGES, seed, mutant, bug, stop_at_bad=True)
+                cut(process, workdir, _MUTANT_IMAGES, seed, mutant, bug, stop_at_bad=True)
                 caught[bug] = mutant.images if mutant.bad else None
     return _finding(size, seed, tally, caught, time.perf_counter() - begun)
 
@@ -167,7 +175,7 @@ def _finding(size: int, seed: int, tally: Tally, caught: dict[str, int | None], 
         mutant_caught=all(found is not None for found in caught.values()),
         seconds=round(seconds, 1),
         seed=seed,
-        told={
+        figures={
             "records": tally.records,
             "recorded calls": tally.calls,
             "lives": dict(sorted(tally.ends.items())),

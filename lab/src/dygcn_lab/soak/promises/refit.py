@@ -83,10 +83,10 @@ def _serve(folder: Path, table: Table, events: int, first: int) -> tuple[int, st
 
 def play(folder: Path, table: Table, nodes: int) -> dict[str, dict[str, Any]]:
     """Write the histories into the table, one after the other; return what each left."""
-    told: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
 
     def note(name: str, found: tuple[int, str]) -> None:
-        told[name] = {"rows that differ": found[0], "status": found[1]}
+        figures[name] = {"rows that differ": found[0], "status": found[1]}
 
     _model(nodes, seed=0).save(folder / "first")
     note("the first model", _serve(folder / "first", table, 40, 10 * nodes))
@@ -96,7 +96,7 @@ def play(folder: Path, table: Table, nodes: int) -> dict[str, dict[str, Any]]:
     note("it goes on", _serve(folder / "second", table, 30, 30 * nodes))
     shutil.copytree(folder / "backup", folder / "restored")
     note("a copy is put in its place, and goes on", _serve(folder / "restored", table, 30, 40 * nodes))
-    return told
+    return figures
 
 
 def _play(nodes: int) -> dict[str, dict[str, Any]]:
@@ -112,8 +112,8 @@ def _never_another(*_: object) -> Verdict:
 def run(size: int, seed: int) -> Finding:
     """Write several histories of so many nodes into one table, then see whether a bug would be noticed."""
     begun = time.perf_counter()
-    told = _play(size)
-    bad = sum(one["rows that differ"] for one in told.values())
+    figures = _play(size)
+    bad = sum(one["rows that differ"] for one in figures.values())
     with seeded(workers, "judge", _never_another):
         try:
             caught = sum(one["rows that differ"] for one in _play(min(size, 300)).values()) > 0
@@ -129,7 +129,7 @@ def run(size: int, seed: int) -> Finding:
         caught,
         round(time.perf_counter() - begun, 1),
         seed,
-        told,
+        figures,
     )
 
 

@@ -165,8 +165,8 @@ def run_way(
             process.send_signal(signal.SIGTERM)
         process.wait(timeout=_PATIENCE)
     with dygcn.open(live_folder) as live:
-        told = {"digest": live.digest(), "rows": _same_rows(database.url, table, live)}
-    return told | {"events": _events_in(live_folder), "exit": process.returncode}
+        figures = {"digest": live.digest(), "rows": _same_rows(database.url, table, live)}
+    return figures | {"events": _events_in(live_folder), "exit": process.returncode}
 
 
 def _begin() -> dygcn.LiveEmbedding:
@@ -223,13 +223,13 @@ def run(size: int, seed: int) -> Finding:
     bodies = [msgspec.json.encode(events[i : i + _EACH]) for i in range(0, len(events), _EACH)]
     expected = _begin()
     expected.update([(e["src"], e["dst"], 0, e["op"]) for e in events])
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name, postgres_server() as database, ways(Path(name)) as found:
         for way in found:
-            told[way.name] = run_way(way, Path(name), database, bodies, size, seed, "")
+            figures[way.name] = run_way(way, Path(name), database, bodies, size, seed, "")
         redis_way = next(way for way in found if way.name == "redis")
         broken = run_way(redis_way, Path(name), database, bodies, size, seed, "forgetful")
-    bad = sum(len(_wrong(one, expected.digest(), len(events))) for one in told.values())
+    bad = sum(len(_wrong(one, expected.digest(), len(events))) for one in figures.values())
     return Finding(
         "exactly once",
         "one stream by HTTP, NATS, Redis, Kafka (mock) and file into pgvector; kills on each way",
@@ -243,7 +243,7 @@ def run(size: int, seed: int) -> Finding:
         {
             "events": len(events),
             "mutant_events": broken["events"],
-            "wrong": {name: _wrong(one, expected.digest(), len(events)) for name, one in told.items()},
+            "wrong": {name: _wrong(one, expected.digest(), len(events)) for name, one in figures.items()},
         },
     )
 

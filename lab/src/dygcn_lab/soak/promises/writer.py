@@ -54,8 +54,8 @@ def _threads() -> list[str]:
 def _warm_up() -> None:
     """Compile every loop, and import whatever is imported late."""
     for rule in ("exact", "rolling"):
-        with tempfile.TemporaryDirectory() as room:
-            folder = f"{room}/warm"
+        with tempfile.TemporaryDirectory() as workdir:
+            folder = f"{workdir}/warm"
             Script(0, rule).begin().save(folder)
             for until in (30, 60):
                 Life(Order(folder, 0, rule, until=until, every=20), lambda said: None).run()

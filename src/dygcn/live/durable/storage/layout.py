@@ -54,26 +54,26 @@ def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
     found = [
         (int(path.name), path)
         for path in _inside(folder / SNAPSHOTS)
-        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _has_capacity(path)
+        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _is_own_folder(path)
     ]
     return sorted(found, reverse=True)
 
 
-def _has_capacity(path: Path) -> bool:
+def _is_own_folder(path: Path) -> bool:
     """Say whether it is a folder, and not a link to one elsewhere."""
     return path.is_dir() and not path.is_symlink()
 
 
-def _inside(room: Path) -> list[Path]:
-    return list(room.iterdir()) if _has_capacity(room) else []
+def _inside(part: Path) -> list[Path]:
+    return list(part.iterdir()) if _is_own_folder(part) else []
 
 
 def prepare_layout(folder: Path) -> None:
     """Make the folders of snapshots and cursors, so that they outlive a power cut; refuse links."""
     for name in (SNAPSHOTS, CURSORS):
-        room = folder / name
-        if room.is_symlink() or (room.exists() and not room.is_dir()):
-            raise DamagedFolder(f"{room} is not a folder of this one; remove it, or restore a copy")
+        part = folder / name
+        if part.is_symlink() or (part.exists() and not part.is_dir()):
+            raise DamagedFolder(f"{part} is not a folder of this one; remove it, or restore a copy")
     try:
         (folder / SNAPSHOTS).mkdir(exist_ok=True)
         sync_names(folder / SNAPSHOTS)  # a process may have died between naming a snapshot and this
@@ -103,7 +103,7 @@ def drop_old_snapshots(folder: Path, keep: int = KEPT) -> int | None:
 def clear_leftovers(folder: Path) -> None:
     """Remove what a process that died left half written."""
     for path in (*_inside(folder / SNAPSHOTS), *_inside(folder / CURSORS)):
-        if path.name.startswith(".") and _has_capacity(path):
+        if path.name.startswith(".") and _is_own_folder(path):
             shutil.rmtree(path, ignore_errors=True)
         elif path.name.startswith("."):
             path.unlink(missing_ok=True)

@@ -289,7 +289,7 @@ class EventLog:
             said = str(error) or type(error).__name__
             self.failure = WriteFailed(
                 f"a write to {self.path.parent} failed ({said}); nothing more is accepted. "
-                "What was acknowledged is on disk: make room or mend the disk, and open the folder again"
+                "What was acknowledged is on disk: free space or mend the disk, and open the folder again"
             )
         return self.failure
 

@@ -1,4 +1,4 @@
-"""How far a log came, kept beside it: an end that is missing cannot be told from one that never was.
+"""How far a log came, kept beside it: an end that is missing cannot be distinguished from one that never was.
 
 SQLite takes a damaged end of its journal for a transaction that was never committed, and forgets it without
 a word. The watermark is written after every commit, without waiting for the disk: it is never ahead of
@@ -56,7 +56,7 @@ class Watermark:
             raise StorageError(f"{self.path} is not a file")
 
     def read(self) -> Reached | None:
-        """Return what was written last; None if that cannot be told."""
+        """Return what was written last; None if that cannot be known."""
         assert self._file is not None
         os.lseek(self._file, 0, os.SEEK_SET)
         content = os.read(self._file, _SIZE)
