@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.errors import DamagedLog, StorageError, WriteFailed
+from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder, WriteFailed
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, REFUSAL, DeadLetter, Epoch, EventLog, NewEntry
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.chains import Chains
@@ -259,7 +259,6 @@ MOVED = {
     ],
     "no genesis": ["DELETE FROM about WHERE name = 'genesis'"],
     "genesis of another type": ["UPDATE about SET value = 'text' WHERE name = 'genesis'"],
-    "another format": ["UPDATE about SET value = 1 WHERE name = 'format'"],
 }
 
 
@@ -267,6 +266,12 @@ MOVED = {
 def test_entries_that_were_moved_are_noticed(path, what):
     change(path, *MOVED[what])
     with pytest.raises(DamagedLog):
+        read(path)
+
+
+def test_a_log_of_another_format_is_refused_by_its_number(path):
+    change(path, "UPDATE about SET value = 1 WHERE name = 'format'")
+    with pytest.raises(UnsupportedFolder, match=f"has format 1; this dygcn reads {logs.FORMAT}"):
         read(path)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.engine._disk import sync_names
-from dygcn.errors import DamagedLog, StorageError, WriteFailed
+from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder, WriteFailed
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.watermark import Reached, Watermark
@@ -172,7 +172,7 @@ class EventLog:
         about = dict(self._db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
         genesis = about.get("genesis")
         if about.get("format") != FORMAT:
-            raise DamagedLog(f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}")
+            raise UnsupportedFolder(f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}")
         if not isinstance(genesis, bytes) or len(genesis) != 16:
             raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
         self.genesis: bytes = genesis
