@@ -18,7 +18,8 @@ from dygcn.engine.models import Model, State, read_vectors
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.reading import Reader
+from dygcn.live.changed import ChangeRecord
+from dygcn.live.finding import find_nodes
 from dygcn.live.search.nearest import VectorCache
 from dygcn.paper import RollingSpec
 from tests.seeded import assert_noticed
@@ -57,6 +58,20 @@ def same_bits(a, b):
     return a.dtype == b.dtype == np.float32 and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
+class Reader:
+    """Reads by ids what an embedding keeps, as the service does."""
+
+    def __init__(self, live):
+        self.live, self.cache = live, live.cached()
+
+    def vector(self, name):
+        node = self.live.state.graph.find_one(name)
+        return self.cache.one(node) if node >= 0 else None
+
+    def vectors(self, ids):
+        return self.cache.refresh(find_nodes(self.live.state, ids))[0]
+
+
 # ---- whatever happens ----------------------------------------------------------------------------------
 
 
@@ -68,23 +83,20 @@ class Reading(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.live = self.start()
-        self.reader = Reader(self.live.state)
+        self.reader = Reader(self.live)
 
     def named(self, number):
         return number if self.live.model.kind == "int64" else f"n{number}"
 
-    def changed(self, change):
-        self.reader.mark(change.nodes)
-
     @rule(add=edges, remove=edges)
     def update(self, add, remove):
         pairs = [[(self.named(a), self.named(b)) for a, b in some] for some in (add, remove)]
-        self.changed(self.live.update(add=pairs[0], remove=pairs[1]))
+        self.live.update(add=pairs[0], remove=pairs[1])
 
     @rule(number=numbers, new=st.integers(100, 120), other=numbers)
     def one_takes_the_number_of_another(self, number, new, other):
-        self.changed(self.live.remove_nodes([self.named(number)]))
-        self.changed(self.live.update(add=[(self.named(new), self.named(other))]))
+        self.live.remove_nodes([self.named(number)])
+        self.live.update(add=[(self.named(new), self.named(other))])
 
     @rule(number=numbers)
     def read_one_and_spoil_it(self, number):
@@ -123,7 +135,7 @@ class ReadingGiven(Reading):
 
     @rule(number=numbers, scale=st.sampled_from([0.0, 0.5]))
     def describe(self, number, scale):
-        self.changed(self.live.set_features([number], np.full((1, WIDTH), scale, np.float32)))
+        self.live.set_features([number], np.full((1, WIDTH), scale, np.float32))
 
 
 class ReadingRolled(Reading):
@@ -132,7 +144,7 @@ class ReadingRolled(Reading):
     @rule(seed=st.integers(0, 99))
     def restart(self, seed):
         base = dygcn.Embedding(list(range(7)), matrices(7, DIM, 1, seed)[0])
-        self.changed(self.live.restart(base))
+        self.live.restart(base)
 
 
 class ReadingKeptFresh(Reading):
@@ -150,13 +162,15 @@ def test_what_is_read_has_the_bits_of_the_embedding(machine):
     run_state_machine_as_test(machine, settings=examples)
 
 
-def marks_are_ignored(monkeypatch):
-    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+def changes_are_ignored(monkeypatch):
+    monkeypatch.setattr(ChangeRecord, "append", lambda self, nodes, sequence: None)
 
 
-def the_first_of_what_moved_is_not_marked(monkeypatch):
-    whole = VectorCache.mark
-    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: whole(self, nodes[1:]))
+def the_first_of_what_moved_is_not_written_down(monkeypatch):
+    whole = ChangeRecord.append
+    monkeypatch.setattr(
+        ChangeRecord, "append", lambda self, nodes, sequence: whole(self, nodes[1:], sequence)
+    )
 
 
 def what_is_kept_is_given_away(monkeypatch):
@@ -182,8 +196,8 @@ def hunt():
 
 
 MUTANTS = [
-    marks_are_ignored,
-    the_first_of_what_moved_is_not_marked,
+    changes_are_ignored,
+    the_first_of_what_moved_is_not_written_down,
     what_is_kept_is_given_away,
 ]
 
@@ -235,7 +249,7 @@ def test_one_id_is_found_after_the_bytes_of_others_were_given_back():
 def test_what_cannot_be_an_id_is_not_found(kind):
     live = hashed(kind)
     live.update(add=[(1, 0), (2**63 - 1, -(2**63))] if kind == "int64" else [("1", ""), ("ab", "ü")])
-    reader = Reader(live.state)
+    reader = Reader(live)
     odd = [1, 0, True, False, 1.0, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 10**30, None, b"1", [1], (1,)]
     odd += [
         "1",
@@ -270,7 +284,7 @@ def test_a_node_without_an_edge_is_not_found_though_its_id_is_known():
 def test_many_ids_are_read_as_the_embedding_reads_them():
     live = hashed()
     live.update(add=[(1, 2), (2, 3)])
-    reader = Reader(live.state)
+    reader = Reader(live)
     for ids in ([3, 1, 3], np.array([2, 1]), (1,), [], live.ids()):
         assert same_bits(reader.vectors(ids), live.vectors(ids))
     for ids in ([1, 9, 8], ["a"], [1.5], [[1]]):
@@ -284,21 +298,21 @@ def test_many_ids_are_read_as_the_embedding_reads_them():
         reader.vectors("1")
 
 
-def test_what_is_kept_may_be_shared():
+def test_two_may_read_what_moved():
     live = hashed()
     live.update(add=[(1, 2), (2, 3)])
-    cache = VectorCache(live.state)
-    one, other = Reader(live.state, cache), Reader(live.state, cache)
-    one.vector(1)
-    assert cache._stale[live.state.graph.find_one(1)] == 0
-    other.mark(live.update(add=[(1, 3)]).nodes)
-    assert same_bits(one.vector(1), live[1])
+    one, other = VectorCache(live.state, live.changes()), VectorCache(live.state, live.changes())
+    node = live.state.graph.find_one(1)
+    assert same_bits(one.one(node), other.one(node))
+    live.update(add=[(1, 3)])
+    assert same_bits(one.one(node), live[1])
+    assert same_bits(other.one(node), live[1])
 
 
 def test_lengths_are_kept_for_vectors_that_were_read_alone():
     live = hashed()
     live.update(add=[(1, 2), (2, 3)])
-    cache, plain = VectorCache(live.state), VectorCache(live.state)
+    cache, plain = (VectorCache(live.state, live.changes()) for _ in range(2))
     nodes = live.state.graph.nodes()
     for node in nodes.tolist():
         cache.one(node)
@@ -308,10 +322,10 @@ def test_lengths_are_kept_for_vectors_that_were_read_alone():
 
 def test_a_fresh_base_may_bring_another_model():
     live = rolled()
-    reader = Reader(live.state)
+    reader = Reader(live)
     reader.vector(1)
     live.state.model = Model(**vars(live.model))
-    reader.mark(live.state.graph.nodes())
+    live.changes().append(live.state.graph.nodes(), live.version)
     assert same_bits(reader.vector(1), live[1])
 
 
@@ -415,11 +429,11 @@ def test_one_vector_is_read_in_microseconds(kind):
     pairs = random.integers(0, 3000, (9000, 2))
     live.bulk([{"src": pairs[:, 0], "dst": pairs[:, 1]} if kind == "int64" else pairs.astype(str).tolist()])
     name = 7 if kind == "int64" else "7"
-    reader = Reader(live.state)
-    node = np.array([live.state.graph.find_one(name)], np.int32)
+    reader = Reader(live)
+    node, cache = live.state.graph.find_one(name), live.cached()
 
     def moved():
-        reader.mark(node)
+        cache._read_at[node] = -1  # as if it had moved since, without what the record costs
         reader.vector(name)
 
     def fastest(read):

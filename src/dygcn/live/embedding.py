@@ -14,6 +14,7 @@ from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import EventBatch
 from dygcn.errors import FeatureError
 from dygcn.live.change import Change
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.finding import many_ids
 from dygcn.live.guard import Guard, guarded
@@ -39,9 +40,10 @@ class LiveEmbedding(EmbeddingView):
     def __init__(self, state: State, version: int = 0) -> None:
         super().__init__(state, Guard(state))
         self._version = version
+        self._changes: ChangeRecord | None = None  # until somebody reads it
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
-        self.on_change: Callable[[Outcome], int] | None = None  # returns the number that a log has given
+        self.on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -216,10 +218,12 @@ class LiveEmbedding(EmbeddingView):
             latest.keep_ids()
 
     def _changed(self, outcome: Outcome, version: int) -> Change:
-        """Note who moved; return the change that belongs to a version."""
-        self._version = version if self.on_change is None else self.on_change(outcome)
-        if self._cache is not None:
-            self._cache.mark(outcome.moved.nodes)
+        """Write down who moved; return the change that belongs to a version."""
+        if self.on_change is not None:
+            version = self.on_change(outcome)
+        elif self._changes is not None:
+            self._changes.append(outcome.moved.nodes, version)
+        self._version = version
         change = Change(self, outcome, self._version)
         self._latest = weakref.ref(change)
         return change
@@ -235,8 +239,14 @@ class LiveEmbedding(EmbeddingView):
         """How many updates were applied."""
         return self._version
 
+    def changes(self, sequence: int = 0) -> ChangeRecord:
+        """Return who moved when; all that moved before the first call did so at `sequence`."""
+        if self._changes is None:
+            self._changes = ChangeRecord(self._state.graph.ids.high, sequence)
+        return self._changes
+
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         if self._cache is None:
-            self._cache = VectorCache(self._state)
+            self._cache = VectorCache(self._state, self.changes())
         return self._cache

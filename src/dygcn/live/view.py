@@ -21,7 +21,7 @@ from dygcn.live.files import take_snapshot
 from dygcn.live.finding import find_nodes
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.scoring import head_of, pair_scores
-from dygcn.live.search.nearest import VectorCache, nearest_rows
+from dygcn.live.search.nearest import VectorCache, top_k
 
 if TYPE_CHECKING:
     import os
@@ -161,14 +161,11 @@ class EmbeddingView(ABC):
         """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")
-        me = self._find([node])
-        graph = self._state.graph
-        candidates = graph.nodes() if among is None else graph.ids.sorted(np.unique(self._find(among)))
-        candidates = candidates[candidates != me[0]]
-        vectors, lengths = self.cached().refresh(candidates)
-        found = nearest_rows(vectors, lengths, self.vectors_of(me)[0], k)
-        ids = python_ids(self.names(candidates[[row for row, _ in found]]))
-        return [(name, score) for name, (_, score) in zip(ids.tolist(), found, strict=True)]
+        me, cache = int(self._find([node])[0]), self.cached()
+        everyone = self._state.graph.here
+        candidates = np.flatnonzero(everyone).astype(np.int32) if among is None else self._find(among)
+        nodes, scores = top_k(cache, candidates[candidates != me], cache.one(me), k)
+        return list(zip(python_ids(self.names(nodes)).tolist(), scores.tolist(), strict=True))
 
     # ---- describing --------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 import copy
 import sys
 import threading
-from collections import deque
 from pathlib import Path
 from types import ModuleType
 
@@ -23,12 +22,13 @@ import dygcn
 from dygcn.engine.models import Model, cosines, norms
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
+from dygcn.live.search import nearest as nearest_module
 from dygcn.live.search import upkeep
-from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import IndexStatus, NearestIndex
 from dygcn.live.search.inverted import InvertedLists
-from dygcn.live.search.nearest import VectorCache, nearest_rows
+from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Upkeep
 from tests.seeded import with_line
@@ -44,12 +44,21 @@ def fresh(dim=4, width=6, kind="int64", features="hashed", seed=0, directed=Fals
     return dygcn.start(Model(weights, kind, features, np.ones(width), seed, directed))
 
 
+def nearest(index, query, k, leave_out=-1):
+    """Return (node, cosine) of the nearest, found as a service finds them."""
+    found = index.candidates(query, k, leave_out)
+    with index._guard:
+        nodes, scores = nearest_module.top_k(index._cache, found, query, k)
+    return list(zip(nodes.tolist(), scores.tolist(), strict=True))
+
+
 def brute(live, query, k, leave_out=-1):
-    """What `LiveEmbedding.nearest` does, by nodes, on vectors that nothing was kept of."""
-    nodes = live.state.graph.nodes()
+    """Return (node, cosine) of the nearest, by sorting everything, on vectors that nothing was kept of."""
+    nodes = live.state.graph.nodes()  # by id, so equal ones stay in this order
     nodes = nodes[nodes != leave_out]
     vectors = live.vectors_of(nodes)
-    return [(int(nodes[row]), score) for row, score in nearest_rows(vectors, norms(vectors), query, k)]
+    scores = cosines(vectors, norms(vectors), query).tolist()
+    return sorted(zip(nodes.tolist(), scores, strict=True), key=lambda answer: -answer[1])[:k]
 
 
 def communities(nodes, groups, degree=10, inside=0.9, seed=0):
@@ -83,7 +92,9 @@ class Moving(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.live = fresh(self.dim, self.width, self.kind, self.features)
-        self.index = NearestIndex(self.live.state, exact_up_to=self.exact_up_to, probes=self.probes, seed=1)
+        self.index = NearestIndex(
+            self.live.cached(), exact_up_to=self.exact_up_to, probes=self.probes, seed=1
+        )
         self.random = np.random.default_rng(0)
 
     def named(self, number):
@@ -92,37 +103,38 @@ class Moving(RuleBasedStateMachine):
     def pairs(self, numbers):
         return [(self.named(a), self.named(b)) for a, b in numbers]
 
-    def changed(self, change):
-        self.index.mark(change.nodes)
-
     @rule(numbers=edges)
     def link(self, numbers):
-        self.changed(self.live.update(add=self.pairs(numbers)))
+        self.live.update(add=self.pairs(numbers))
 
     @rule(numbers=edges)
     def unlink(self, numbers):
-        self.changed(self.live.update(remove=self.pairs(numbers)))
+        self.live.update(remove=self.pairs(numbers))
 
     @rule(share=st.floats(0, 1))
     def most_leave(self, share):
         ids = self.live.ids()
-        self.changed(self.live.remove_nodes(ids[: int(share * len(ids))]))
+        self.live.remove_nodes(ids[: int(share * len(ids))])
 
     @rule(old=ids_of_nodes, new=st.integers(100, 130), other=ids_of_nodes)
     def one_takes_the_number_of_another(self, old, new, other):
-        self.changed(self.live.remove_nodes([self.named(old)]))
-        self.changed(self.live.update(add=self.pairs([(new, other)])))
+        self.live.remove_nodes([self.named(old)])
+        self.live.update(add=self.pairs([(new, other)]))
 
     @precondition(lambda self: self.features == "given")
     @rule(number=ids_of_nodes, scale=st.sampled_from([0.0, 0.2, 0.7]))
     def describe(self, number, scale):
         row = scale * np.arange(1, self.width + 1, dtype=np.float32)[None]
-        self.changed(self.live.set_features([self.named(number)], row))
+        self.live.set_features([self.named(number)], row)
 
     @rule(limit=st.sampled_from([0, 1, 5, None]))
     def refresh(self, limit):
         before = self.index.status().pending
+        # Nobody waits who left, and nobody is there twice or has left: `top_k` would hide it.
+        assert self.live.state.graph.present(self.index._upkeep.dirty).all()
         rest = self.index.refresh(limit)
+        if rest == 0:
+            assert len(self.index._upkeep.backend) == len(self.live)
         assert rest == self.index.status().pending
         assert self.index.status().nodes == len(self.live)
         assert rest in (0, before - min(before, before if limit is None else limit))
@@ -144,7 +156,7 @@ class Moving(RuleBasedStateMachine):
         assert self.index.measure(queries) == 1.0
 
     def compare(self, query, k, leave_out=-1):
-        assert self.index.nearest(query, k, leave_out) == brute(self.live, query, k, leave_out)
+        assert nearest(self.index, query, k, leave_out) == brute(self.live, query, k, leave_out)
 
 
 class MovingStrings(Moving):
@@ -203,18 +215,17 @@ def test_answers_are_those_of_looking_at_everything(machine):
 
 def test_few_that_wait_are_looked_at_beside_the_lists():
     live = grouped(500, 10)
-    index = NearestIndex(live.state, exact_up_to=100, probes=ALL)
+    index = NearestIndex(live.cached(), exact_up_to=100, probes=ALL)
     index.refresh()
-    change = live.update(add=[(0, 7)])
-    index.mark(change.nodes)
+    live.update(add=[(0, 7)])
     before = index.status()
     assert 2 <= before.pending < 256
     for node in live.state.graph.nodes()[:20].tolist():
         query = live.vectors_of(np.array([node], np.int32))[0]
-        assert index.nearest(query, 12, node) == brute(live, query, 12, node)
+        assert nearest(index, query, 12, node) == brute(live, query, 12, node)
     assert index.status().pending == before.pending
-    index.mark(live.state.graph.nodes()[:400])
-    index.nearest(query, 3)
+    live.cached().changes.append(live.state.graph.nodes()[:400], live.version)
+    nearest(index, query, 3)
     assert index.status().pending == 0  # too many to be looked at one by one
 
 
@@ -238,45 +249,75 @@ def old_vectors_stay_in_the_index(monkeypatch):
         monkeypatch.setattr(backend, "drop", lambda self, nodes: None)
 
 
-def swap(monkeypatch, line, wrong):
-    """Put another line in the place of one of the upkeep."""
-    copied = ModuleType("upkeep_with_a_seeded_bug")
+def with_a_bug(module, line, wrong):
+    """Return a copy of a module with another line in the place of one."""
+    copied = ModuleType("with_a_seeded_bug")
     exec(
-        compile(with_line(Path(upkeep.__file__).read_text(), line, wrong), "<upkeep>", "exec"),
+        compile(with_line(Path(module.__file__).read_text(), line, wrong), module.__name__, "exec"),
         copied.__dict__,
     )
-    monkeypatch.setattr(index_module, "Upkeep", copied.Upkeep)
+    return copied
+
+
+def swap(monkeypatch, line, wrong):
+    """Put another line in the place of one of the upkeep."""
+    monkeypatch.setattr(index_module, "Upkeep", with_a_bug(upkeep, line, wrong).Upkeep)
 
 
 def the_dead_answer(monkeypatch):
     """Nobody looks for those who left."""
-    swap(monkeypatch, "self._drop(np.flatnonzero(held > now).astype(np.int32))", "pass")
+    swap(monkeypatch, "self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))", "pass")
 
 
 def those_who_left_before_they_were_read_answer(monkeypatch):
-    swap(monkeypatch, "dirty.keep(here)", "pass")
+    swap(
+        monkeypatch,
+        "here = np.flatnonzero(graph.present(moves.nodes))",
+        "here = np.arange(len(moves.nodes))",
+    )
+
+
+UP_TO_DATE = "if self._position == self._changes.last and len(self.backend) == len(graph):"
+
+
+def nobody_is_missed_where_nobody_moved(monkeypatch):
+    """Who has no edge leaves without anybody else moving."""
+    swap(monkeypatch, UP_TO_DATE, "if self._position == self._changes.last:")
+
+
+def nobody_moves_where_nobody_came(monkeypatch):
+    swap(monkeypatch, UP_TO_DATE, "if len(self.backend) == len(graph):")
+
+
+def what_was_read_is_not_read_again(monkeypatch):
+    whole = VectorCache._read
+
+    def read(self, nodes):
+        whole(self, nodes)
+        self._read_at[nodes] = 1 << 60
+
+    monkeypatch.setattr(VectorCache, "_read", read)
 
 
 def a_recycled_number_answers_with_the_vector_of_the_dead(monkeypatch):
-    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+    what_was_read_is_not_read_again(monkeypatch)
 
 
 def moved_nodes_do_not_wait(monkeypatch):
-    monkeypatch.setattr(DirtyQueue, "add", lambda self, nodes: None)
+    whole = ChangeRecord.append
+    monkeypatch.setattr(
+        ChangeRecord, "append", lambda self, nodes, sequence: whole(self, nodes[:0], sequence)
+    )
 
 
 def those_who_wait_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr(DirtyQueue, "nodes", property(lambda self: self._queue[:0]))
+    line = "found = np.concatenate((near, upkeep.dirty[-_BESIDE:]))"
+    copied = with_a_bug(index_module, line, "found = near")
+    monkeypatch.setattr(NearestIndex, "candidates", copied.NearestIndex.candidates)
 
 
 def ties_go_by_number(monkeypatch):
-    whole = index_module.NearestIndex._best
-
-    def best(self, nodes, query, k):
-        found = whole(self, nodes, query, len(nodes) or 1)
-        return sorted(found, key=lambda answer: (-answer[1], answer[0]))[:k]
-
-    monkeypatch.setattr(NearestIndex, "_best", best)
+    swap_in_top_k(monkeypatch, *TOP_K_MUTANTS["ties go by number"])
 
 
 def equals_are_cut_off(monkeypatch):
@@ -302,6 +343,8 @@ MUTANTS = [
     (the_dead_answer, Moving),
     (the_dead_answer, MovingLists),
     (those_who_left_before_they_were_read_answer, MovingLists),
+    (nobody_is_missed_where_nobody_moved, MovingGiven),
+    (nobody_moves_where_nobody_came, Moving),
     (a_recycled_number_answers_with_the_vector_of_the_dead, Moving),
     (a_recycled_number_answers_with_the_vector_of_the_dead, MovingLists),
     (moved_nodes_do_not_wait, Moving),
@@ -319,6 +362,56 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
         run_state_machine_as_test(machine, settings=HUNT)
 
 
+# ---- the top k of any candidates ------------------------------------------------------------------------
+
+
+def test_the_top_k_is_that_of_sorting_everything():
+    """Candidates come in any order, some twice, some that left."""
+    random = np.random.default_rng(0)
+    for live in (fresh(1, 2), fresh(3, 5), fresh(3, 5, "string")):
+        named = int if live.model.kind == "int64" else str
+        live.update(add=[(named(a), named(b)) for a, b in random.permutation(100).reshape(50, 2).tolist()])
+        live.remove_nodes([named(node) for node in range(30)])
+        for _ in range(60):
+            candidates = random.integers(0, 100, random.integers(0, 80)).astype(np.int32)
+            query = random.standard_normal(live.model.dim).astype(np.float32)
+            k = int(random.integers(1, 40))
+            nodes, scores = nearest_module.top_k(live.cached(), candidates, query, k)
+            true = [answer for answer in brute(live, query, 100) if answer[0] in candidates]
+            assert list(zip(nodes.tolist(), scores.tolist(), strict=True)) == true[:k]
+
+
+TOP_K_MUTANTS = {
+    "ties go by number": (
+        "by_id = np.searchsorted(nodes, graph.ids.sorted(nodes))",
+        "by_id = np.arange(len(nodes))",
+    ),
+    "those who left are ranked": (
+        "nodes = np.unique(candidates[graph.present(candidates)])",
+        "nodes = np.unique(candidates)",
+    ),
+    "a candidate answers twice": (
+        "nodes = np.unique(candidates[graph.present(candidates)])",
+        "nodes = np.sort(candidates[graph.present(candidates)])",
+    ),
+    "equals are cut off before their ids are compared": (
+        "good = scores >= np.partition(scores, -k)[-k]",
+        "good = np.sort(np.argsort(-scores, kind='stable')[:k])",
+    ),
+}
+
+
+def swap_in_top_k(monkeypatch, line, wrong):
+    monkeypatch.setattr(nearest_module, "top_k", with_a_bug(nearest_module, line, wrong).top_k)
+
+
+@pytest.mark.parametrize("mutant", TOP_K_MUTANTS)
+def test_a_wrong_top_k_would_be_noticed(mutant, monkeypatch):
+    swap_in_top_k(monkeypatch, *TOP_K_MUTANTS[mutant])
+    with pytest.raises(AssertionError):
+        test_the_top_k_is_that_of_sorting_everything()
+
+
 # ---- as users would have it ----------------------------------------------------------------------------
 
 
@@ -328,43 +421,29 @@ def test_the_index_follows_a_fitted_embedding():
     events = [(f"p{a}", f"p{b}") for a, b in random.integers(0, 300, (900, 2)).tolist()]
     live = dygcn.fit(events, dim=12, recipe=Recipe(rounds=10))
     for options in ({}, {"exact_up_to": 50, "probes": ALL}):
-        index = NearestIndex(live.state, **options)
+        index = NearestIndex(live.cached(), **options)
         for step in range(6):
             new = [(f"p{a}", f"q{step}{b}") for a, b in random.integers(0, 300, (20, 2)).tolist()]
-            change = live.update(add=new, remove=events[step * 30 : step * 30 + 30])
-            index.mark(change.nodes)
-            change = live.remove_nodes(live.ids()[step::40])
-            index.mark(change.nodes)
+            live.update(add=new, remove=events[step * 30 : step * 30 + 30])
+            live.remove_nodes(live.ids()[step::40])
             for name in live.ids()[::50].tolist():
                 node = live.state.graph.find_one(name)
-                found = index.nearest(live[name], 7, node)
+                found = nearest(index, live[name], 7, node)
                 names = live.names(np.array([answer for answer, _ in found], np.int32))
                 told = dygcn.engine.events.python_ids(names).tolist()
                 assert list(zip(told, [score for _, score in found], strict=True)) == live.nearest(name, 7)
         assert index.status().kind == ("ivf" if options else "exact")
 
 
-def test_numbers_of_those_who_left_may_be_told_too():
-    live = fresh()
-    live.update(add=[(1, 2), (2, 3), (3, 4)])
-    index = NearestIndex(live.state)
-    index.refresh()
-    gone = np.array([live.state.graph.find_one(4)], np.int32)
-    change = live.remove_nodes([4])
-    index.mark(change.nodes, gone)
-    assert index.status().pending == len(change)
-    assert len(index.nearest(np.ones(4, np.float32), 9)) == 3
-
-
 def test_the_kind_follows_the_number_of_nodes():
     live = fresh()
-    index = NearestIndex(live.state, exact_up_to=100)
+    index = NearestIndex(live.cached(), exact_up_to=100)
     query = np.ones(4, np.float32)
-    assert index.nearest(query, 5) == []
+    assert nearest(index, query, 5) == []
     assert index.measure() == 1.0
 
     def grow(low, high):
-        index.mark(live.update(add=[(0, node) for node in range(low, high)]).nodes)
+        live.update(add=[(0, node) for node in range(low, high)])
         index.refresh()
         return index.status()
 
@@ -376,31 +455,31 @@ def test_the_kind_follows_the_number_of_nodes():
     assert (same.trained_at_nodes, same.rebuilds) == (150, 1)
     doubled = grow(290, 300)
     assert (doubled.trained_at_nodes, doubled.rebuilds) == (300, 2)
-    index.mark(live.remove_nodes(range(1, 160)).nodes)
+    live.remove_nodes(range(1, 160))
     index.refresh()
     halved = index.status()
     assert (halved.kind, halved.trained_at_nodes, halved.rebuilds) == ("ivf", 141, 3)
-    index.mark(live.remove_nodes(live.ids()).nodes)
-    assert index.nearest(query, 5) == []
+    live.remove_nodes(live.ids())
+    assert nearest(index, query, 5) == []
     index.refresh()
     empty = index.status()
     assert (empty.kind, empty.nodes, empty.pending, empty.trained_at_nodes) == ("exact", 0, 0, 0)
     again = grow(1, 120)
-    assert (again.kind, len(index.nearest(query, 500))) == ("ivf", 120)
+    assert (again.kind, len(nearest(index, query, 500))) == ("ivf", 120)
 
 
 def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     live = grouped(300, 10)
-    index = NearestIndex(live.state, exact_up_to=100)
+    index = NearestIndex(live.cached(), exact_up_to=100)
     query = live[5]
-    assert index.nearest(query, 9) == brute(live, query, 9)
+    assert nearest(index, query, 9) == brute(live, query, 9)
     status = index.status()
     assert (status.kind, status.nodes) == ("exact", 300)
     assert status.hint == (
         'every search looks at all vectors: faiss is not installed. Run: pip install "dygcn[ann]"'
     )
-    small = NearestIndex(live.state)
+    small = NearestIndex(live.cached())
     small.refresh()
     assert small.status().hint == ""
 
@@ -409,11 +488,11 @@ def test_equal_calls_give_equal_answers():
     tables = []
     for _ in range(2):
         live = grouped(2000, 40)
-        index = NearestIndex(live.state, exact_up_to=500, seed=5)
-        index.mark(live.update(add=[(0, 1), (5, 2)]).nodes)
+        index = NearestIndex(live.cached(), exact_up_to=500, seed=5)
+        live.update(add=[(0, 1), (5, 2)])
         index.refresh()
-        index.mark(live.remove_nodes(range(0, 2000, 7)).nodes)
-        found = [index.nearest(row, 10) for row in live.vectors(live.ids()[:40])]
+        live.remove_nodes(range(0, 2000, 7))
+        found = [nearest(index, row, 10) for row in live.vectors(live.ids()[:40])]
         tables.append((found, index.measure(), index.status()))
     assert tables[0] == tables[1]
     assert tables[0][2].kind == "ivf"
@@ -422,14 +501,14 @@ def test_equal_calls_give_equal_answers():
 def test_a_copy_goes_its_own_way():
     live = grouped(400, 10)
     for options in ({}, {"exact_up_to": 100, "probes": ALL}):
-        index = NearestIndex(live.state, **options)
+        index = NearestIndex(live.cached(), **options)
         index.refresh()
         there, other = copy.deepcopy((live, index))
         assert other._state is there.state
-        other.mark(there.remove_nodes(range(50)).nodes)
+        there.remove_nodes(range(50))
         query = live[200]
-        assert other.nearest(query, 9) == brute(there, query, 9)
-        assert index.nearest(query, 9) == brute(live, query, 9)
+        assert nearest(other, query, 9) == brute(there, query, 9)
+        assert nearest(index, query, 9) == brute(live, query, 9)
 
 
 def test_faiss_threads_are_given_back():
@@ -438,8 +517,8 @@ def test_faiss_threads_are_given_back():
     try:
         faiss.omp_set_num_threads(2)
         live = grouped(400, 10)
-        index = NearestIndex(live.state, exact_up_to=100, threads=1)
-        index.nearest(live[3], 4)
+        index = NearestIndex(live.cached(), exact_up_to=100, threads=1)
+        nearest(index, live[3], 4)
         assert index.status().kind == "ivf"
         assert faiss.omp_get_max_threads() == 2
     finally:
@@ -448,14 +527,14 @@ def test_faiss_threads_are_given_back():
 
 def test_a_cache_may_be_shared():
     live = grouped(300, 10)
-    cache = VectorCache(live.state)
-    index = NearestIndex(live.state, cache=cache)
+    cache = live.cached()
+    index = NearestIndex(cache)
     index.refresh()
-    assert (cache._stale[:300] == 0).all()
-    index.mark(live.update(add=[(0, 1), (0, 3)]).nodes)
+    assert (cache._read_at[:300] >= 0).all()
+    live.update(add=[(0, 1), (0, 3)])
     query = live[0]
     assert (cache.one(live.state.graph.find_one(0)) == query).all()
-    assert index.nearest(query, 5) == brute(live, query, 5)
+    assert nearest(index, query, 5) == brute(live, query, 5)
 
 
 def test_what_was_wrong_is_said():
@@ -463,25 +542,25 @@ def test_what_was_wrong_is_said():
     live.update(add=[(1, 2)])
     for option, value in (("exact_up_to", -1), ("probes", 0), ("threads", 0), ("probes", 1.5)):
         with pytest.raises(OptionError, match=rf"{option} is .*; allowed is a whole number"):
-            NearestIndex(live.state, **{option: value})
-    index = NearestIndex(live.state)
+            NearestIndex(live.cached(), **{option: value})
+    index = NearestIndex(live.cached())
     for k in (0, -1, 2.0, True):
         with pytest.raises(OptionError, match="k is"):
-            index.nearest(np.ones(4, np.float32), k)
-    for query in (np.ones(3), np.ones((1, 4)), [1, 2, np.nan, 4], [1, 2, 3, 1e300], list("abcd"), None):
-        with pytest.raises(OptionError, match="allowed are 4 finite numbers"):
-            index.nearest(query, 1)
+            index.candidates(np.ones(4, np.float32), k)
+    for query in (np.ones(3), np.ones((1, 4)), [1, 2, np.nan, 4], [1, 2, 3, 1e300], None):
+        with pytest.raises(OptionError, match="allowed are 4 finite ones"):
+            index.checked(query)
     with pytest.raises(OptionError, match="limit is -1"):
         index.refresh(-1)
     with pytest.raises(OptionError, match="queries is 0"):
         index.measure(0)
-    assert len(index.nearest([1, 2, 3, 4], np.int64(1))) == 1
+    assert len(nearest(index, index.checked([1, 2, 3, 4]), np.int64(1))) == 1
 
 
 def test_the_status_can_be_sent():
     live = fresh()
     live.update(add=[(1, 2)])
-    status = NearestIndex(live.state).status()
+    status = NearestIndex(live.cached()).status()
     assert status.pending == 2
     assert msgspec.json.decode(msgspec.json.encode(status), type=IndexStatus) == status
 
@@ -493,7 +572,7 @@ def late_index(nodes=400, exact_up_to=50, seed=0):
     random = np.random.default_rng(seed)
     live = dygcn.fit([tuple(pair) for pair in random.integers(0, nodes, (4 * nodes, 2)).tolist()], dim=8)
     guard = threading.RLock()
-    return live, NearestIndex(live.state, exact_up_to=exact_up_to, guard=guard), random, guard
+    return live, NearestIndex(live.cached(), exact_up_to=exact_up_to, guard=guard), random, guard
 
 
 def check_scores(live, query, found, leave_out):
@@ -514,11 +593,10 @@ def test_a_late_index_answers_with_what_is_true_now(exact_up_to):
     index.refresh()
     for _ in range(30):
         pairs = [tuple(pair) for pair in random.integers(0, 450, (40, 2)).tolist()]
-        change = live.update(add=pairs[:25], remove=pairs[25:])
-        index.mark(change._nodes)
+        live.update(add=pairs[:25], remove=pairs[25:])
         node = int(random.choice(live.state.graph.nodes()))
         query = live.vectors_of(np.array([node], np.int32))[0]
-        check_scores(live, query, index.nearest(query, 10, node), node)
+        check_scores(live, query, nearest(index, query, 10, node), node)
     while index.refresh(100):
         pass
     assert index.measure(50) > 0.9
@@ -526,36 +604,32 @@ def test_a_late_index_answers_with_what_is_true_now(exact_up_to):
 
 def test_a_late_index_and_a_thread_that_writes():
     live, index, random, guard = late_index()
-    moved, ended = deque(), threading.Event()
+    ended = threading.Event()
 
     def write():
         mine = np.random.default_rng(1)
         while not ended.is_set():
             pairs = [tuple(pair) for pair in mine.integers(0, 450, (20, 2)).tolist()]
             with guard:
-                moved.append(live.update(add=pairs[:12], remove=pairs[12:])._nodes)
+                live.update(add=pairs[:12], remove=pairs[12:])
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         for _ in range(150):
             with guard:
-                while moved:
-                    index.mark(moved.popleft())
                 node = int(random.choice(live.state.graph.nodes()))
                 query = live.vectors_of(np.array([node], np.int32))[0]
             index.refresh(50)
-            found = index.nearest(query, 5, node)
+            found = nearest(index, query, 5, node)
             assert len({number for number, _ in found}) == len(found)
     finally:
         ended.set()
         writer.join()
-    while moved:
-        index.mark(moved.popleft())
     while index.refresh():
         pass
     query = live.vectors_of(live.state.graph.nodes()[:1])[0]
-    check_scores(live, query, index.nearest(query, 10), -1)
+    check_scores(live, query, nearest(index, query, 10), -1)
     assert index.status().pending == 0
     assert index.measure(50) > 0.9
 
@@ -581,14 +655,14 @@ class BusyGuard:
 def test_nodes_that_come_while_the_index_is_built(exact_up_to):
     guard = BusyGuard()
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    index = NearestIndex(live.state, exact_up_to=exact_up_to, guard=guard)
+    index = NearestIndex(live.cached(), exact_up_to=exact_up_to, guard=guard)
     guard.live = live
     index.refresh()
     guard.live = None
     assert guard.next_id > 10_000
     while index.refresh(50):
         pass
-    check_scores(live, live[0], index.nearest(live[0], 10), -1)
+    check_scores(live, live[0], nearest(index, live[0], 10), -1)
     assert index.status().pending == 0
 
 
@@ -613,7 +687,7 @@ def test_faiss_is_loaded_while_others_may_write(monkeypatch):
     whole = index_module.load_faiss
     monkeypatch.setattr(index_module, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    index = NearestIndex(live.state, exact_up_to=50, guard=guard)
+    index = NearestIndex(live.cached(), exact_up_to=50, guard=guard)
     index.refresh()
     assert held == [0]
 
@@ -622,9 +696,9 @@ def test_faiss_is_loaded_early_only_where_it_is_needed(monkeypatch):
     loaded = []
     monkeypatch.setattr(index_module, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    NearestIndex(live.state).load()
+    NearestIndex(live.cached()).load()
     assert loaded == []
-    index = NearestIndex(live.state, exact_up_to=50)
+    index = NearestIndex(live.cached(), exact_up_to=50)
     index.load()
     index.load()
     index.refresh()
@@ -637,12 +711,12 @@ def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
     guard = Watched()
     monkeypatch.setattr(upkeep.time, "sleep", lambda pause: pauses.append((guard.depth, pause)))
     live = dygcn.fit([(i, i + 1) for i in range(2_000)], dim=8)
-    blocks = list(Upkeep(live.state, VectorCache(live.state), guard).everyone())
+    blocks = list(Upkeep(live.cached(), guard).everyone())
     assert len(blocks) == 4
     assert [depth for depth, _ in pauses] == [0] * 4
     assert pauses[0] == (0, 0.0)
     assert all(pause > 0 for _, pause in pauses[1:])
-    list(Upkeep(live.state, VectorCache(live.state)).everyone())
+    list(Upkeep(live.cached()).everyone())
     assert len(pauses) == 4  # nobody waits for a lock that is not there
 
 
@@ -659,6 +733,6 @@ def test_room_made_before_others_come_would_be_noticed(monkeypatch):
 
 
 def test_a_late_index_that_ranks_by_old_vectors_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(VectorCache, "mark", lambda self, nodes: None)
+    what_was_read_is_not_read_again(monkeypatch)
     with pytest.raises(AssertionError):
         test_a_late_index_answers_with_what_is_true_now(50)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.datasets import load
 from dygcn.engine.models import Model
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.inverted import InvertedLists, lists_for, sample_for
+from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.recall import AT, Questions, fewest, questions
-from tests.live.search.test_index import communities, grouped
+from tests.live.search.test_index import communities, grouped, nearest
 
 pytest.importorskip("faiss")
 
@@ -34,7 +36,7 @@ def true_recall(live, index, askers):
         scores[place[asker]] = -np.inf
         bar = np.partition(scores, -10)[-10:].min()
         query = live.vectors_of(np.array([asker], np.int32))[0]
-        found = {node for node, _ in index.nearest(query, 10, asker)}
+        found = {node for node, _ in nearest(index, query, 10, asker)}
         assert asker not in found
         shares.append(sum(scores[place[node]] >= bar - 1e-5 for node in found) / 10)
     return float(np.mean(shares))
@@ -43,7 +45,7 @@ def true_recall(live, index, askers):
 def weak(nodes=3000, **options):
     """An index that looks at too few lists, over vectors that lie in no groups."""
     live = grouped(nodes, 3, inside=0.0, dim=24, width=48)
-    index = NearestIndex(live.state, exact_up_to=100, **options)
+    index = NearestIndex(live.cached(), exact_up_to=100, **options)
     index.refresh()
     return live, index
 
@@ -58,7 +60,7 @@ def test_what_is_measured_is_the_share_of_the_true_neighbours():
     assert measured == pytest.approx(true_recall(live, index, askers), abs=1e-9)
     assert 0.05 < measured < 0.9
     assert (index.status().recall, index.status().measured_on) == (measured, 30)
-    whole = NearestIndex(live.state, exact_up_to=10**6)
+    whole = NearestIndex(live.cached(), exact_up_to=10**6)
     assert whole.measure(30) == 1.0 == true_recall(live, whole, askers)
 
 
@@ -172,7 +174,7 @@ def test_probes_are_chosen_for_the_recall():
     assert 1 < status.probes <= status.lists
     assert index.measure(100) >= 0.95
     easy = grouped(3000, 60)
-    small = NearestIndex(easy.state, exact_up_to=100)
+    small = NearestIndex(easy.cached(), exact_up_to=100)
     assert small.measure(100) >= 0.95
     assert small.status().probes < status.probes
 
@@ -213,15 +215,15 @@ def test_probes_that_were_told_are_kept():
     assert index.status().rebuilds <= 2  # not again and again, since it does not help
 
 
-def test_vectors_that_moved_unmarked_are_noticed_and_read_again():
-    """A mark that was forgotten is a bug of the caller; measuring is what shows it."""
+def test_vectors_whose_move_was_not_recorded_are_noticed_and_read_again():
+    """A move that is missing in the record is a bug of the caller; measuring is what shows it."""
     for options in ({}, {"exact_up_to": 100}):
         live = grouped(600, 12)
-        index = NearestIndex(live.state, **options)
+        unaware = VectorCache(live.state, ChangeRecord(live.state.graph.ids.high))
+        index = NearestIndex(unaware, **options)
         index.refresh()
         live.update(remove=communities(600, 12, inside=0.9), add=communities(600, 40, seed=9))
-        unmarked = true_recall(live, index, live.state.graph.some_nodes(5, 40))
-        assert unmarked < 0.9
+        assert true_recall(live, index, live.state.graph.some_nodes(5, 40)) < 0.9
         index.measure(40)
         assert index.status().rebuilds == 1
         assert true_recall(live, index, live.state.graph.some_nodes(5, 40)) >= 0.95
@@ -229,14 +231,14 @@ def test_vectors_that_moved_unmarked_are_noticed_and_read_again():
 
 def test_a_fifth_of_all_vectors_replaced_is_a_reason_to_measure():
     live = grouped(1000, 20)
-    index = NearestIndex(live.state, exact_up_to=100)
+    index = NearestIndex(live.cached(), exact_up_to=100)
     index.refresh()
     assert index.status().recall is None
     nodes = live.state.graph.nodes()
-    index.mark(nodes[:150])
+    live.cached().changes.append(nodes[:150], live.version)
     index.refresh()
     assert index.status().recall is None
-    index.mark(nodes[:100])
+    live.cached().changes.append(nodes[:100], live.version)
     index.refresh()
     assert index.status().recall >= 0.95
     assert index.status().measured_on == 50
@@ -287,14 +289,13 @@ class Town:
 
 def follow(town, steps, share, askers=60):
     """Replace vectors in steps, and measure after each; return a row for each."""
-    index = NearestIndex(town.live.state)
+    index = NearestIndex(town.live.cached())
     index.refresh()
     graph = town.live.state.graph
     rows, moved = [], np.zeros(0, np.int32)
     for step in range(steps + 1):
         if step:
             for nodes in town.step(share):
-                index.mark(nodes)
                 moved = np.union1d(moved, nodes)
             index.refresh(index.status().pending // 2)  # some are in, some wait
         recall = true_recall(town.live, index, graph.some_nodes(1000 + step, askers))
@@ -336,11 +337,10 @@ def test_recall_stays_on_a_real_graph(data):
     events = load("facebook-wall-growth", data).events()
     cut = len(events["src"]) * 4 // 5
     live = dygcn.fit({name: column[:cut] for name, column in events.items()}, dim=128)
-    index = NearestIndex(live.state)
+    index = NearestIndex(live.cached())
     rows, moved = [], np.zeros(0, np.int32)
     for step, at in enumerate(range(cut, len(events["src"]), 4000)):
         change = live.update({name: column[at : at + 4000] for name, column in events.items()})
-        index.mark(change.nodes)
         index.refresh()
         moved = np.union1d(moved, change.nodes)
         recall = true_recall(live, index, live.state.graph.some_nodes(at, 60))

@@ -3,30 +3,12 @@
 import numpy as np
 import pytest
 
-import dygcn
 from dygcn.engine.models import cosines, norms, to_units
-from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.search.unit_rows import UnitRows, rounding
 from dygcn.live.search.upkeep import Upkeep
-from tests.live.search.test_index import fresh, grouped
-
-
-def test_one_that_waits_keeps_its_place():
-    dirty = DirtyQueue()
-    dirty.reserve(20)
-    dirty.add(np.array([3, 1, 9], np.int32))
-    dirty.add(np.array([9, 3, 4, 4], np.int32))
-    assert dirty.nodes.tolist() == [3, 1, 9, 4]
-    assert dirty.take(1).tolist() == [3]
-    dirty.add(np.array([3], np.int32))
-    dirty.keep(np.array([True, False, True, True]))
-    assert dirty.nodes.tolist() == [1, 4, 3]
-    dirty.add(np.array([9], np.int32))
-    assert dirty.take().tolist() == [1, 4, 3, 9]
-    assert not dirty.marks.any()
-    assert len(dirty) == 0
+from tests.live.search.test_index import fresh, grouped, nearest
 
 
 def test_rows_of_no_direction_become_zero():
@@ -46,9 +28,9 @@ def test_cosines_in_float32_are_as_near_as_is_said(dim):
         assert np.abs(units @ unit - truth).max() < rounding(dim) / 2
 
 
-def test_a_marked_node_costs_nothing_until_it_is_asked(monkeypatch):
+def test_a_node_that_moved_costs_nothing_until_it_is_asked(monkeypatch):
     live = grouped(300, 10)
-    index = NearestIndex(live.state)
+    index = NearestIndex(live.cached())
     index.refresh()
     reads = []
     whole = VectorCache._read
@@ -56,25 +38,22 @@ def test_a_marked_node_costs_nothing_until_it_is_asked(monkeypatch):
         VectorCache, "_read", lambda self, nodes: (reads.append(len(nodes)), whole(self, nodes))
     )
     change = live.update(add=[(0, 1)])
-    index.mark(change.nodes)
     assert reads == []
-    index.nearest(np.ones(16, np.float32), 3)
-    index.nearest(np.ones(16, np.float32), 3)
+    nearest(index, np.ones(16, np.float32), 3)
+    nearest(index, np.ones(16, np.float32), 3)
     assert reads == [len(change)]
 
 
-def test_upkeep_notices_who_came_without_being_marked():
-    """Not promised, but a graph that was loaded before the index was made is such a case."""
+def test_those_wait_first_that_moved_first():
     live = fresh()
-    live.update(add=[(1, 2)])
-    kept = Upkeep(live.state, VectorCache(live.state))
-    kept.settle()
-    kept.put()
-    live.update(add=[(5, 6)])
-    kept.settle()
-    assert sorted(kept.dirty.nodes.tolist()) == sorted(
-        live.state.graph.find(dygcn.engine.events.id_column([5, 6])).tolist()
-    )
+    live.update(add=[(1, 2), (5, 6)])
+    kept = Upkeep(live.cached())
+    kept.poll()
+    assert kept.dirty.tolist() == [0, 1, 2, 3]  # a graph that was there before the index was made
+    assert (kept.put(3), kept.dirty.tolist(), len(kept.backend)) == (3, [3], 3)
+    change = live.update(add=[(1, 7)])
+    kept.poll()
+    assert kept.dirty.tolist() == [3, *sorted(change.nodes.tolist())]
 
 
 def test_rows_without_gaps_hold_what_was_put_and_not_dropped():

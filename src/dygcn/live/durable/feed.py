@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import python_ids, take
-from dygcn.engine.graph.ids import grown
-from dygcn.engine.records import Bool, Int64, Nodes, Rows
+from dygcn.engine.records import Bool, Nodes, Rows
 from dygcn.errors import OptionError
 from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.histories import ALL_NODES, Cursor, PagePosition
@@ -39,7 +38,7 @@ class Page:
 
 
 class Feed:
-    """The sequence at which each node moved last, and which ids left when.
+    """What moved since: the embedding's record of who moved when, and which ids left when.
 
     A cursor says which position of which history its reader was shown. Where the log does not confirm that
     position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
@@ -65,7 +64,7 @@ class Feed:
     def __init__(self, live: LiveEmbedding, histories: Histories, floor: int) -> None:
         self._live, self._histories = live, histories
         self._run = secrets.token_hex(8)
-        self._moved_at: Int64 = np.full(live.state.graph.ids.high, floor, np.int64)
+        self._changes = live.changes(floor)
         self._departures = Departures(floor, MOST_LEFT)
         self.sequence = floor
 
@@ -84,8 +83,7 @@ class Feed:
     def note(self, nodes: Nodes, left: IdColumn, sequence: int) -> None:
         """Say which nodes moved and which ids left at a sequence."""
         self.sequence = sequence
-        self._moved_at = grown(self._moved_at, self._live.state.graph.ids.high)
-        self._moved_at[nodes] = sequence
+        self._changes.append(nodes, sequence)
         self._departures.note(left, sequence, self._gone)
 
     def reach(self, sequence: int) -> None:
@@ -167,16 +165,13 @@ class Feed:
 
     def _next_nodes(self, page_position: PagePosition, limit: int) -> tuple[Nodes, PagePosition, bool]:
         """Return nodes that moved, how far they reach, and whether others are behind them."""
-        graph = self._live.state.graph
-        moved_at = self._moved_at[: graph.ids.high]
-        waiting = np.flatnonzero(moved_at >= page_position.upto).astype(np.int32)
-        waiting = waiting[(moved_at[waiting] > page_position.upto) | (waiting > page_position.node)]
-        waiting = waiting[graph.present(waiting)]
-        chosen = _first(waiting, moved_at, limit)
+        behind = self._changes.position_at(page_position.upto, page_position.node)
+        found = self._changes.behind(behind, limit + 1, self._live.state.graph.present)
+        chosen = found.nodes[:limit]
         if len(chosen):
-            last = int(chosen[-1])
-            page_position = replace(page_position, upto=int(moved_at[last]), node=last)
-        return chosen, page_position, len(chosen) < len(waiting)
+            upto, node = int(found.sequences[len(chosen) - 1]), int(chosen[-1])
+            page_position = replace(page_position, upto=upto, node=node)
+        return chosen, page_position, len(found.nodes) > limit
 
     def _gone(self, ids: IdColumn) -> Bool:
         return self._live.state.graph.find(ids) < 0
@@ -191,14 +186,3 @@ class Feed:
             np.full(len(left), history.sequence, np.int64),
             history,
         )
-
-
-def _first(waiting: Nodes, moved_at: Int64, limit: int) -> Nodes:
-    """Return the first nodes by when they moved, then by their number, in that order."""
-    if limit == 0:
-        return waiting[:0]
-    if len(waiting) > limit:
-        bar = np.partition(moved_at[waiting], limit - 1)[limit - 1]
-        before, level = waiting[moved_at[waiting] < bar], waiting[moved_at[waiting] == bar]
-        waiting = np.concatenate((before, level[: limit - len(before)]))
-    return waiting[np.lexsort((waiting, moved_at[waiting]))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,12 @@ import numpy as np
 from dygcn.engine.models import cosines, norms, read_vectors, to_units
 from dygcn.errors import OptionError
 from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
-from dygcn.live.search.nearest import VectorCache
+from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.live.search.recall import AT, Questions, choose_probes, questions
 from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
     from dygcn.engine.records import Float32, Float64, Nodes
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
@@ -67,16 +67,15 @@ class IndexStatus(msgspec.Struct, frozen=True):
 
 
 class NearestIndex:
-    """Nearest neighbours by cosine over vectors that move: exact while few, FAISS IVF beyond.
+    """Candidates for the nearest by cosine, of vectors that move: exact while few, FAISS IVF beyond.
 
-    Whoever changes the state must `mark` what moved. Answers are about the vectors as they are now: who moved
-    and is not in the index yet is looked at beside it. Not for several threads at once: a lock around the
-    index, and around updates, is the caller's business.
+    `top_k` ranks them by the vectors as they are now: who moved and is not in the index yet is a candidate,
+    too. Not for several threads at once: these hold `lock` around every call.
 
     Parameters
     ----------
-    state
-        Graph and rule.
+    cache
+        Where vectors are read, and who moved: `LiveEmbedding.cached`.
     exact_up_to
         Up to so many nodes all vectors are looked at; beyond, with the extra ``ann``, some lists of them.
     probes
@@ -85,8 +84,6 @@ class NearestIndex:
         Of all that is drawn: equal calls on equal states give equal answers.
     threads
         Of FAISS.
-    cache
-        Where vectors are kept, if others keep theirs there, too.
     guard
         A lock that whoever changes the state holds meanwhile, if that is another thread. It is taken for
         moments only, and then not everything that moved is put in before an answer: who waits is looked for
@@ -96,62 +93,46 @@ class NearestIndex:
     --------
     >>> import dygcn
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> index = NearestIndex(live.state)
-    >>> len(index.nearest(live["ann"], k=9))
-    3
+    >>> cache, query = live.cached(), live["ann"]
+    >>> index = NearestIndex(cache)
     >>> change = live.update(add=[("cat", "dan")])
-    >>> index.mark(change.nodes)
-    >>> len(index.nearest(live["ann"], k=9)), index.status().kind
+    >>> nodes, scores = top_k(cache, index.candidates(query, k=9), query, k=9)
+    >>> len(nodes), index.status().kind
     (4, 'exact')
     """
 
     def __init__(
         self,
-        state: State,
+        cache: VectorCache,
         *,
         exact_up_to: int = 20_000,
         probes: int | None = None,
         seed: int = 0,
         threads: int = 1,
-        cache: VectorCache | None = None,
         guard: AbstractContextManager[Any] | None = None,
     ) -> None:
         _at_least("exact_up_to", exact_up_to, 0)
         _at_least("probes", 1 if probes is None else probes, 1)
         _at_least("threads", threads, 1)
-        self._state = state
+        self._cache, self._state, self._dim = cache, cache.state, cache.state.model.dim
+        self.lock = threading.Lock()
         self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
-        self._cache = VectorCache(state) if cache is None else cache
-        self._upkeep = Upkeep(state, self._cache, guard)
+        self._upkeep = Upkeep(cache, guard)
         self._guard = self._upkeep.guard
         self._trained_at = self._wanted = 0  # nodes and probes when the centres were learned
         self._best_recall = 1.0  # that fresh centres can be hoped to bring
         self._rebuilds = self._replaced = self._measurements = self._measured_on = 0
-        self._begun = False
+        self._begun = self._measuring = False
         self._recall: float | None = None
         self._faiss: Any = None
         self._missing: str | None = None  # what must be installed; None: nobody has looked
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # FAISS cannot be copied: a copy is an index of the copied state, built when it is asked.
+        # FAISS cannot be copied: a copy is an index of the copied vectors, built when it is asked.
         options = self._exact_up_to, self._probes, self._seed, self._threads
-        return _anew, (self._state, self._cache, *options)
+        return _anew, (self._cache, *options)
 
     # ---- keeping up --------------------------------------------------------------------------------
-
-    def mark(self, nodes: Nodes, left: Nodes | None = None) -> None:
-        """Say that an update moved nodes; nothing is read.
-
-        Parameters
-        ----------
-        nodes
-            Who moved or came.
-        left
-            Who left, where that is known. It need not be: those who are no longer in the graph are noticed.
-        """
-        self._upkeep.mark(nodes)
-        if left is not None:
-            self._upkeep.mark(left)
 
     def refresh(self, limit: int | None = None) -> int:
         """Put vectors that moved into the index; return how many nodes still wait.
@@ -162,19 +143,20 @@ class NearestIndex:
         Parameters
         ----------
         limit
-            At most so many nodes, those first that wait longest; None: all.
+            At most so many nodes, those first that moved first; None: all.
         """
         _at_least("limit", 0 if limit is None else limit, 0)
         upkeep = self._upkeep
         with self._guard:
-            upkeep.settle()
+            upkeep.poll()
         if self._outgrown():  # without the guard: FAISS may have to be loaded
             self._best_recall = 1.0
             self._build()
             return 0
         self._replaced += upkeep.put(limit)
         self._begun = self._begun or self._replaced > 0
-        if upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend):
+        many = upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend)
+        if many and not self._measuring:  # a question of a measurement may refresh, too
             self.measure(_HELD_OUT)
         return len(upkeep.dirty)
 
@@ -199,7 +181,7 @@ class NearestIndex:
         self._begun, self._replaced = True, 0
         if nodes <= self._exact_up_to or self._faiss is None:
             self._trained_at = 0
-            self._upkeep.refill(UnitRows(self._state.model.dim))
+            self._upkeep.refill(UnitRows(self._dim))
             return
         # The first that are drawn are asked later, so no centre is learned from them.
         with self._guard:
@@ -222,66 +204,42 @@ class NearestIndex:
 
     # ---- asking ------------------------------------------------------------------------------------
 
-    def nearest(self, query: Float32, k: int, leave_out: int = -1) -> list[tuple[int, float]]:
-        """Return the k nodes nearest to a vector by cosine, as (node, cosine), ties by the user's ids.
-
-        The cosines have the bits of those of `LiveEmbedding.nearest`; as there, a vector of length zero has
-        cosine 0 with every other one.
+    def candidates(self, query: Float32, k: int, leave_out: int = -1) -> Nodes:
+        """Return nodes for `top_k` to choose from: the k nearest to a vector by cosine, and others.
 
         Parameters
         ----------
         query
-            (dim,), of any length.
+            (dim,), of any length; see `checked`.
         k
-            How many; fewer are returned where there are fewer.
+            How many will be chosen.
         leave_out
-            A node that is no answer; below 0: none.
+            A node that is no candidate; below 0: none.
         """
-        query = self._checked(query, k)
+        _at_least("k", k, 1)
         upkeep = self._upkeep
         with self._guard:
-            upkeep.settle()
+            upkeep.poll()
         if len(upkeep.dirty) > (_BESIDE if upkeep.late or upkeep.backend.kind == "ivf" else 0):
             self.refresh(_AT_ONCE if upkeep.late else None)
         unit = to_units(query[None], norms(query[None]))[0]
-        with self._guard:
-            if not unit.any():  # as near to one as to any other
-                nodes = self._state.graph.nodes()
-                return [(int(node), 0.0) for node in nodes[nodes != leave_out][:k]]
-        spare = k if upkeep.late else 0  # some are no longer where they were
-        found = upkeep.backend.candidates(unit, k + spare + (leave_out >= 0))
-        with self._guard:
-            if len(upkeep.dirty):
-                found = np.unique(np.concatenate((found, upkeep.dirty.nodes[-_BESIDE:])))
-                found = found[self._state.graph.present(found)]
-            return self._best(found[found != leave_out], query, k)
+        if unit.any():
+            spare = k if upkeep.late else 0  # some are no longer where they were
+            near = upkeep.backend.candidates(unit, k + spare + (leave_out >= 0))
+            found = np.concatenate((near, upkeep.dirty[-_BESIDE:]))
+        else:  # as near to one as to any other: the first by id
+            with self._guard:
+                found = self._state.graph.nodes()[: k + 1]
+        others: Nodes = found[found != leave_out]
+        return others
 
-    def _checked(self, query: Float32, k: int) -> Float32:
-        _at_least("k", k, 1)
-        dim = self._state.model.dim
-        try:
-            with np.errstate(over="ignore"):
-                row = np.ascontiguousarray(query, np.float32)
-        except (TypeError, ValueError):
-            raise OptionError(f"the query cannot be read; allowed are {dim} finite numbers") from None
-        if row.shape != (dim,) or not np.isfinite(row).all():
-            raise OptionError(f"the query has shape {row.shape}; allowed are {dim} finite numbers")
-        return row
-
-    def _best(self, nodes: Nodes, query: Float32, k: int) -> list[tuple[int, float]]:
-        """Return the k best of a few nodes, by their vectors as they are now."""
-        scores = cosines(*self._cache.refresh(nodes), query)
-        if len(nodes) > k:
-            good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
-            nodes, scores = nodes[good], scores[good]
-        order = np.argsort(-scores, kind="stable")
-        ranked = scores[order]
-        if (ranked[1:] == ranked[:-1]).any():
-            numbers = np.argsort(nodes)
-            order = numbers[np.searchsorted(nodes[numbers], self._state.graph.ids.sorted(nodes))]
-            order = order[np.argsort(-scores[order], kind="stable")]
-        best = order[:k]
-        return list(zip(nodes[best].tolist(), scores[best].tolist(), strict=True))
+    def checked(self, vector: Float32 | list[float]) -> Float32:
+        """Return a vector as a query; raise `OptionError` if it is none of `dim` finite numbers."""
+        with np.errstate(over="ignore"):  # what is too large is not finite, and told
+            query = np.ascontiguousarray(vector, np.float32)
+        if query.shape != (self._dim,) or not np.isfinite(query).all():
+            raise OptionError(f"the vector has {query.size} numbers; allowed are {self._dim} finite ones")
+        return query
 
     # ---- measuring ---------------------------------------------------------------------------------
 
@@ -312,18 +270,20 @@ class NearestIndex:
         if not old:
             if share >= self._best_recall - _WORSE:
                 return share
-            numbers = self._upkeep.numbers()
             with self._guard:
-                self._cache.mark(numbers)  # somebody may have moved without being marked
+                self._cache.forget()  # somebody may have moved without being written down
         self._build()
         self._best_recall = self._ask(askers)
         return self._best_recall
 
     def _ask(self, askers: Nodes) -> float:
         """Ask for the neighbours of nodes; keep and return the share of the true ones among the answers."""
-        asked = self._questions(askers)
-        self._recall = asked.recall([self._answered(*each) for each in zip(asked.units, askers, strict=True)])
-        self._measured_on = len(askers)
+        asked, self._measuring = self._questions(askers), True
+        try:
+            found = [self._answered(*each) for each in zip(asked.units, askers, strict=True)]
+        finally:
+            self._measuring = False
+        self._recall, self._measured_on = asked.recall(found), len(askers)
         return self._recall
 
     def _questions(self, askers: Nodes) -> Questions:
@@ -334,10 +294,10 @@ class NearestIndex:
 
     def _answered(self, query: Float32, asker: int) -> tuple[Nodes, Float64]:
         """Return who is answered and is there, with cosines of vectors that are read again."""
-        nodes = np.array([node for node, _ in self.nearest(query, AT, int(asker))], np.int32)
+        found = self.candidates(query, AT, int(asker))
         with self._guard:
-            nodes = nodes[self._state.graph.present(nodes)]
-        vectors = self._read(nodes)
+            nodes, _ = top_k(self._cache, found, query, AT)
+            vectors = self._read(nodes)
         return nodes, cosines(vectors, norms(vectors), query)
 
     def _read(self, nodes: Nodes) -> Float32:
@@ -348,7 +308,7 @@ class NearestIndex:
     def status(self) -> IndexStatus:
         """Return how the index stands; no vector is read for it."""
         with self._guard:
-            self._upkeep.settle()
+            self._upkeep.poll()
         backend = self._upkeep.backend
         lists, probes = (backend.lists, backend.probes) if isinstance(backend, InvertedLists) else (0, 0)
         return IndexStatus(
@@ -372,11 +332,8 @@ class NearestIndex:
         return ""
 
 
-def _anew(
-    state: State, cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int
-) -> NearestIndex:
-    options: dict[str, Any] = {"exact_up_to": exact_up_to, "probes": probes, "seed": seed}
-    return NearestIndex(state, **options, threads=threads, cache=cache)
+def _anew(cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int) -> NearestIndex:
+    return NearestIndex(cache, exact_up_to=exact_up_to, probes=probes, seed=seed, threads=threads)
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -10,14 +10,12 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.models import to_units
-from dygcn.live.search.dirty_queue import DirtyQueue
 from dygcn.live.search.unit_rows import UnitRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dygcn.engine.models import State
-    from dygcn.engine.records import Float32, Int8, Nodes
+    from dygcn.engine.records import Float32, Int8, Int64, Nodes
     from dygcn.live.search.inverted import InvertedLists
     from dygcn.live.search.nearest import VectorCache
 
@@ -27,15 +25,13 @@ _BLOCK, _SMALL_BLOCK = 1 << 14, 512
 class Upkeep:
     """A backend of vectors of length one, kept in step with a state that changes.
 
-    After `settle`, every node of the graph is either on the backend, with the vector it has now, or waits.
+    After `poll`, every node of the graph is either on the backend, with the vector it has now, or waits.
     With a `guard`, those who wait stay on the backend with the vectors they had.
 
     Parameters
     ----------
-    state
-        Graph and rule.
     cache
-        Where vectors are read.
+        Where vectors are read, of which state, and who moved there.
     guard
         Held while the state is read, for a moment each time, if another thread changes it; between two
         moments it is left alone as long as it was held.
@@ -43,70 +39,61 @@ class Upkeep:
     Examples
     --------
     >>> import dygcn
-    >>> from dygcn.live.search.nearest import VectorCache
-    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=4)
-    >>> upkeep = Upkeep(live.state, VectorCache(live.state))
-    >>> upkeep.settle()
+    >>> upkeep = Upkeep(dygcn.fit([(1, 2), (2, 3)], dim=4).cached())
+    >>> upkeep.poll()
     >>> len(upkeep.dirty), upkeep.put(2), len(upkeep.dirty), len(upkeep.backend)
     (3, 2, 1, 2)
     """
 
-    def __init__(
-        self, state: State, cache: VectorCache, guard: AbstractContextManager[Any] | None = None
-    ) -> None:
-        self._state = state
-        self._cache = cache
+    def __init__(self, cache: VectorCache, guard: AbstractContextManager[Any] | None = None) -> None:
+        self._cache, self._state, self._changes = cache, cache.state, cache.changes
         self.late = guard is not None
         self.guard: AbstractContextManager[Any] = nullcontext() if guard is None else guard
         self._block = _BLOCK if guard is None else _SMALL_BLOCK
-        self.backend: UnitRows | InvertedLists = UnitRows(state.model.dim)
-        self.dirty = DirtyQueue()
+        self.backend: UnitRows | InvertedLists = UnitRows(cache.state.model.dim)
         self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the backend
-        self._clean = 0  # so many of those who wait have no old vector on the backend
+        self._position = 0  # in the record of changes: all up to it is on the backend
+        self.dirty: Nodes = np.empty(0, np.int32)  # who waits, as of `poll`, those first that moved first
+        self._positions: Int64 = np.empty(0, np.int64)  # theirs in the record
 
-    def mark(self, nodes: Nodes) -> None:
-        """Say that nodes moved, came or left; nothing is read."""
+    def poll(self) -> None:
+        """Read who moved and who left since; take old vectors from the backend."""
+        graph = self._state.graph
+        if self._position == self._changes.last and len(self.backend) == len(graph):
+            return
         self._reserve()
-        self.dirty.add(nodes)
-        self._cache.mark(nodes)
-
-    def settle(self) -> None:
-        """Take old vectors from the backend, and see who left."""
-        self._reserve()
-        graph, dirty = self._state.graph, self.dirty
+        moves = self._changes.behind(self._position)
         if not self.late:
-            fresh = dirty.nodes[self._clean :]
-            self._drop(fresh[self._held[fresh] > 0])
-        here = graph.present(dirty.nodes)
-        if not here.all():
-            dirty.keep(here)
-        new = len(dirty) - int(self._held[dirty.nodes].sum(dtype=np.int64))
+            self._drop(moves.nodes[self._held[moves.nodes] > 0])
+        here = np.flatnonzero(graph.present(moves.nodes))
+        self.dirty, self._positions = moves.nodes[here], moves.positions[here]
+        if not len(here):
+            self._position = self._changes.last
+        new = len(here) - int(self._held[self.dirty].sum(dtype=np.int64))
         if len(self.backend) + new != len(graph):
             # Who left is told by id, when the number may be another's already: so it is looked for.
             now = graph.here
-            held = self._held[: len(now)]
-            self._drop(np.flatnonzero(held > now).astype(np.int32))
-            dirty.add(np.flatnonzero(held + dirty.marks[: len(now)] < now).astype(np.int32))
-        self._clean = len(dirty)
+            self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))
 
     def put(self, limit: int | None = None) -> int:
-        """Put those who wait longest on the backend, after `settle`; return how many."""
-        taken = self.dirty.take(limit)
-        self._clean = len(self.dirty)
-        self._drop(taken[self._held[taken] > 0])
-        self._put(taken)
+        """Put those who wait longest on the backend, after `poll`; return how many."""
+        taken = self.dirty[:limit]
+        if len(taken):
+            self._drop(taken[self._held[taken] > 0])
+            self._put(taken)
+            self._position = int(self._positions[len(taken) - 1])
+            self.dirty, self._positions = self.dirty[len(taken) :], self._positions[len(taken) :]
         return len(taken)
 
     def refill(self, backend: UnitRows | InvertedLists) -> None:
         """Put every node on an empty backend, which takes the place of the other."""
         with self.guard:  # one moment for room and nodes: another thread may bring nodes in between
             self._reserve()
-            nodes = self._numbers()
-            self.dirty.take()
-        self.backend = backend
+            nodes, position = self._numbers(), self._changes.last
+        self.backend, self._position = backend, 0
         self._held[:] = 0
-        self._clean = 0
         self._put(nodes)
+        self._position, self.dirty, self._positions = position, nodes[:0], self._positions[:0]
 
     def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
         """Yield all nodes, in parts, with the vectors that they have now, whatever is on the backend."""
@@ -126,10 +113,7 @@ class Upkeep:
         return np.flatnonzero(self._state.graph.here).astype(np.int32)
 
     def _reserve(self) -> None:
-        high = self._state.graph.ids.high
-        if high > len(self._held):
-            self._held = grown(self._held, high)
-            self.dirty.reserve(len(self._held))
+        self._held = grown(self._held, self._state.graph.ids.high)
 
     def _drop(self, nodes: Nodes) -> None:
         if len(nodes):
@@ -139,7 +123,7 @@ class Upkeep:
     def _put(self, nodes: Nodes) -> None:
         for some, units in self._units(nodes):
             self.backend.put(some, units)
-        self._held[nodes] = 1
+            self._held[some] = 1
 
     def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:
         held = 0.0

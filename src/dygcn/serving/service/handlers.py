@@ -192,7 +192,7 @@ class Handlers:
         """Return the nearest nodes to a vector."""
         wanted = read_body(await request.body(), answers.WantedNeighbours)
         self._check_count(wanted.k, self.limits.neighbours, "neighbours")
-        return respond(await run_in_threadpool(self.service.nearest_by, wanted.vector, wanted.k))
+        return respond(await run_in_threadpool(self.service.nearest, wanted.vector, wanted.k))
 
     async def post_score(self, request: Request) -> Response:
         """Return how likely pairs are linked next."""

@@ -11,16 +11,16 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events import python_ids
-from dygcn.engine.models import cosines
 from dygcn.engine.records import Float32, Nodes
-from dygcn.errors import OptionError, StorageError
+from dygcn.errors import StorageError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.reading import Reader
+from dygcn.live.search.index import NearestIndex
+from dygcn.live.search.nearest import top_k
 from dygcn.serving.service import answers
 from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.index_worker import IndexWorker
 from dygcn.serving.service.ingest_queue import IngestQueue
-from dygcn.serving.service.neighbours import Neighbours
 from dygcn.serving.service.settings import ServiceSettings
 from dygcn.serving.service.traffic import Rate
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
@@ -44,8 +44,9 @@ class Service:
         self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
         self.live.followed.idle_seconds = settings.limits.client_idle_seconds
         self.begun = time.monotonic()
-        self.reader = Reader(self.live.state, self.live.cached())
-        self.neighbours = Neighbours(self.live, settings.nearest)
+        self._graph, self._cache = self.live.state.graph, self.live.cached()
+        self.index = NearestIndex(self._cache, exact_up_to=settings.nearest.exact_up_to, guard=self.live.lock)
+        self.index_worker = IndexWorker(self.index, self.live.state, settings.nearest.measure_seconds)
         self.reads = 0
         self._anonymous = time.time_ns()
         self._moved_last: Nodes = np.empty(0, np.int32)
@@ -60,7 +61,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to read sources, write sinks and keep the index."""
-        self.neighbours.start()
+        self.index_worker.start()
         for worker in (*self.sinks, *self.sources):
             worker.start()
 
@@ -72,7 +73,7 @@ class Service:
         self._publish()
         for sink in self.sinks:
             sink.stop()
-        self.neighbours.stop()
+        self.index_worker.stop()
         self.live.close()
 
     def _publish(self) -> None:
@@ -84,7 +85,6 @@ class Service:
     # ---- being told ----------------------------------------------------------------------------------
 
     def _moved(self, nodes: Nodes) -> None:
-        self.neighbours.mark(nodes)
         if len(nodes):
             self._moved_last = nodes[:_SHOWN].copy()
 
@@ -107,7 +107,8 @@ class Service:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
         self.reads += 1
         with self.live.lock:
-            return self.live.sequence, self.reader.vector(node)
+            at = self._graph.find_one(node)
+            return self.live.sequence, self._cache.one(at) if at >= 0 else None
 
     def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
         """Do what `vector` does, or return None if it would have to wait longer for an update."""
@@ -121,47 +122,41 @@ class Service:
     def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
         with self.live.lock:
-            query, place = self.reader.vector(node), self._find(node)
-        return None if query is None else self._nearest(query, k, place)
+            at = self._graph.find_one(node)
+            vector = self._cache.one(at) if at >= 0 else None
+        return None if vector is None else self.nearest(vector, k, at)
 
-    def nearest_by(self, vector: list[float], k: int) -> answers.Neighbours:
-        """Return the nearest nodes to a vector."""
-        with np.errstate(over="ignore"):  # what is too large is not finite, and told
-            query = np.array(vector, np.float32)
-        if len(query) != self.live.model.dim or not np.isfinite(query).all():
-            raise OptionError(
-                f"the vector has {len(query)} numbers; allowed are {self.live.model.dim} finite ones"
-            )
-        return self._nearest(query, k, -1)
-
-    def _nearest(self, query: Float32, k: int, leave_out: int) -> answers.Neighbours:
+    def nearest(self, vector: Float32 | list[float], k: int, leave_out: int = -1) -> answers.Neighbours:
+        """Return the nearest nodes to a vector, without one that is left out."""
+        query = self.index.checked(vector)
         self.reads += 1
-        found = self.neighbours.nearest(query, k, leave_out)
+        self.index_worker.asked_at = time.monotonic()
+        with self.index.lock:
+            candidates = self.index.candidates(query, k, leave_out)
         with self.live.lock:
             # Some may have moved or left since, and their numbers be others': all is as it is now.
-            nodes = np.array([node for node, _ in found], np.int32)
-            nodes = nodes[self.live.state.graph.present(nodes)]
-            scores = cosines(*self.live.cached().refresh(nodes), query)
+            nodes, scores = top_k(self._cache, candidates, query, k)
             ids, sequence = self.ids_of(nodes), self.live.sequence
-        near = [
-            answers.Neighbour(ids[i], float(scores[i])) for i in np.argsort(-scores, kind="stable").tolist()
-        ]
-        return answers.Neighbours(sequence, near)
+        return answers.Neighbours(sequence, list(map(answers.Neighbour, ids, scores.tolist())))
 
     def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]]:
         """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
         self.reads += 1
         with self.live.lock:
-            here = [one for one in ids if self._find(one) >= 0]
-            missing = [one for one in ids if self._find(one) < 0] if len(here) < len(ids) else []
-            return self.live.sequence, here, self.reader.vectors(here), missing
+            nodes = np.array([self._graph.find_one(one) for one in ids], np.int32)
+            known = nodes >= 0
+            vectors = self._cache.refresh(nodes[known])[0]
+            sequence = self.live.sequence
+        here = [one for one, found in zip(ids, known, strict=True) if found]
+        missing = [one for one, found in zip(ids, known, strict=True) if not found]
+        return sequence, here, vectors, missing
 
     def scores(self, pairs: list[tuple[int | str, int | str]], links: str) -> answers.Scores:
         """Return the scores of pairs, None where an id is not in the graph."""
         self.reads += 1
         with self.live.lock:
-            first = np.array([self._find(a) for a, _ in pairs], np.int32)
-            second = np.array([self._find(b) for _, b in pairs], np.int32)
+            first = np.array([self._graph.find_one(a) for a, _ in pairs], np.int32)
+            second = np.array([self._graph.find_one(b) for _, b in pairs], np.int32)
             found = self.live.scores_of(first, second, links)
             known = (first >= 0) & (second >= 0)
             scores = [float(score) if here else None for score, here in zip(found, known, strict=True)]
@@ -202,18 +197,15 @@ class Service:
 
     def ids_of(self, nodes: Nodes) -> list[int | str]:
         """Return the user's ids of nodes."""
-        found: list[int | str] = python_ids(self.live.names(nodes)).tolist()
+        found: list[int | str] = python_ids(self._graph.ids.names(nodes)).tolist()
         return found
-
-    def _find(self, node: int | str) -> int:
-        return self.live.state.graph.find_one(node)
 
     def status(self) -> answers.Status:
         """Return everything worth knowing at a glance."""
         live, ingest_queue = self.live, self.ingest_queue
-        index = msgspec.to_builtins(self.neighbours.status())
+        index = msgspec.to_builtins(self.index_worker.status())
         with live.lock:
-            graph = live.state.graph  # it can be counted also while the state is torn
+            graph = self._graph  # it can be counted also while the state is torn
             shown = self._moved_last[graph.present(self._moved_last)]
             moved_last = [] if live.state.torn else self.ids_of(shown)
             sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
@@ -255,10 +247,9 @@ class Service:
     def map(self, count: int = _MAP_NODES) -> answers.Map:
         """Return some nodes in two dimensions; which ones depends on their ids alone."""
         with self.live.lock:
-            graph = self.live.state.graph
-            nodes = graph.some_nodes(0, min(count, _MAP_NODES))
+            nodes = self._graph.some_nodes(0, min(count, _MAP_NODES))
             vectors, ids = self.live.vectors_of(nodes), self.ids_of(nodes)
-            sequence, total = self.live.sequence, len(graph)
+            sequence, total = self.live.sequence, len(self._graph)
         return answers.Map(sequence, total, _flat(ids, vectors))
 
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from dygcn.engine.events import decode_events
 from dygcn.engine.models import KINDS, State
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.scoring import pair_scores
 from dygcn.live.search.index import NearestIndex
-from dygcn.live.search.nearest import VectorCache
+from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.serving.service.handlers import arrow_answer, arrow_stream
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def warm_up(model: Model) -> None:
     state = State(model)
     for form, body in _bodies(state).items():
         state.apply(decode_events(body, form, model.kind).batch)
-    nodes, cache = state.graph.nodes(), VectorCache(state)
+    nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
     vectors, _ = cache.refresh(nodes)
-    NearestIndex(state, cache=cache).nearest(vectors[0], 1, int(nodes[0]))
+    top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)
     for links in KINDS:
         pair_scores(state, cache, nodes[:1], nodes[1:], links)
     arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)

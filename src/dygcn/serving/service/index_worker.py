@@ -1,0 +1,79 @@
+"""The thread that keeps the index of neighbours up, a little at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from dygcn.errors import TornState
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import State
+    from dygcn.live.search.index import IndexStatus, NearestIndex
+
+_AT_ONCE = 512  # nodes that are put into the index before others may have it
+_RECENT = 60.0  # seconds after a question in which the index is kept up
+_SHARE = 0.2  # of the time that keeping it up may take
+_PATIENCE = 0.05  # seconds to wait for a fresh status
+
+
+class IndexWorker:
+    """Builds the index, and keeps it up while somebody asks.
+
+    Two locks: the index's own, and the embedding's inside it, which is taken for moments only. Whoever
+    writes never waits for the index.
+
+    Attributes
+    ----------
+    asked_at
+        When somebody asked last, by the monotonic clock; whoever asks sets it.
+    """
+
+    def __init__(self, index: NearestIndex, state: State, measure_seconds: float) -> None:
+        self._index, self._state, self._measure_seconds = index, state, measure_seconds
+        self._status = index.status()
+        self._stop = threading.Event()
+        self.asked_at = -_RECENT
+        self._thread = threading.Thread(target=self._keep_up, name="dygcn-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to build and keep up the index."""
+        self._index.load()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Keep it up no longer."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def status(self) -> IndexStatus:
+        """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
+        if not self._state.torn and self._index.lock.acquire(timeout=_PATIENCE):
+            try:
+                self._status = self._index.status()
+            finally:
+                self._index.lock.release()
+        return self._status
+
+    def _keep_up(self) -> None:
+        with contextlib.suppress(TornState):  # then nothing is answered until the folder is opened again
+            self._work()
+
+    def _work(self) -> None:
+        index, built, measured = self._index, False, time.monotonic()
+        while not self._stop.is_set():
+            recent = time.monotonic() - self.asked_at < _RECENT
+            dirty, begun = 0, time.monotonic()
+            if recent or not built:
+                with index.lock:
+                    dirty = index.refresh(_AT_ONCE)
+            built = built or not dirty
+            spent = time.monotonic() - begun
+            if built and recent and time.monotonic() - measured > self._measure_seconds:
+                with index.lock:
+                    index.measure()
+                measured = time.monotonic()
+            self._stop.wait(0.25 if not dirty else spent / _SHARE if built else 0.001)

@@ -1,0 +1,192 @@
+"""The record of who moved: behind its position a reader finds what a slow twin finds."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from dygcn.live import changed as module
+from tests.seeded import with_line
+
+NODES = 12
+
+
+class Dense:
+    """The slow twin: when each node moved last, in a list that is sorted for every question."""
+
+    def __init__(self, nodes, sequence):
+        self.moved = {node: (sequence, node) for node in range(nodes)}
+
+    def append(self, nodes, sequence):
+        self.moved |= {node: (sequence, node) for node in nodes}
+
+    def behind(self, place):
+        """Return (sequence, node) of all that moved behind such a pair."""
+        return sorted(pair for pair in self.moved.values() if pair > place)
+
+
+class Recording(RuleBasedStateMachine):
+    """Nodes move, at new sequences and again at the same; readers read some, at places of their own."""
+
+    record = module.ChangeRecord
+
+    @initialize(nodes=st.integers(0, NODES), sequence=st.integers(0, 3))
+    def begin(self, nodes, sequence):
+        self.changes, self.twin = self.record(nodes, sequence), Dense(nodes, sequence)
+        self.sequence = sequence
+        self.readers = {"a": (0, {}), "b": (0, {})}  # the position, and who was seen moving at which sequence
+
+    @rule(nodes=st.lists(st.integers(0, NODES), max_size=9), later=st.sampled_from([0, 1, 1, 1, 3]))
+    def move(self, nodes, later):
+        self.sequence += later
+        self.changes.append(np.array(nodes, np.int32), self.sequence)
+        self.twin.append(nodes, self.sequence)
+
+    @rule(nodes=st.lists(st.integers(0, 3), min_size=1, max_size=2), times=st.integers(1, 40))
+    def a_few_move_often(self, nodes, times):
+        """Until void entries are taken out."""
+        for _ in range(times):
+            self.move(nodes, 1)
+
+    @rule(name=st.sampled_from("ab"), most=st.sampled_from([1, 2, 5, None]))
+    def read(self, name, most):
+        position, seen = self.readers[name]
+        moves = self.changes.behind(position, most)
+        assert (np.diff(moves.positions) > 0).all()
+        assert len(moves.nodes) <= (len(self.twin.moved) if most is None else most)
+        seen |= dict(zip(moves.nodes.tolist(), moves.sequences.tolist(), strict=True))
+        if len(moves.nodes):
+            position = int(moves.positions[-1])
+        elif most is None:
+            assert {node: pair[0] for node, pair in self.twin.moved.items()} == seen
+        self.readers[name] = position, seen
+
+    @rule(sequence=st.integers(-1, 60), node=st.integers(-1, NODES), most=st.integers(0, NODES))
+    def pages(self, sequence, node, most):
+        """As the feed asks: behind a sequence and a node, some of those that are wanted, and no more."""
+        wanted = [pair for pair in self.twin.behind((sequence, node)) if pair[1] % 3]
+        moves = self.changes.behind(
+            self.changes.position_at(sequence, node), most, lambda nodes: nodes % 3 > 0
+        )
+        assert list(zip(moves.sequences.tolist(), moves.nodes.tolist(), strict=True)) == wanted[:most]
+
+    @invariant()
+    def all_is_there_in_order(self):
+        moves = self.changes.behind(0)
+        found = list(zip(moves.sequences.tolist(), moves.nodes.tolist(), strict=True))
+        assert found == self.twin.behind((-1, -1))
+        assert (self.changes.moved_at[moves.nodes] == moves.positions).all()
+        assert self.changes.last >= max(moves.positions.tolist(), default=0)
+        assert len(self.changes.behind(self.changes.last).nodes) == 0
+
+    @invariant()
+    def memory_is_that_of_the_nodes(self):
+        assert len(self.changes._nodes) <= 4 * (NODES + 9)
+
+    def teardown(self):
+        for name in "ab":
+            self.read(name, None)
+            self.read(name, None)
+
+
+RUN = settings(
+    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+HUNT = settings(
+    RUN,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    print_blob=False,
+)
+
+
+def test_readers_find_what_the_twin_finds():
+    run_state_machine_as_test(Recording, settings=RUN)
+
+
+def with_a_bug(line, wrong):
+    """Return the record of a copy of the module with another line in the place of one."""
+    copied = ModuleType("changed_with_a_seeded_bug")
+    sys.modules[copied.__name__] = copied  # data classes look for it
+    source = with_line(Path(module.__file__).read_text(), line, wrong)
+    exec(compile(source, "<changed>", "exec"), copied.__dict__)
+    return copied.ChangeRecord
+
+
+MUTANTS = {
+    "an entry whose node moved again is shown": (
+        "current = self.moved_at[self._nodes[start:end]] == self._positions[start:end]",
+        "current = self.moved_at[self._nodes[start:end]] >= self._positions[start:end]",
+    ),
+    "numbers do not grow inside a sequence": ("nodes = np.sort(nodes)", "pass"),
+    "what moved before at the same sequence stays where it was": (
+        "if start and self._sequences[start - 1] == sequence:  # numbers shall grow inside it",
+        "if False:",
+    ),
+    "what moved before at the same sequence is lost": (
+        "nodes = np.concatenate((self._nodes[self._current(start, self._count)], nodes))",
+        "pass",
+    ),
+    "positions begin anew when void entries are taken out": (
+        "replace_together(self, **fresh, _count=len(kept))",
+        "replace_together(self, **fresh, _count=len(kept), last=len(kept))",
+    ),
+    "the entry at the position is shown again": (
+        'start, count = int(np.searchsorted(self._positions[: self._count], position, "right")), self._count',
+        "start, count = int(np.searchsorted(self._positions[: self._count], position)), self._count",
+    ),
+    "a page ends where it looked first": ("start, look = end, 2 * look", "break"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_seeded_bug_would_be_noticed(mutant, monkeypatch):
+    monkeypatch.setattr(Recording, "record", with_a_bug(*MUTANTS[mutant]))
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Recording, settings=HUNT)
+
+
+def test_a_page_costs_its_rows(monkeypatch):
+    """Not the nodes: rows that are looked at are counted, over all pages and for one."""
+    changes, looked = module.ChangeRecord(100_000), []
+    whole = module.ChangeRecord._current
+    monkeypatch.setattr(
+        module.ChangeRecord, "_current", lambda *rows: looked.append(rows[2] - rows[1]) or whole(*rows)
+    )
+    position = changes.last
+    random = np.random.default_rng(0)
+    for sequence in range(1, 101):
+        changes.append(random.choice(100_000, 100, replace=False).astype(np.int32), sequence)
+    looked.clear()
+    assert len(changes.behind(position, 10).nodes) == 10
+    assert sum(looked) < 100
+    looked.clear()
+    pages = 0
+    while True:
+        moves = changes.behind(position, 100)
+        if not len(moves.nodes):
+            break
+        pages += 1
+        position = int(moves.positions[-1])
+    assert pages > 90
+    assert sum(looked) < 3 * 100 * 100
+
+
+def test_appending_costs_its_rows(monkeypatch):
+    """Void entries are taken out so seldom that a row is copied a few times in all."""
+    changes, looked = module.ChangeRecord(1_000), []
+    whole = module.ChangeRecord._current
+    monkeypatch.setattr(
+        module.ChangeRecord, "_current", lambda *rows: looked.append(rows[2] - rows[1]) or whole(*rows)
+    )
+    for sequence in range(1, 20_001):
+        changes.append(np.array([sequence % 10, 500], np.int32), sequence)
+    assert sum(looked) < 4 * 40_000
+    assert len(changes._nodes) <= 2_100
