@@ -43,7 +43,7 @@ class LiveEmbedding(EmbeddingView):
         self._changes: ChangeRecord | None = None  # until somebody reads it
         self._cache: VectorCache | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
-        self.on_change: Callable[[Outcome], int] | None = None  # returns the number that a log has given
+        self.on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -220,11 +220,10 @@ class LiveEmbedding(EmbeddingView):
     def _changed(self, outcome: Outcome, version: int) -> Change:
         """Write down who moved; return the change that belongs to a version."""
         if self.on_change is not None:
-            self._version = self.on_change(outcome)  # which writes it down
-        else:
-            self._version = version
-            if self._changes is not None:
-                self._changes.append(outcome.moved.nodes, version)
+            version = self.on_change(outcome)
+        elif self._changes is not None:
+            self._changes.append(outcome.moved.nodes, version)
+        self._version = version
         change = Change(self, outcome, self._version)
         self._latest = weakref.ref(change)
         return change

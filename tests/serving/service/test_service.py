@@ -234,7 +234,7 @@ def test_moving_nodes_do_not_pile_up(start):
     hub = [(50_000, 60_000 + i) for i in range(300)]
     for number in range(20):
         write(service, *hub, (50_000, 70_000 + number))
-    assert len(service.live.changes().behind(0).nodes) <= service.live.state.graph.ids.high
+    assert len(service.live._live.changes().behind(0).nodes) <= service.live.state.graph.ids.high
     service.start()
     until(lambda: service.status().nearest["pending"] == 0)
     found = service.nearest_to(50_000, 400).neighbours

@@ -172,7 +172,9 @@ class EventLog:
         about = dict(self._db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
         genesis = about.get("genesis")
         if about.get("format") != FORMAT:
-            raise UnsupportedFolder(f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}")
+            raise UnsupportedFolder(
+                f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}"
+            )
         if not isinstance(genesis, bytes) or len(genesis) != 16:
             raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
         self.genesis: bytes = genesis
