@@ -165,7 +165,7 @@ RUN = settings(
 )
 HUNT = settings(
     RUN,
-    max_examples=200,
+    max_examples=2000,
     phases=[Phase.generate],
     derandomize=True,
     database=None,

@@ -20,7 +20,7 @@ from dygcn.live.durable.storage import (
     set_aside,
     snapshot_path,
 )
-from dygcn.live.durable.storage import layout as shelf
+from dygcn.live.durable.storage import layout
 
 
 def make(folder, *sequences):
@@ -166,7 +166,7 @@ def test_a_link_among_leftovers_is_removed_not_followed(tmp_path):
 
 def test_tidying_through_links_would_be_noticed(tmp_path, monkeypatch):
     """The mutant: a link to a folder counts as a folder."""
-    monkeypatch.setattr(shelf, "_has_capacity", lambda path: path.is_dir())
+    monkeypatch.setattr(layout, "_is_own_folder", lambda path: path.is_dir())
     (tmp_path / "a").mkdir()
     with pytest.raises(AssertionError):
         test_what_a_link_leads_to_is_left_alone(tmp_path / "a", "snapshots")
@@ -239,6 +239,6 @@ def test_a_place_is_a_file(tmp_path, kind):
 
 def test_places_without_a_checksum_would_be_noticed(tmp_path, monkeypatch):
     """The mutant: what is readable is believed."""
-    monkeypatch.setattr(shelf, "_checksum", lambda place: place.checksum)
+    monkeypatch.setattr(layout, "_checksum", lambda place: place.checksum)
     with pytest.raises(AssertionError):
         test_a_damaged_place_is_none(tmp_path)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.engine._disk import sync_names
-from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder, WriteFailed
+from dygcn.errors import DamagedLog, DygcnError, StorageError, UnsupportedFolder, WriteFailed
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.watermark import Reached, Watermark
@@ -131,7 +131,7 @@ class EventLog:
             raise DamagedLog(f"{self.path} cannot be used as a log: {error}") from None
         except OSError as error:
             self._watermark.close()
-            if isinstance(error, StorageError):
+            if isinstance(error, DygcnError):
                 raise
             raise StorageError(f"{self.path} cannot be opened: {error.strerror}") from None
 
