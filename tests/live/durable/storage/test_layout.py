@@ -14,13 +14,13 @@ from dygcn.live.durable.storage import (
     clear_leftovers,
     drop_old_snapshots,
     keep_cursor,
+    layout,
     list_snapshots,
     prepare_layout,
     read_cursor,
     set_aside,
     snapshot_path,
 )
-from dygcn.live.durable.storage import layout
 
 
 def make(folder, *sequences):
