@@ -18,6 +18,7 @@ from dygcn.errors import (
     EventError,
     FolderError,
     OptionError,
+    StaleChange,
     StorageError,
     WriteFailed,
 )
@@ -793,6 +794,34 @@ def test_readers_see_whole_updates(tmp_path):
     assert not failures
     assert len(seen) > 1
     crash(live)
+
+
+def test_a_watcher_that_raises_leaves_the_version_of_what_happened(live):
+    change = live.update(add=[(1, 500)])
+    before = live.version
+
+    def watcher(nodes):
+        raise EventError("from a watcher")
+
+    live.watch(watcher)
+    with pytest.raises(EventError, match="from a watcher"):
+        live.bulk([[(1, 501)]])
+    assert 501 in live
+    assert live.version > before
+    with pytest.raises(StaleChange):
+        _ = change.vectors
+
+
+def test_a_snapshot_thread_that_cannot_start_is_not_waited_for(live, monkeypatch):
+    def start(self):
+        raise RuntimeError("no thread, on purpose")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        live._snapshots.write_behind()
+    monkeypatch.undo()
+    live.close()
+    dygcn.open(live.folder).close()
 
 
 def test_watchers_are_told(live):

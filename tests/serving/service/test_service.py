@@ -272,3 +272,18 @@ def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
     service.sinks.append(Last())
     service.stop()
     assert seen == [(service.live.saved_at, 0)]
+
+
+def test_neighbours_of_a_node_that_changed_while_the_index_was_busy_are_those_of_now(start):
+    """The node's vector and number are read again, where the answer is made."""
+    service = start()
+    service.live.update(add=[(900, 1)])
+    found = []
+    with service.index.lock:
+        asking = threading.Thread(target=lambda: found.append(service.nearest_to(900, 3)))
+        asking.start()
+        time.sleep(0.2)
+        service.live.update(remove=[(900, 1)])
+        service.live.update(add=[(901, 1)])  # gets the number of 900
+    asking.join()
+    assert found == [None]

@@ -33,8 +33,9 @@ class Snapshots:
         """Take a snapshot now and write it in a thread, unless one is being written."""
         if self._thread is None or not self._thread.is_alive():
             work = partial(self._behind, self._take())
-            self._thread = threading.Thread(target=work, name="dygcn-snapshot", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=work, name="dygcn-snapshot", daemon=True)
+            thread.start()
+            self._thread = thread  # only one that has begun can be waited for
 
     def wait(self) -> None:
         """Wait for the thread."""

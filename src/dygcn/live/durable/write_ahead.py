@@ -146,6 +146,7 @@ class WriteAhead:
     def _note(self, outcome: Outcome) -> int:
         """Note what the change moved that is being made; return the id of its batch."""
         self.sequence, batch_id = self._making
+        self.live.renumber(batch_id)  # before a watcher may raise
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
         for watcher in self.watchers:
             watcher(outcome.moved.nodes)

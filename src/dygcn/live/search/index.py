@@ -41,7 +41,8 @@ class IndexStatus(msgspec.Struct, frozen=True):
     lists, probes
         How many lists there are, and at how many a search looks; 0 for an exact index.
     pending
-        Nodes that moved and are not in the index yet. Answers are right all the same.
+        Nodes that moved and are not in the index yet. The latest 256 of them are looked at one by one; the
+        others are found where they were, and those of them that are new not at all until they are put in.
     recall
         Share of the true 10 nearest that was found when it was last measured, or None.
     measured_on

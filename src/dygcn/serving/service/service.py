@@ -109,8 +109,7 @@ class Service:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
         self.reads += 1
         with self.live.lock:
-            at = self._graph.find_one(node)
-            return self.live.sequence, self._cache.one(at) if at >= 0 else None
+            return self.live.sequence, self._find(node)[1]
 
     def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
         """Do what `vector` does, or return None if it would have to wait longer for an update."""
@@ -123,23 +122,37 @@ class Service:
 
     def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
+        at, vector = self._find(node)
+        if vector is None:
+            return None
+        candidates = self._candidates(vector, k + 1)
+        with self.live.lock:
+            at, vector = self._find(node)  # it may have moved or left meanwhile, and its number be another's
+            return None if vector is None else self._best(candidates[candidates != at], vector, k)
+
+    def nearest(self, vector: list[float], k: int) -> answers.Neighbours:
+        """Return the nearest nodes to a vector."""
+        query = self.index.checked(vector)
+        candidates = self._candidates(query, k)
+        with self.live.lock:
+            return self._best(candidates, query, k)
+
+    def _find(self, node: int | str) -> tuple[int, Float32 | None]:
         with self.live.lock:
             at = self._graph.find_one(node)
-            vector = self._cache.one(at) if at >= 0 else None
-        return None if vector is None else self.nearest(vector, k, at)
+            return at, self._cache.one(at) if at >= 0 else None
 
-    def nearest(self, vector: Float32 | list[float], k: int, leave_out: int = -1) -> answers.Neighbours:
-        """Return the nearest nodes to a vector, without one that is left out."""
-        query = self.index.checked(vector)
+    def _candidates(self, query: Float32, k: int) -> Nodes:
         self.reads += 1
         self.index_worker.asked_at = time.monotonic()
         with self.index.lock:
-            candidates = self.index.candidates(query, k, leave_out)
-        with self.live.lock:
-            # Some may have moved or left since, and their numbers be others': all is as it is now.
-            nodes, scores = top_k(self._cache, candidates, query, k)
-            ids, sequence = self.ids_of(nodes), self.live.sequence
-        return answers.Neighbours(sequence, list(map(answers.Neighbour, ids, scores.tolist())))
+            return self.index.candidates(query, k)
+
+    def _best(self, candidates: Nodes, query: Float32, k: int) -> answers.Neighbours:
+        """Rank candidates as they are now: some may have moved or left since they were found."""
+        nodes, scores = top_k(self._cache, candidates, query, k)
+        near = map(answers.Neighbour, self.ids_of(nodes), scores.tolist())
+        return answers.Neighbours(self.live.sequence, list(near))
 
     def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]]:
         """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
