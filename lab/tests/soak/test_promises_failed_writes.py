@@ -139,8 +139,8 @@ CASE = Case("used", ONCE, 100)
     ],
     ids=["named", "late", "accepted", "reads fail", "another error", "not opened"],
 )
-def test_the_judge_looks_at_everything_that_is_promised(another, figures, counted):
-    assert another._judge(CASE, [figures, Event("ended")])
+def test_the_judge_looks_at_everything_that_is_promised(another, report, counted):
+    assert another._judge(CASE, [report, Event("ended")])
     assert getattr(another.tally, counted) == 1
     assert (another.tally.bad > 0) == (counted not in ("named", "not_opened"))
 
