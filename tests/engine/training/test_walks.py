@@ -60,7 +60,7 @@ def log_matrix(A, window):
     order, place = walks._by_degree(first, second, len(A), None)
     arcs, degree = walks._arcs_of(first, second, weight, place, len(order))
     joined, _, _ = walks.walk_kernels.count_walks(window, arcs.start, arcs.columns)
-    logs = walks._log_walks(arcs, degree, window, joined, walks._Told(None))
+    logs = walks._log_walks(arcs, degree, window, joined, walks._Reporter(None))
     small = np.zeros((len(order), len(order)))
     walks.walk_kernels.write_dense(logs.start, logs.columns, logs.values, small)
     M = np.zeros_like(A)

@@ -268,7 +268,7 @@ def who_left_long_ago_is_forgotten_and_nobody_is_told(monkeypatch):
 
 def only_the_sum_of_cuts_is_told(monkeypatch):
     """A reader that saw one of them never hears that it was taken back."""
-    monkeypatch.setattr(WriteAhead, "_settle_replay", lambda self: self._state.rebuild())
+    monkeypatch.setattr(WriteAhead, "_finish_replay", lambda self: self._state.rebuild())
 
 
 def recycled_nodes_keep_their_past(monkeypatch):

@@ -127,7 +127,7 @@ def walk_base(
     """
     _check(first, second, weight, nodes, rank, window)
     with one_blas_thread():
-        tell = _Told(progress)
+        reporter = _Reporter(progress)
         order, place = _by_degree(first, second, nodes, keys)
         core = _core_size(first, second, place, len(order), rank, budget)
         arcs, degree = _arcs_of(first, second, weight, place, core)
@@ -136,18 +136,18 @@ def walk_base(
             window, joined = _choose_window(arcs, nodes, rank, budget)
         else:
             joined = walk_kernels.count_walks(window, arcs.start, arcs.columns)[0]
-        tell.done(1)
-        logs = _log_walks(arcs, degree, window, joined, tell)
+        reporter.done(1)
+        logs = _log_walks(arcs, degree, window, joined, reporter)
         if len(logs.columns) == 0 and window > 1 and asked is None:
             window, joined = 1, walk_kernels.count_walks(1, arcs.start, arcs.columns)[0]
-            logs = _log_walks(arcs, degree, window, joined, tell)
+            logs = _log_walks(arcs, degree, window, joined, reporter)
         del arcs, degree
         rows, has = np.zeros((nodes, rank), np.float32), np.zeros(nodes, np.bool_)
         if len(logs.columns):
-            found, least = _factorise(logs, rank, seed, tell)
+            found, least = _factorise(logs, rank, seed, reporter)
             del logs
             _write_units(found, least, order[:core], rows, has)
-        tell.finish()
+        reporter.finish()
         return WalkBase(rows, has, window, core)
 
 
@@ -169,8 +169,8 @@ def _check(first: Int32, second: Int32, weight: Float64, nodes: int, rank: int, 
         )
 
 
-class _Told:
-    """How far it is: the walks are half of it, the products of the factorisation the other half."""
+class _Reporter:
+    """Reports how far a factorisation came: walks are one half, products of matrices the other."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -265,7 +265,7 @@ def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[in
     return window, joined
 
 
-def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, tell: _Told) -> Sparse:
+def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: _Reporter) -> Sparse:
     """Return M, of which at most so many entries are not zero."""
     core = len(degree)
     logs = Sparse(np.zeros(core + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.float32))
@@ -277,12 +277,12 @@ def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, tell: _Tol
         walk_kernels.log_walks(
             begin, stop, window, *graph, share, queue, logs.start, logs.columns, logs.values
         )
-        tell.done(1 + (PRODUCTS - 1) * stop // core)
+        reporter.done(1 + (PRODUCTS - 1) * stop // core)
     count = logs.start[-1]
     return Sparse(logs.start, logs.columns[:count], logs.values[:count])
 
 
-def _factorise(logs: Sparse, rank: int, seed: int, tell: _Told) -> tuple[Float, float]:
+def _factorise(logs: Sparse, rank: int, seed: int, reporter: _Reporter) -> tuple[Float, float]:
     """Return U s, as leading columns, and the length below which a row of it is nothing but rounding."""
     core = len(logs.start) - 1
     if core <= rank + OVERSAMPLE:
@@ -292,7 +292,7 @@ def _factorise(logs: Sparse, rank: int, seed: int, tell: _Told) -> tuple[Float, 
 
     def multiply(block: Float32) -> None:
         logs.multiply(block, scratch)
-        tell.one_more()
+        reporter.one_more()
 
     block = leading_block(multiply, core, rank, seed)
     turn_rows(block, rotation(block, rank))

@@ -57,7 +57,7 @@ class WriteAhead:
         self._reached: list[Nodes] = []  # in a replay of the graph alone
         self._named: list[IdColumn] = []
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
-        self._settle_replay()
+        self._finish_replay()
         self.live.renumber(max(self.live.version, standing.batch_id))
         self._go_on_from(standing)
         self._reach()  # a refusal may stand behind the last batch
@@ -174,9 +174,7 @@ class WriteAhead:
                 raise DamagedFolder(
                     f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
                 )
-            self._refuse(
-                last.batch_id
-            )  # its snapshot was never written, so nobody was promised that it happened
+            self._refuse(last.batch_id)  # its snapshot was never written, so it was never acknowledged
             return
         if last.kind == FORGET:
             self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
@@ -206,7 +204,7 @@ class WriteAhead:
         self._reached += [delta.receiver]
         self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
 
-    def _settle_replay(self) -> None:
+    def _finish_replay(self) -> None:
         """Compute what follows from the graph, and note all that the log may have moved."""
         self._state.rebuild()
         if self._reached:

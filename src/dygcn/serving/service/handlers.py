@@ -119,7 +119,7 @@ class Handlers:
         done: asyncio.Future[Receipt] = loop.create_future()
 
         def answer(result: Receipt | BaseException) -> None:
-            loop.call_soon_threadsafe(settle, done, result)
+            loop.call_soon_threadsafe(resolve, done, result)
 
         async for now in self._looks():
             if not now:
@@ -271,7 +271,7 @@ class _Stream(StreamingResponse):
             self._ended()
 
 
-def settle(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> None:
+def resolve(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> None:
     """Give a waiting request its answer, unless it went away."""
     if done.done():
         return

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
 from dygcn.live.durable import opening, snapshots
-from dygcn.live.durable.storage import EventLog, log
-from dygcn.live.durable.storage import layout as shelf
+from dygcn.live.durable.storage import EventLog, layout, log
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.durable.write_ahead import WriteAhead
 
@@ -40,7 +39,7 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "before the log is replayed": (opening, "newest_good", AFTER),
     "while the log is replayed": (WriteAhead, "_replayed", AFTER),
     "before the log is closed": (EventLog, "close", BEFORE),
-    "the log is closed, the folder is held": (shelf.FolderLock, "release", BEFORE),
+    "the log is closed, the folder is held": (layout.FolderLock, "release", BEFORE),
 }
 RECOVERY = (
     "leftovers are cleared",
@@ -163,9 +162,9 @@ def snapshots_not_synced() -> None:
 
 def settle_nothing() -> None:
     """Take what a process that died left for durable, wherever it stands."""
-    EventLog._settle = lambda self: None  # type: ignore[method-assign]
+    EventLog._checkpoint = lambda self: None  # type: ignore[method-assign]
     log.write_again = lambda file: None
-    vars(shelf).update(sync_names=lambda folder: None)
+    vars(layout).update(sync_names=lambda folder: None)
 
 
 def trust_the_next_sync() -> None:

@@ -157,11 +157,11 @@ class EventLog:
         if damage != "ok":
             raise DamagedLog(f"{self.path} is damaged: {damage}; {_RESTORE}")
         self._read_end(reached)
-        self._settle()
+        self._checkpoint()
         self.saved = 0 if reached is None else reached.saved  # sequence of the newest snapshot that is known
         self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
-    def _settle(self) -> None:
+    def _checkpoint(self) -> None:
         """Put on disk what a process that died may have left in the cache alone: from here on it is done."""
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StorageError(f"{self.path} is being read by another program; stop that one first")
