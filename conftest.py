@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent
 _KINDS = {
     "soak": r"lab/tests/soak/",
     "lab": r"lab/",
-    "browser": r"tests/serving/service/test_page_in_a_browser",
-    "server": r"tests/serving/(sources|sinks)/test_(nats|redis|kafka|postgres)"
+    "browser": r"tests/serving/service/test_page_in_a_browser|tests/docs/test_screenshots",
+    "server": r"tests/serving/(sources|sinks)/test_(nats|redis|kafka|postgres|vector_stores)"
     r"|tests/serving/service/test_(openapi|model|histories)|tests/testing/test_(postgres|servers)"
     r"|tests/cli/test_(run|serve)|tests/end_to_end/",
 }

@@ -10,7 +10,7 @@ import dygcn
 from dygcn import errors
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.rst"
-CLASSES = ("EmbeddingView", "LiveEmbedding", "DurableEmbedding", "Change", "Refit")
+CLASSES = ("EmbeddingView", "LiveEmbedding", "DurableEmbedding", "PastEmbedding", "Change", "Refit")
 
 
 def on_page(text):
@@ -25,7 +25,7 @@ def on_page(text):
 
 def own_members(kind):
     """Return what a class has beside what it inherits from a class that is on the page itself."""
-    others = {object} | ({dygcn.EmbeddingView} if kind is not dygcn.EmbeddingView else set())
+    others = {object} | (set(dygcn.EmbeddingView.__mro__) if kind is not dygcn.EmbeddingView else set())
     return {member for base in kind.__mro__ if base not in others for member in vars(base)}
 
 
@@ -64,3 +64,25 @@ def test_what_is_not_on_the_page_is_noticed(line, less, lost):
     assert line in text
     found = missing(text.replace(line, less))
     assert found == lost if lost else {"errors", "EventError", "StaleChange"} <= set(found)
+
+
+def undescribed(kind, name):
+    """Return the parameters of a method that its docstring does not name in a section."""
+    method = getattr(kind, name)
+    section = re.search(r"Parameters\n-+\n(.*?)(\n\n\w+\n-+\n|\Z)", inspect.getdoc(method), re.DOTALL)
+    heads = re.findall(r"^\S.*$", section[1], re.MULTILINE) if section else []
+    described = {one.strip() for head in heads for one in head.split(",")}
+    return [one for one in inspect.signature(method).parameters if one not in described | {"self"}]
+
+
+def test_sections_of_parameters_are_complete():
+    wrong = {}
+    for name in CLASSES:
+        kind = getattr(dygcn, name)
+        for method, _ in inspect.getmembers(kind, inspect.isfunction):
+            sections = "Parameters\n---" in (inspect.getdoc(getattr(kind, method)) or "")
+            if not method.startswith("_") and sections and (lost := undescribed(kind, method)):
+                wrong[f"{name}.{method}"] = lost
+    assert wrong == {}
+    assert undescribed(dygcn.EmbeddingView, "to_pandas") == []
+    assert undescribed(dygcn.EmbeddingView, "to_numpy") == ["ids"]  # it has no such section

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         Change,
         DurableEmbedding,
         EmbeddingView,
+        Explanation,
         LiveEmbedding,
+        PastEmbedding,
         Refit,
         fit,
         load,
@@ -42,9 +44,11 @@ __all__ = [
     "Embedding",
     "EmbeddingView",
     "EventError",
+    "Explanation",
     "FolderError",
     "LiveEmbedding",
     "Model",
+    "PastEmbedding",
     "Refit",
     "RollingRecipe",
     "StaleChange",
@@ -58,6 +62,7 @@ __all__ = [
     "start",
 ]
 
+_MODULES = ("datasets", "errors", "sklearn", "testing")
 _HOMES = {
     "Change": "dygcn.live",
     "DurableEmbedding": "dygcn.live",
@@ -65,9 +70,11 @@ _HOMES = {
     "Embedding": "dygcn.engine.features",
     "EmbeddingView": "dygcn.live",
     "EventError": "dygcn.errors",
+    "Explanation": "dygcn.live",
     "FolderError": "dygcn.errors",
     "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.engine.models",
+    "PastEmbedding": "dygcn.live",
     "Refit": "dygcn.live",
     "RollingRecipe": "dygcn.paper",
     "StaleChange": "dygcn.errors",
@@ -82,10 +89,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("errors", "testing"):
+    if name in _MODULES:
         return importlib.import_module(f"dygcn.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'dygcn' has no attribute {name!r}")
+        guesses = importlib.import_module("dygcn.live.other_names")
+        raise guesses.no_attribute("module 'dygcn'", name, guesses.NAMES)
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

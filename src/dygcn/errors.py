@@ -10,10 +10,14 @@
     ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
     ├── StaleChange      (RuntimeError)  vectors of a change were read after a later update
     ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open again
+    ├── OpenTrial        (RuntimeError)  an update was asked for inside a trial, which would take it back
     ├── ConcurrentUse    (RuntimeError)  a second thread called an embedding that one thread was using
+    ├── IndexNotReady    (RuntimeError)  an index is being built; ask again later
     ├── FolderError      (OSError)       a saved folder that cannot be used
-    │   ├── DamagedFolder                missing, truncated, altered or contradicting itself
-    │   └── UnsupportedFolder            whole, but from another format version
+    │   ├── MissingFolder                there is no such folder
+    │   ├── DamagedFolder                truncated, altered or contradicting itself
+    │   ├── UnsupportedFolder            whole, but from another format version
+    │   └── NoSuchPast                   a moment that is further back than is kept, or still to come
     ├── StorageError     (OSError)       the durable log cannot be used
     │   ├── DamagedLog                   a log that was altered or truncated
     │   ├── WriteFailed                  a write failed; open the folder again to write more
@@ -22,6 +26,9 @@
     ├── SourceError      (OSError)       a source that cannot be reached or read
     ├── SinkError        (OSError)       a sink that cannot be reached or written to
     │   └── OtherHistory                 a sink that holds rows of another history
+    ├── ServiceError     (OSError)       a service refused a request of a client, or gave no answer
+    │   └── Unreachable                  no answer came in time
+    │       └── UnknownOutcome           and events were on their way that a repeat might apply twice
     ├── DatasetError     (LookupError)   a data set that is unknown, missing, or has another checksum
     └── MissingExtra     (ImportError)   an optional package is not installed
 
@@ -37,6 +44,8 @@ and every warning::
 
 from __future__ import annotations
 
+_BEGINNING, _END = 280, 200  # characters of a long reason: what was wrong, and what is allowed
+
 
 class DygcnError(Exception):
     """The base class of every error that dygcn raises on purpose."""
@@ -44,6 +53,9 @@ class DygcnError(Exception):
 
 class OptionError(DygcnError, ValueError):
     """An argument that is not allowed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_shortened(reason))
 
 
 class EventError(DygcnError, ValueError):
@@ -58,9 +70,9 @@ class EventError(DygcnError, ValueError):
     """
 
     def __init__(self, reason: str, row: int | None = None) -> None:
-        super().__init__(reason if row is None else f"row {row}: {reason}")
-        self.reason = reason
+        self.reason = _shortened(reason)
         self.row = row
+        super().__init__(self.reason if row is None else f"row {row}: {self.reason}")
 
 
 class CapacityError(EventError):
@@ -69,6 +81,9 @@ class CapacityError(EventError):
 
 class FeatureError(DygcnError, ValueError):
     """Features of the wrong shape, kind or size."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_shortened(reason))
 
 
 class UnknownNode(DygcnError, KeyError):
@@ -80,7 +95,9 @@ class UnknownNode(DygcnError, KeyError):
         self._hint = hint
 
     def __str__(self) -> str:
-        return f"{self.node!r} is not in the graph now: no edge, no features of its own{self._hint}"
+        return _shortened(
+            f"{self.node!r} is not in the graph now: no edge, no features of its own{self._hint}"
+        )
 
 
 class StaleChange(DygcnError, RuntimeError):
@@ -91,20 +108,36 @@ class TornState(DygcnError, RuntimeError):
     """An update was interrupted halfway: graph and messages may contradict each other."""
 
 
+class OpenTrial(DygcnError, RuntimeError):
+    """An update was asked for inside a trial: what a trial did is taken back, so nothing may build on it."""
+
+
 class ConcurrentUse(DygcnError, RuntimeError):
     """A second thread called an embedding that another thread was using."""
+
+
+class IndexNotReady(DygcnError, RuntimeError):
+    """An index is being built, and so many vectors were not read yet that an answer would take long."""
 
 
 class FolderError(DygcnError, OSError):
     """A saved folder that cannot be used."""
 
 
+class MissingFolder(FolderError):
+    """There is no folder of that name."""
+
+
 class DamagedFolder(FolderError):
-    """A saved folder that is missing, truncated, altered or contradicts itself."""
+    """A saved folder that is truncated, altered or contradicts itself."""
 
 
 class UnsupportedFolder(FolderError):
     """A saved folder that is whole but was written in another format version."""
+
+
+class NoSuchPast(FolderError):
+    """A moment that a durable folder does not hold: further back than is kept, or still to come."""
 
 
 class StorageError(DygcnError, OSError):
@@ -146,6 +179,46 @@ class OtherHistory(SinkError):
     """A sink holds rows of another history, and its settings do not allow replacing them."""
 
 
+class ServiceError(DygcnError, OSError):
+    """A service refused what a client asked for.
+
+    Attributes
+    ----------
+    type
+        The name of the problem, such as ``"bad-option"``, see the page of problems; ``""`` if there was none.
+    status
+        Of the answer; 0 if there was none.
+    detail
+        What was wrong, what is allowed, what to do.
+    request_id
+        By which the log of the service names the request, if it does.
+    expected
+        After `sequence-gap` and `forgotten-client`: the number that the service goes on with.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        type: str = "",
+        status: int = 0,
+        request_id: str | None = None,
+        expected: int | None = None,
+    ) -> None:
+        self.type, self.status, self.detail = type, status, _shortened(detail)
+        self.request_id, self.expected = request_id, expected
+        named = f" (request {request_id})" if request_id else ""
+        super().__init__(f"{self.detail}{f' [{status} {type}]' if status else ''}{named}")
+
+
+class Unreachable(ServiceError):
+    """No answer of a service came in time."""
+
+
+class UnknownOutcome(Unreachable):
+    """It is not known whether events arrived, and a repeat might apply them twice."""
+
+
 class DatasetError(DygcnError, LookupError):
     """A data set that is unknown, missing, or has another checksum than the registry says."""
 
@@ -176,3 +249,16 @@ class UncompiledWarning(DygcnWarning):
 
 class MissingExtra(DygcnError, ImportError):
     """An optional package is not installed."""
+
+
+def _shortened(reason: str) -> str:
+    """Leave out the middle of a text that fills a screen.
+
+    Examples
+    --------
+    >>> len(_shortened("x" * 1_000_000))
+    485
+    """
+    if len(reason) <= _BEGINNING + _END:
+        return reason
+    return f"{reason[:_BEGINNING]} ... {reason[-_END:]}"

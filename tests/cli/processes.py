@@ -67,7 +67,7 @@ class Process:
 
     def post(self, *edges, **params):
         events = [{"src": a, "dst": b} for a, b in edges]
-        return self.client.post("/events", json=events, params=params)
+        return self.client.post("/v1/events", json=events, params=params)
 
     def end(self, how=signal.SIGTERM):
         """Tell it to end; return its code, and what it wrote since."""

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -95,6 +96,160 @@ def test_vector_nearest_score(home, tmp_path):
     assert run_json("score", home / "f", "p1", "p2")["score"] == live.score("p1", "p2")
 
 
+def test_nearest_of_several(home):
+    live = dygcn.load(home / "f")
+    found = run_json("nearest", home / "f", "p1", "p2", "-k", 3)
+    assert [one["of"] for one in found] == ["p1", "p2"]
+    for one in found:
+        assert [(row["id"], row["score"]) for row in one["nearest"]] == live.nearest(one["of"], k=3)
+    people = run("nearest", home / "f", "p1", "p2").stdout
+    assert people.split()[:3] == ["of", "id", "score"]
+
+
+def test_what_if(home, tmp_path):
+    live = dygcn.load(home / "f")
+    before = live.digest()
+    result = run_json(
+        "what-if",
+        home / "f",
+        "--add",
+        "p1,zed",
+        "--add",
+        "p1,p9",
+        "--remove",
+        "p0,p1",
+        "--ask",
+        "p1",
+        "-k",
+        30,
+    )
+    change = live.update(add=[("p1", "zed"), ("p1", "p9")], remove=[("p0", "p1")])
+    assert result["moved"] == len(change)
+    assert {one["id"] for one in result["furthest"]} == set(change.ids.tolist())
+    assert result["asked"][0]["vector"] == live["p1"].tolist()
+    near = [(one["id"], one["score"]) for one in result["asked"][0]["nearest"]]
+    assert near == live.nearest("p1", 30)
+    before_p1 = dygcn.load(home / "f")["p1"]
+    far = {one["id"]: one["distance"] for one in result["furthest"]}
+    assert far["p1"] == pytest.approx(np.linalg.norm(live["p1"] - before_p1), abs=1e-6)
+    assert far["zed"] is None
+    assert dygcn.load(home / "f").digest() == before
+    people = run("what-if", home / "f", "--remove-node", "p1", "--ask", "p2").stdout
+    assert "gone" in people
+    assert "nearest to p2" in people
+    by_file = run_json("what-if", home / "f", "--events", home / "today.csv")
+    assert "zed" in [one["id"] for one in by_file["furthest"]]
+    run("what-if", home / "f", code=2)
+    run("what-if", home / "f", "--add", "p1", code=2)
+    run("what-if", home / "f", "--events", home / "today.csv", "--add", "p1,p2", code=2)
+    run("what-if", home / "f", "--remove-node", "nobody", code=3)
+    run("what-if", home / "f", "--add", "p1,p2", "--ask", "nobody", code=3)
+    assert dygcn.load(home / "f").digest() == before
+
+
+def test_recommend_and_explain(home):
+    live = dygcn.load(home / "f")
+    found = run_json("recommend", home / "f", "p1", "-k", 3)
+    assert [(one["id"], one["score"]) for one in found["nodes"]] == live.recommend("p1", 3)
+    assert found["score_kind"] == live.score_kind() == run_json("score", home / "f", "p1", "p2")["score_kind"]
+    few = run_json("recommend", home / "f", "p1", "--prefix", "p2", "--linked")["nodes"]
+    assert few
+    assert all(one["id"].startswith("p2") for one in few)
+    shares = run_json("explain", home / "f", "p1", "-k", 2)
+    why = live.explain("p1")
+    assert [one["share"] for one in shares["neighbors"]] == why.by_neighbor[:2].tolist()
+    assert [one["id"] for one in shares["neighbors"]] == why.neighbors[:2].tolist()
+    people = run("explain", home / "f", "p1").stdout
+    assert "(itself)" in people
+    assert "order 2" in people
+
+
+def test_events_that_would_move_a_node(home):
+    live = dygcn.load(home / "f")
+    found = run_json("explain", home / "f", "p1", "--events", home / "today.csv")
+    expected = live.explain_change("p1", str(home / "today.csv"))
+    assert {one["event"]: one["share"] for one in found["events"]} == {
+        row: share for row, share in enumerate(expected.projections.tolist()) if expected.by_event[row].any()
+    }
+    assert sum(one["share"] for one in found["events"]) == pytest.approx(found["distance"] ** 2)
+    assert run("explain", home / "f", "p1", "--events", home / "today.csv").stdout.split()[:2] == [
+        "event",
+        "distance",
+    ]
+    assert dygcn.load(home / "f").digest() == live.digest()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "arrow", "parquet", "txt"])
+def test_vectors_are_written_as_the_suffix_says(home, tmp_path, suffix):
+    live, out = dygcn.load(home / "f"), tmp_path / f"v.{suffix}"
+    assert run_json("vector", home / "f", "--out", out)["vectors"] == len(live)
+    if suffix == "parquet":
+        assert pq.read_table(out).equals(live.to_arrow())
+    elif suffix == "arrow":
+        assert pa.ipc.open_file(out).read_all().equals(live.to_arrow())
+    else:
+        separator = {"csv": ",", "tsv": "\t", "txt": " "}[suffix]
+        lines = out.read_text().splitlines()[1:]
+        rows = {name.strip('"'): numbers for name, *numbers in (line.split(separator) for line in lines)}
+        assert np.array_equal(np.array([rows[name] for name in live], np.float32), live.vectors())
+
+
+def test_vectors_go_to_standard_output(home):
+    lines = run("vector", home / "f", "p1", "--out", "-").stdout.splitlines()
+    assert lines[0].startswith('"id","v0"')
+    assert lines[1].startswith('"p1",')
+    assert "allowed are .parquet" in run("vector", home / "f", "--out", "v.json", code=2).stderr
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "ndjson", "parquet"])
+def test_events_come_from_standard_input(home, tmp_path, form):
+    rows = {"user": ["ann", "bob", "007"], "item": ["tea", "tea", "jam"], "t": [1, 2, 3]}
+    events = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    lines = {
+        "csv": "\n".join([",".join(rows), *(",".join(map(str, row.values())) for row in events)]),
+        "ndjson": "\n".join(map(json.dumps, events)),
+    }
+    lines["tsv"] = lines["csv"].replace(",", "\t")
+    pq.write_table(pa.table(rows), tmp_path / "e.parquet")
+    given = (tmp_path / "e.parquet").read_bytes() if form == "parquet" else f"{lines[form]}\n".encode()
+    names = ["--src", "user", "--dst", "item"]
+    for more in ([], ["--format", form]):
+        out = tmp_path / f"f{len(more)}"
+        done = CliRunner().invoke(main, ["fit", "-", "--out", str(out), "--dim", "4", *names, *more], given)
+        assert done.exit_code == 0, done.output
+        assert sorted(dygcn.load(out)) == ["007", "ann", "bob", "jam", "tea"]
+    plain = dygcn.fit(tmp_path / "e.parquet", dim=4, src="user", dst="item")
+    assert dygcn.load(out).digest() == plain.digest()
+    again = given if form == "parquet" else given.replace(b"007", b"008")
+    done = CliRunner().invoke(main, ["update", str(out), "-", *names], again)
+    assert done.exit_code == 0, done.output
+    assert ("008" in dygcn.load(out)) == (form != "parquet")
+
+
+def test_a_format_is_said_of_a_file_whose_name_says_none(home, tmp_path):
+    (tmp_path / "edges.dat").write_text("src,dst\na,b\n")
+    run("fit", tmp_path / "edges.dat", "--format", "csv", "--out", tmp_path / "f", "--dim", 4)
+    assert sorted(dygcn.load(tmp_path / "f")) == ["a", "b"]
+    assert "unknown" in run("fit", tmp_path / "edges.dat", "--out", tmp_path / "g", code=1).stderr
+    assert run("fit", tmp_path / "no.dat", "--format", "csv", "--out", tmp_path / "g", code=1).stderr
+    empty = CliRunner().invoke(main, ["fit", "-", "--out", str(tmp_path / "g")], b"")
+    assert (empty.exit_code, empty.stderr[:6]) == (1, "error:")
+
+
+def test_a_misspelt_command_is_guessed():
+    assert "did you mean `dygcn fit`?" in run("ft", code=2).stderr
+    assert "lists all commands" in run("xyzzy", code=2).stderr
+
+
+def test_an_interrupt_has_its_own_code(home, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dygcn.cli.info.load_state", interrupt, raising=False)
+    monkeypatch.setattr("dygcn.cli.info.load_as_of", interrupt, raising=False)
+    assert run("info", home / "f", code=130).stderr.strip().endswith("interrupted")
+
+
 def test_errors_are_one_line_with_a_code(home):
     assert "error: 'nobody' is not in the graph now" in run("vector", home / "f", "nobody", code=3).stderr
     assert "error: " in run("info", home / "nowhere", code=1).stderr
@@ -109,7 +264,6 @@ def test_errors_are_one_line_with_a_code(home):
         ("fit", home, "--out", home / "y"),
         ("update", home / "f", home / "f" / "manifest.json"),
         ("vector", home / "f", "p1", "--out", home / "no" / "where.parquet"),
-        ("vector", home / "f", "p1", "--out", home),
         ("info", "x" * 5000),
     ):
         result = run(*arguments, code=1)
@@ -163,7 +317,7 @@ def test_the_rules_of_the_paper(home, tmp_path, rule):
     assert "zed" in dygcn.load(folder)
     assert len(run("nearest", folder, "zed", "-k", 2).stdout.splitlines()) >= 2
     wrong = run("fit", home / "events.csv", "--out", folder, "--base", "gcn", code=2).stderr
-    assert "base= is for the rules 'rolling' and 'spectral'" in wrong
+    assert "--base is for the rules 'rolling' and 'spectral'" in wrong
     wrong = run("fit", home / "events.csv", "--out", folder, "--steady", code=2).stderr
     assert "--steady needs --rule rolling or --rule spectral" in wrong
 
@@ -187,6 +341,38 @@ def test_restore_begins_a_new_epoch(tmp_path):
     with dygcn.open(tmp_path / "again") as again:
         assert (again.history.epoch, sorted(again)) == (result["epoch"], ["ann", "bob", "cat", "dan"])
     assert "exists" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
+
+
+def test_the_past_of_a_durable_folder(home, tmp_path):
+    """While it is open elsewhere, too."""
+    with dygcn.open(tmp_path / "g", dygcn.load(home / "f")) as live:
+        before, vector = live.digest(), live["p1"].tolist()
+        near, score = live.nearest("p1", 2), live.score("p1", "p2")
+        own, best = live.explain("p1").own, live.recommend("p1", 2)
+        live.update(add=[("p1", "zed"), ("p1", "p9")])
+        folder, as_of = tmp_path / "g", ("--as-of", 0)
+        info = run_json("info", folder, *as_of)
+        assert (info["digest"], info["sequence"]) == (before, 0)
+        assert info["logged"] == dygcn.open(folder, as_of=0).logged.isoformat().replace("+00:00", "Z")
+        assert run_json("info", folder, "--as-of", "now")["digest"] == live.digest()
+        assert info["keep_log"] == live.keep_log == "256MB"
+        assert run_json("vector", folder, "p1", *as_of) == [{"id": "p1", "vector": vector}]
+        run("vector", folder, "--out", tmp_path / "v.parquet", "--as-of", info["logged"])
+        assert "zed" not in pq.read_table(tmp_path / "v.parquet").column("id").to_pylist()
+        found = run_json("nearest", folder, "p1", "-k", 2, *as_of)
+        assert [(one["id"], one["score"]) for one in found] == near
+        assert run_json("score", folder, "p1", "p2", *as_of)["score"] == score
+        found = run_json("recommend", folder, "p1", "-k", 2, *as_of)["nodes"]
+        assert [(one["id"], one["score"]) for one in found] == best
+        assert run_json("explain", folder, "p1", *as_of)["own"] == own
+        assert run("vector", folder, "zed", *as_of, code=3).stderr.startswith(
+            "error: 'zed' is not in the graph"
+        )
+        assert "still to come" in run("info", folder, "--as-of", 9, code=1).stderr
+        assert "as_of is 'then'" in run("info", folder, "--as-of", "then", code=2).stderr
+    assert "it has no past" in run("info", home / "f", *as_of, code=1).stderr
+    assert "does not exist; check the name" in run("info", tmp_path / "x", code=1).stderr
+    assert "does not exist; check the name" in run("info", tmp_path / "x", *as_of, code=1).stderr
 
 
 def test_every_command_is_documented():

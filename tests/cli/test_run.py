@@ -32,12 +32,12 @@ folder = "vectors"
     )
     with Process("run", config, "--json", cwd=tmp_path) as served:
         assert served.reported["folder"] == str(folder)
-        until(lambda: served.client.get("/vectors/89").status_code == 200)
+        until(lambda: served.client.get("/v1/vectors/89").status_code == 200)
         assert served.post((1, 100)).status_code == 200
         with events.open("a") as growing:
             growing.write('{"src": 1, "dst": 101}\n')
-        until(lambda: served.client.get("/vectors/101").status_code == 200)
-        assert {one["failure"] for one in served.client.get("/status").json()["sources"]} == {None}
+        until(lambda: served.client.get("/v1/vectors/101").status_code == 200)
+        assert {one["failure"] for one in served.client.get("/v1/status").json()["sources"]} == {None}
         assert served.end()[0] == 0
     with dygcn.open(folder) as live:
         rows = read_rows(tmp_path / "vectors")
@@ -88,8 +88,8 @@ timeout = 0.5
 """,
     )
     with Process("run", config, "--json") as served:
-        until(lambda: served.client.get("/status").json()["sources"][0]["failures"] > 0)
-        seen = served.client.get("/status").text + served.client.get("/metrics").text
+        until(lambda: served.client.get("/v1/status").json()["sources"][0]["failures"] > 0)
+        seen = served.client.get("/v1/status").text + served.client.get("/metrics").text
         assert served.post((1, 9)).status_code == 200  # a source that is away stops nobody
         code, out, err = served.end()
     assert code == 0
@@ -104,11 +104,11 @@ def test_tokens_of_the_file_are_asked_for(folder, tmp_path):
     )
     config = write(tmp_path / "live.toml", text + 'scopes = ["read"]\n')
     with Process("run", config, "--json") as served:
-        assert served.client.get("/status").status_code == 401
+        assert served.client.get("/v1/status").status_code == 401
         served.client.headers["authorization"] = f"Bearer {secret}"
-        assert served.client.get("/status").status_code == 200
+        assert served.client.get("/v1/status").status_code == 200
         assert served.post((1, 9)).status_code == 403
-        assert served.client.get("/dead-letters").status_code == 403
+        assert served.client.get("/v1/dead-letters").status_code == 403
 
 
 def test_limits_of_the_file_count(folder, tmp_path):

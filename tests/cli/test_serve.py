@@ -47,11 +47,16 @@ def test_it_says_where_serves_and_drains(folder):
             "nodes": 4,
             "edges": 3,
         }
-        assert served.client.get("/vectors/1").status_code == 200
+        assert served.client.get("/v1/vectors/1").status_code == 200
         assert served.post((1, 9)).json()["sequence"] == 1
         assert served.client.get("/").text.startswith("<!doctype html>")
         code, out, err = served.end()
-    assert (code, out, err) == (0, '{"stopped":true}\n', "")
+    assert (code, out) == (0, '{"stopped":true}\n')
+    begun = ["service.starting", "service.ready", "index.building", "index.ready"]
+    ended = ["service.draining", "snapshot.written", "service.stopped"]
+    said = [line.split()[2] for line in err.splitlines()]
+    assert sorted(said[:4]) == sorted(begun)
+    assert said[4:] == ended
     with dygcn.open(folder) as live:
         assert 9 in live
         assert live.saved_at == live.sequence == 1
@@ -67,7 +72,7 @@ def test_a_drain_answers_everything_that_was_taken(folder, how):
                 for number in range(10_000):
                     node = 1_000_000 * (thread + 1) + number
                     try:
-                        answer = client.post("/events", json=[{"src": 1, "dst": node}])
+                        answer = client.post("/v1/events", json=[{"src": 1, "dst": node}])
                     except httpx.HTTPError:
                         return
                     (accepted if answer.status_code == 200 else refused).append(node)
@@ -81,7 +86,8 @@ def test_a_drain_answers_everything_that_was_taken(folder, how):
         assert time.monotonic() - begun < 20
         for thread in threads:
             thread.join(20)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert {line.split()[1] for line in err.splitlines()} == {"info"}
     with dygcn.open(folder) as live:
         assert all(node in live for node in accepted)
         assert len(live) >= 4 + len(accepted)
@@ -94,7 +100,7 @@ def test_killed_at_once_it_has_what_it_acknowledged(folder):
         served.kill()
     with Process("serve", folder, "--port", 0, "--json") as served:
         assert served.reported["sequence"] == 20
-        assert served.client.get("/vectors/119").status_code == 200
+        assert served.client.get("/v1/vectors/119").status_code == 200
 
 
 def test_for_people_it_says_the_same(folder):
@@ -154,7 +160,7 @@ def test_a_folder_in_use(folder):
         is_refused(["serve", folder, "--port", 0], 1, folder, "is open already")
         with pytest.raises(FolderInUse):
             dygcn.open(folder)
-        assert served.client.get("/healthz").status_code == 200
+        assert served.client.get("/livez").status_code == 200
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "vectors.example", ""])
@@ -174,9 +180,9 @@ def test_with_a_token_any_address_will_do(folder, tmp_path):
     file = tokens_file(tmp_path / "tokens.toml", token)
     with Process("serve", folder, "--host", "0.0.0.0", "--port", 0, "--tokens", file, "--json") as served:
         address = served.reported["address"].replace("0.0.0.0", "127.0.0.1")
-        assert httpx.get(f"{address}/status").status_code == 401
-        assert httpx.get(f"{address}/healthz").status_code == 200
-        answer = httpx.get(f"{address}/status", headers={"authorization": f"Bearer {secret}"})
+        assert httpx.get(f"{address}/v1/status").status_code == 401
+        assert httpx.get(f"{address}/livez").status_code == 200
+        answer = httpx.get(f"{address}/v1/status", headers={"authorization": f"Bearer {secret}"})
         assert answer.status_code == 200
         _, out, err = served.end()
         assert secret not in out + err
@@ -191,7 +197,7 @@ def test_ipv6(folder):
             pytest.skip("there is no IPv6 here")
     with Process("serve", folder, "--host", "::1", "--port", 0, "--json") as served:
         assert served.reported["address"].startswith("http://[::1]:")
-        assert served.client.get("/status").status_code == 200
+        assert served.client.get("/v1/status").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -230,9 +236,9 @@ def test_a_password_in_a_source_is_not_told(folder):
 def test_a_file_that_grows_is_a_source(folder, tmp_path):
     file = write(tmp_path / "events.ndjson", '{"src": 1, "dst": 50}\n{"src": 1}\n')
     with Process("serve", folder, "--port", 0, "--source", file, "--json") as served:
-        until(lambda: served.client.get("/vectors/50").status_code == 200)
+        until(lambda: served.client.get("/v1/vectors/50").status_code == 200)
         with file.open("a") as growing:
             growing.write('{"src": 1, "dst": 51}\n')
-        until(lambda: served.client.get("/vectors/51").status_code == 200)
-        assert served.client.get("/dead-letters").json()["total"] == 1
+        until(lambda: served.client.get("/v1/vectors/51").status_code == 200)
+        assert served.client.get("/v1/dead-letters").json()["total"] == 1
         assert served.end()[0] == 0

@@ -110,8 +110,10 @@ def test_the_wheel_holds_the_product_and_one_small_data_set():
     with zipfile.ZipFile(WHEEL) as wheel:
         files = {one.filename: one.file_size for one in wheel.infolist()}
     inside = {name.split("/")[1] for name in files if name.startswith("dygcn/")}
-    wings = {"engine", "datasets", "paper", "live", "serving", "cli", "testing"}
-    assert inside == wings | {"__init__.py", "_extras.py", "_late.py", "errors.py", "py.typed"}
+    wings = {"engine", "datasets", "paper", "live", "serving", "client", "cli", "testing"}
+    assert inside == wings | {
+        *("__init__.py", "_extras.py", "_late.py", "_progress.py", "errors.py", "py.typed", "sklearn.py")
+    }
     assert [name for name in files if name.endswith(".parquet")] == [
         "dygcn/datasets/shipped/hepth-collab.parquet"
     ]

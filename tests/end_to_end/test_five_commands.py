@@ -88,17 +88,17 @@ def test_five_commands_lead_to_a_live_page_that_a_broker_feeds(shell):
         shell(fit)
         service = shell(serve.replace("6379", str(broker)) + f" --port {port}", background=True)
         address = f"http://127.0.0.1:{port}"
-        until(lambda: ask(f"{address}/healthz"))
-        before = json.loads(ask(f"{address}/status"))
+        until(lambda: ask(f"{address}/livez"))
+        before = json.loads(ask(f"{address}/v1/status"))
         shell(add.replace("redis-cli", f"redis-cli -p {broker}"))
         # The edge is applied before the broker is told, so the message may be counted a moment later.
         after = until(
-            lambda: (s := json.loads(ask(f"{address}/status"))) and s["sources"][0]["messages"] and s
+            lambda: (s := json.loads(ask(f"{address}/v1/status"))) and s["sources"][0]["messages"] and s
         )
         assert after["edges"] == before["edges"] + 1
         assert after["sources"][0]["messages"] == 1
         assert set(after["moved_last"]) >= {1, 99}
-        assert json.loads(ask(f"{address}/vectors/99"))["sequence"] == 1
+        assert json.loads(ask(f"{address}/v1/vectors/99"))["sequence"] == 1
         assert "<title>dygcn" in ask(f"{address}/")
         service.send_signal(signal.SIGTERM)
         assert service.wait(timeout=60) == 0

@@ -16,6 +16,7 @@ import dygcn
 SCRIPT = Path(__file__).with_name("users_script.py")
 PLAIN = os.environ.get("DYGCN_PLAIN")
 IDS = "NDArray[Any]"  # int64 or str objects, which only the graph decides
+OTHERS = {"to_pandas", "to_keyed_vectors", "to_networkx", "plot"}  # types of packages that may be missing
 
 
 def check(*command):
@@ -58,6 +59,8 @@ def test_nothing_public_is_any():
     """Results are named types; `Any` may be an argument only where anything tabular is taken."""
     loose = []
     for name, function in public_functions():
+        if function.__name__ in OTHERS:
+            continue
         source = inspect.getsource(importlib.import_module(function.__module__))
         for node in ast.walk(ast.parse(source)):
             if (

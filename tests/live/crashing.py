@@ -33,9 +33,10 @@ def small_model(kind="int64", directed=False, half_life=None, orders=2, unit=Non
     return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life, unit=unit)
 
 
-def begin(path, snapshot_every=10**9, **options):
+def begin(path, snapshot_every=10**9, keep_log=None, **options):
     """A folder that was just begun, without an edge."""
-    return dygcn.open(path, dygcn.start(small_model(**options)), snapshot_every=snapshot_every)
+    live = dygcn.start(small_model(**options))
+    return dygcn.open(path, live, snapshot_every=snapshot_every, keep_log=keep_log)
 
 
 def crash(live):

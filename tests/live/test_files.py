@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 import dygcn
 from dygcn.engine.models import folder as folders
 from dygcn.engine.training import Recipe
-from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
+from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 from dygcn.testing import random_events
 
 NAMES = ("manifest.json", "model.safetensors", "graph.safetensors")
@@ -121,7 +121,7 @@ def test_missing_files(saved, name):
 
 
 def test_no_folder_and_no_manifest(tmp_path):
-    with pytest.raises(DamagedFolder, match="does not exist"):
+    with pytest.raises(MissingFolder, match="does not exist; check the name"):
         dygcn.load(tmp_path / "nowhere")
     with pytest.raises(DamagedFolder, match=r"no manifest\.json"):
         dygcn.load(tmp_path)

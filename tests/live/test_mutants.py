@@ -83,7 +83,7 @@ def nodes_are_never_recycled(monkeypatch):
 
 
 def changes_look_up_their_ids_too_late(monkeypatch):
-    monkeypatch.setattr(LiveEmbedding, "_keep_latest_ids", lambda self: None)
+    monkeypatch.setattr(LiveEmbedding, "_before_change", lambda self: None)
 
 
 def weights_are_not_checked(monkeypatch):

@@ -300,8 +300,8 @@ def test_errors_say_what_to_do():
     live = dygcn.fit(events(1), dim=8, recipe=Recipe(rounds=5))
     with pytest.raises(OptionError, match="links is 'old'; known: new, all, next"):
         live.score(1, 2, links="old")
-    with pytest.raises(OptionError, match="2 ids on one side and 1 on the other"):
-        live.scores([1, 2], [3])
+    with pytest.raises(OptionError, match="2 ids on one side and 3 on the other"):
+        live.scores([1, 2], [3, 4, 5])
     with pytest.raises(UnknownNode):
         live.score(1, 12345)
     with pytest.raises(OptionError, match="held_out"):

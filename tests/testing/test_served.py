@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 def test_in_a_thread(folder):
     with served(on_loopback(folder)) as one, PlainClient(one.address) as client:
-        assert client.request("GET", "/vectors/1").status == 200
+        assert client.request("GET", "/v1/vectors/1").status == 200
         with pytest.raises(FolderInUse):
             dygcn.open(folder)
     with dygcn.open(folder):
@@ -36,9 +36,9 @@ def test_in_a_process(folder):
         assert one.pid != os.getpid()
         assert 10 < one.megabytes() < 4_000
         headers = {"authorization": f"Bearer {secret}", "content-type": "application/json"}
-        assert client.request("GET", "/status").status == 401
-        assert client.request("POST", "/events", b"[]", headers).status == 200
-        assert client.request("POST", "/events", b"[          ]", headers).status == 413
+        assert client.request("GET", "/v1/status").status == 401
+        assert client.request("POST", "/v1/events", b"[]", headers).status == 200
+        assert client.request("POST", "/v1/events", b"[          ]", headers).status == 413
         code, said = one.drain()
     assert code == 0
     assert said.startswith('{"address"')
@@ -66,13 +66,13 @@ def test_a_process_is_gone_at_the_end(folder):
 
 def test_the_plain_client_sends_anything_and_comes_again(folder):
     with served(on_loopback(folder)) as one, PlainClient(one.address, timeout=10) as client:
-        answer = client.request("BREW", "/status", headers={"x": "\xff trailing "})
+        answer = client.request("BREW", "/v1/status", headers={"x": "\xff trailing "})
         assert answer.status in (400, 405)
-        assert client.request("HEAD", "/status").body == b""
-        assert client.request("GET", "/nothing").text.startswith('{"error"')
-        assert client.request("GET", "/status").headers["content-type"] == "application/json"
+        assert client.request("HEAD", "/v1/status").body == b""
+        assert client.request("GET", "/nothing").text.startswith('{"type"')
+        assert client.request("GET", "/v1/status").headers["content-type"] == "application/json"
         address = one.address
     begun = time.monotonic()
-    with PlainClient(address, timeout=5) as client, pytest.raises(OSError, match="GET /status"):
-        client.request("GET", "/status")
+    with PlainClient(address, timeout=5) as client, pytest.raises(OSError, match="GET /v1/status"):
+        client.request("GET", "/v1/status")
     assert time.monotonic() - begun < 5

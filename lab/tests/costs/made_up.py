@@ -196,6 +196,14 @@ def score():
     return {"kind": "score", "load_average": 0.3, "rows": rows, "updates": updates, "bytes": sizes}
 
 
+def recommend():
+    about = [{"graph": graph, "nodes": nodes, "edges": 3 * nodes} for graph, nodes in GRAPHS.items()]
+    cost = {"asked": 100, "recall": 0.99, "least_recall": 0.9}
+    cost |= {"recommend_ms": 5.0, "everyone_ms": 15.0, "times_faster": 3.0}
+    rows = [{**graph, "links": links, **cost} for graph in about for links in ("new", "next")]
+    return {"kind": "recommend", "k": 10, "seed": 0, "load_average": 0.3, "rows": rows}
+
+
 def engines():
     took = {"other_us": 40.0, "this_us": 30.0, "ratio": 0.75, "ratio_avx2": 0.8, "ratio_baseline": 1.2}
     took |= {"times_bare": 1.4, "other_times_bare": 1.9}
@@ -223,7 +231,7 @@ def start():
         "dygcn --help",
         "dygcn info FOLDER",
         "dygcn nearest FOLDER ID",
-        "the README's ten lines",
+        "the README's example",
     )
     environments = ("this one", "another")
     rows = [{"environment": one, "name": name, **took} for one in environments for name in commands]
@@ -235,7 +243,33 @@ def start():
     return {**setting, "rows": rows, "services": services}
 
 
+def service():
+    about = {
+        "graph": "arxiv-coauthor",
+        "nodes": 445_000,
+        "edges": 1_540_000,
+        "dim": 128,
+        "answer_bytes": 1_500,
+    }
+    took = {"reads_a_second": 8_000.0, "bare_a_second": 9_000.0, "ratio": 0.89, "cpu_us": 90.0}
+    took |= {"bare_cpu_us": 85.0, "p99_ms": 3.0, "bare_p99_ms": 2.9}
+    waits = [{"beside": "nothing", "p50_ms": 1.0, "p99_ms": 2.0, "reads": 500, "times_quiet": 1.0}]
+    sent = {"events_a_second": 5_000.0, "refused": 0, "p50_ms": 8.0, "p99_ms": 20.0}
+    life = {"state": "quiet", "ready_seconds": 5.0, "first_read_seconds": 0.01, "first_write_seconds": 0.02}
+    life |= {"first_nearest_seconds": 0.03, "pending": 0, "exit_code": 0, "exit_seconds": 1.5}
+    return {
+        "kind": "service",
+        **about,
+        "load_average": 0.4,
+        "rounds": [{"while": one, **took} for one in ("nothing is written", "events are applied")],
+        "waits": waits,
+        "events": {"asked_a_second": 5_000, "request_size": 100, "alone": sent, "with_reads": sent},
+        "lifecycle": [life],
+        "sequence": 100,
+    }
+
+
 def everything():
     made = (update(), crossover(), scale(), memory(), tolerance(), threads(), base(), kinds(), score())
-    made += (engines(), reads(), start())
+    made += (recommend(), engines(), reads(), service(), start())
     return {one["kind"]: one for one in made}

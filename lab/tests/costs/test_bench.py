@@ -118,6 +118,23 @@ def test_score_beside_the_cosine_and_updates_with_times_and_without():
     assert "An update" in run("bench", "score", "power-law-1k-8k", "--quick").stdout
 
 
+def test_recommendations_beside_the_best_of_everyone(monkeypatch):
+    monkeypatch.setattr("dygcn.live.recommending.EVERYONE", 100)
+    monkeypatch.setattr("dygcn.live.recommending._BY_DOT", (100, 100))
+    asked = "bench", "recommend", "power-law-300-2k", "--nodes", 10
+    result = run_json(*asked)
+    made = made_up.recommend()
+    assert set(result) == set(made)
+    assert set(result["rows"][0]) == set(made["rows"][0])
+    assert [row["links"] for row in result["rows"]] == ["new", "next"]
+    good = result["rows"][0]["recall"]
+    assert good > 0.8
+    assert "Recall at 10" in run(*asked).stdout
+    monkeypatch.setattr("dygcn.live.recommending._BY_PATH", 0)
+    monkeypatch.setattr("dygcn.live.recommending._BY_DOT", (1, 1))
+    assert run_json(*asked)["rows"][0]["recall"] < 0.5  # fewer candidates are noticed
+
+
 def test_start_takes_pythons_by_turns():
     options = ("--repeats", 1, "--graph", "power-law-300-1k", "--starts", 1)
     result = run_json("bench", "start", "--python", f"a={sys.executable}", *options)
@@ -129,13 +146,13 @@ def test_start_takes_pythons_by_turns():
     assert set(result["services"][0]) == set(made["services"][0])
     cpu = {row["name"]: row["cpu_seconds"] for row in result["rows"]}
     assert 0 < cpu[NOTHING] < cpu[README]
-    assert "the README's ten lines" in run("bench", "start", "--repeats", 1, "--starts", 0).stdout
+    assert "the README's example" in run("bench", "start", "--repeats", 1, "--starts", 0).stdout
 
 
-def test_the_ten_lines_are_the_readme_s():
+def test_the_example_is_the_readme_s():
     readme = (Path(__file__).parents[3] / "README.md").read_text()
-    shown = doctest.DocTestParser().get_examples(readme.split("## Ten lines")[1].split("\n```")[1])
-    assert [re.sub(r"\s*# .*", "", one.source) for one in shown] == LINES.splitlines(keepends=True)
+    shown = doctest.DocTestParser().get_examples(readme.split("## Six lines")[1].split("\n```")[1])
+    assert "".join(re.sub(r"\s*# .*", "", one.source) for one in shown) == LINES
 
 
 def test_a_stream_changes_as_it_came():
@@ -161,8 +178,10 @@ def test_page_says_what_is_missing(tmp_path):
         "base",
         "kinds",
         "score",
+        "recommend",
         "engines",
         "reads",
+        "service",
         "start",
     ]
     assert result["pictures"] == {"scale": str(tmp_path / "docs" / "images" / "costs" / "scale.png")}

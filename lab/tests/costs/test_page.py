@@ -7,7 +7,6 @@ import pytest
 
 from costs import made_up
 from dygcn.errors import DygcnError, OptionError
-from dygcn_lab.costs.headline import with_costs
 from dygcn_lab.costs.page import page_text, seen_from, write_page
 from dygcn_lab.costs.results import KINDS, read_results, rows_of, write_result
 from dygcn_lab.costs.tables import tables_of
@@ -34,12 +33,6 @@ def test_files_are_named_by_their_kind_and_name_no_machine(file):
     assert "load_average" in json.loads(text)
     assert "/work" not in text
     assert "/tmp" not in text
-
-
-@pytest.mark.skipif(not RESULTS, reason="nothing measured yet")
-def test_the_readme_has_the_numbers_of_the_results():
-    readme = (ROOT / "README.md").read_text()
-    assert with_costs(readme, read_results(RESULTS)) == readme
 
 
 @pytest.fixture(scope="module")

@@ -190,7 +190,7 @@ def test_the_readme_keeps_everything_but_the_results(tmp_path):
     assert after.startswith("# Title")
     assert after.endswith("\n\nAfter.\n")
     assert "old\n" not in after
-    assert "AS (as-733)" in after
+    assert "HEP-TH (hepth-collab)" in after
     with pytest.raises(DygcnError, match="no place for the table"):
         with_headline("# Title", store)
 

@@ -42,7 +42,6 @@ def test_a_failure_of_the_service_is_a_problem(monkeypatch):
     tally = Tally()
     with bad_input._graph() as one:
         monkeypatch.setattr(one.service, "status", lambda *_: 1 // 0)
-        monkeypatch.setattr(bad_input.app._LOG, "exception", lambda *_: None)
         bad_input.fuzz(one.address, 200, 0, tally)
     assert any("500" in problem for problem in tally.problems)
 
@@ -64,12 +63,16 @@ def test_settings_that_break_the_reader_are_a_problem(monkeypatch):
 
 
 def test_an_error_without_a_name_is_no_refusal():
+    typed = {"content-type": "application/problem+json"}
+    told = {"type": "/problems/bad-option", "title": "A", "status": 400, "detail": "b"}
     for answer, is_one in (
-        (httpx.Response(400, json={"error": {"kind": "A", "message": "b", "expected": None}}), True),
-        (httpx.Response(400, text="no"), False),
-        (httpx.Response(400, json=["no"]), False),
-        (httpx.Response(400, json={"error": "no"}), False),
-        (httpx.Response(500, json={"error": {"kind": "A", "message": "b", "expected": None}}), False),
+        (httpx.Response(400, json=told, headers=typed), True),
+        (httpx.Response(400, json=told), False),
+        (httpx.Response(400, text="no", headers=typed), False),
+        (httpx.Response(400, json=["no"], headers=typed), False),
+        (httpx.Response(400, json={"detail": "no"}, headers=typed), False),
+        (httpx.Response(400, json=told | {"status": 404}, headers=typed), False),
+        (httpx.Response(500, json=told | {"status": 500}, headers=typed), False),
     ):
         assert bad_input._is_refusal(answer) is is_one
 
@@ -86,8 +89,16 @@ def test_the_same_seed_asks_the_same():
 def test_every_parser_is_asked():
     asked = list(questions(random.Random(0), 3_000))
     paths = {address.partition("?")[0] for _, address, _, _ in asked}
-    assert {"/events", "/vectors", "/score", "/nearest", "/changes", "/dead-letters", "/status"} <= paths
-    assert any(path.startswith("/nearest/") for path in paths)
+    assert {
+        "/v1/events",
+        "/v1/vectors",
+        "/v1/score",
+        "/v1/nearest",
+        "/v1/changes",
+        "/v1/dead-letters",
+        "/v1/status",
+    } <= paths
+    assert any(path.startswith("/v1/nearest/") for path in paths)
     assert {headers.get("content-type") for _, _, headers, _ in asked} >= {JSON, NDJSON, ARROW, "text/plain"}
     assert any("client=" in address for _, address, _, _ in asked)
 

@@ -24,15 +24,15 @@ def test_the_promise_holds_at_full_size():
     assert finding.holds, finding.notes
 
 
-def test_only_one_route_is_open():
-    assert [route.path for route in ROUTES if route.scope == "open"] == ["/healthz"]
+def test_only_health_is_open():
+    assert [route.path for route in ROUTES if route.scope == "open"] == ["/livez", "/readyz"]
     assert {route.scope for route in ROUTES} == {"open", *SCOPES}
 
 
 def test_what_is_due():
     by_path = {(route.method, route.path): route for route in ROUTES}
-    events, status = by_path["POST", "/events"], by_path["GET", "/status"]
-    letters, health = by_path["GET", "/dead-letters"], by_path["GET", "/healthz"]
+    events, status = by_path["POST", "/v1/events"], by_path["GET", "/v1/status"]
+    letters, health = by_path["GET", "/v1/dead-letters"], by_path["GET", "/livez"]
     table = {
         None: (401, 401, 401, 200),
         "read": (403, 200, 403, 200),

@@ -100,7 +100,7 @@ def test_a_life_is_killed_when_its_time_has_come(process, folder):
 
 def test_an_order_that_cannot_be_lived_is_told(process, folder):
     said = process.live(Order(str(folder), 1))
-    assert (said[0].what, said[0].error) == ("refused", "DamagedFolder")
+    assert (said[0].what, said[0].error) == ("refused", "MissingFolder")
 
 
 class Recited:

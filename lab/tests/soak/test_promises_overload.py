@@ -3,6 +3,7 @@
 import asyncio
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -80,7 +81,9 @@ def test_a_service_that_is_not_there_is_no_answer():
 
 def test_refusals_are_told_with_their_time(graph):
     with graph.service.live._ahead._writing:  # the writer is held up, and the queue fills
-        graph.service.ingest_queue._limits = Limits(queued_events=1_000)
+        service = graph.service
+        limits = Limits(queued_events=1_000)
+        service.current.replace(msgspec.structs.replace(service.settings, limits=limits))
         sent = asyncio.run(asyncio.wait_for(_until_shed(graph.address), 30))
     assert sent.status == 429
     assert sent.told_when

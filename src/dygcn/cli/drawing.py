@@ -1,44 +1,17 @@
-"""Progress bars and tables for the commands, drawn by rich."""
+"""Tables for the commands, drawn by rich."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dygcn._late import late
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rich import progress
-
-    from dygcn.cli.printing import Notify
-else:  # a table needs none
-    progress = late("rich.progress")
+    from collections.abc import Sequence
 
 _BETWEEN = 2  # spaces
-
-
-@contextmanager
-def bar() -> Iterator[Notify]:
-    """Show progress on standard error; yield a function to call as (done, total, what)."""
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TaskProgressColumn(),
-        progress.TimeElapsedColumn(),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("starting", total=None)
-
-        def notify(done: int, total: int, what: str) -> None:
-            shown.update(task, completed=done, total=total, description=what)
-
-        yield notify
 
 
 def print_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
+from dygcn.cli.columns import column_options
 from dygcn.cli.printing import json_option, progress_bar, show
-from dygcn.datasets import load, names
+from dygcn.cli.reading import events_file, format_option
 from dygcn.engine.models import RULES, find_fitting
 from dygcn.engine.models.folder import check_target
 from dygcn.live import fit
+from dygcn.live.fitting import phases_of
 from dygcn.paper import BASES
 
 
 @click.command("fit")
 @click.argument("events", type=click.Path())
 @click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
+@column_options
+@format_option
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
 @click.option("--rule", default="exact", show_default=True, type=click.Choice(list(RULES)))
@@ -41,19 +44,22 @@ from dygcn.paper import BASES
 @click.option("--steps", type=int, help="Number of equal training steps.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
-def command(events: str, out: str, features: str, steady: bool, as_json: bool, **options: Any) -> None:
+def command(
+    events: str, out: str, form: str | None, features: str, steady: bool, as_json: bool, **options: Any
+) -> None:
     """Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.
 
-    EVENTS may also be the name of a data set: hepth-collab comes with dygcn, as-733 with dygcn-lab.
+    EVENTS may also be the name of a data set: hepth-collab comes with dygcn, as-733 with dygcn-lab; or - for
+    standard input.
     """
     begun = time.perf_counter()
     check_target(out)  # before the work, not after it
     options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
     if steady and options["recipe"] is None:
         raise click.UsageError("--steady needs --rule rolling or --rule spectral")
-    with progress_bar() as notify:
-        source = load(events).events() if events in names() and not Path(events).exists() else events
-        live = fit(source, features=features, progress=notify, **options)
+    phases = *phases_of(options["rule"], features), ("saving", 1)
+    with progress_bar(phases, as_json) as notify, events_file(events, form) as path:
+        live = fit(path, features=features, progress=notify, **options)
         notify(0, 1, "saving")
         live.save(out)
     show(

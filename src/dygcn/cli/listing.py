@@ -6,9 +6,12 @@ from importlib.metadata import EntryPoint, entry_points
 
 # A line is the first sentence of the command's own help; a test compares them.
 COMMANDS = {
+    "dead-letters": "List, replay or discard events that could not be applied, of a folder or a service.",
+    "explain": "Print what each neighbour of ID adds to its vector, order by order.",
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
     "info": "Check the folder DIR and print its settings, counts and digest.",
-    "nearest": "Print the k nodes nearest to ID, by cosine.",
+    "nearest": "Print the k nodes nearest to each ID, by cosine.",
+    "recommend": "Print the k nodes that ID is likeliest to link with, by the learned score.",
     "refit": "Make new rows for the walk model in DIR, save to NEW, and print whether they predict better.",
     "restore": "Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.",
     "run": "Run the sources, the embedding, the sinks and HTTP of CONFIG.toml until it is stopped.",
@@ -16,7 +19,8 @@ COMMANDS = {
     "serve": "Serve the embedding in DIR over HTTP, durably, until it is stopped.",
     "token": "Make a token for NAME.",
     "update": "Apply EVENTS to the embedding in DIR and save it.",
-    "vector": "Print the vectors of IDS, or write vectors to a Parquet file.",
+    "vector": "Print the vectors of IDS, or write vectors to a file.",
+    "what-if": "Print who would move, and how far, if edges were added or removed; DIR does not change.",
 }
 LAB = "dygcn-lab"
 LAB_COMMANDS = {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -13,7 +16,7 @@ import dygcn
 from dygcn.cli.listing import COMMANDS, LAB, LAB_COMMANDS, joined
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
-EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN = 1, 2, 3
+EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 3, 130, 141
 
 
 class _Lazy(click.Group):
@@ -22,10 +25,10 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*COMMANDS, *joined()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         command: click.Command
         if cmd_name in COMMANDS:
-            command = importlib.import_module(f"dygcn.cli.{cmd_name}").command
+            command = importlib.import_module(f"dygcn.cli.{cmd_name.replace('-', '_')}").command
             return command
         entry = joined().get(cmd_name)
         if entry is not None:
@@ -33,7 +36,9 @@ class _Lazy(click.Group):
             return command
         if cmd_name in LAB_COMMANDS:
             raise OptionError(f"`dygcn {cmd_name}` comes with the laboratory: pip install {LAB}")
-        return None
+        near = get_close_matches(cmd_name, [*COMMANDS, *LAB_COMMANDS, *joined()], n=1)
+        hint = f"did you mean `dygcn {near[0]}`?" if near else "`dygcn --help` lists all commands"
+        raise OptionError(f"there is no command {cmd_name!r}; {hint}")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         entries = joined()
@@ -55,17 +60,55 @@ class _Lazy(click.Group):
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _fail_usage(error, ctx)
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except UnknownNode as error:
             _fail(str(error), EXIT_UNKNOWN)
-        except OptionError as error:
-            _fail(str(error), EXIT_USAGE)
         except DygcnError as error:
-            _fail(str(error), EXIT_ERROR)
+            from dygcn.cli.spelling import with_options  # noqa: PLC0415 - only errors need it
+
+            code = EXIT_USAGE if isinstance(error, OptionError) else EXIT_ERROR
+            _fail(with_options(str(error), self._options(ctx)), code)
+        except click.UsageError as error:
+            _fail_usage(error, ctx)
+        except KeyboardInterrupt:
+            _fail("interrupted", EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            _end_quietly()
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR)
+
+    def _options(self, ctx: click.Context) -> list[str]:
+        """Return the options of the command that was called, as Python spells them."""
+        name = ctx.invoked_subcommand
+        if name not in COMMANDS:
+            return []
+        spelt = [text for one in self.get_command(ctx, name).params for text in one.opts]
+        return [text[2:].replace("-", "_") for text in spelt if text.startswith("--")]
+
+
+def _fail_usage(error: click.UsageError, ctx: click.Context) -> None:
+    """Print in one line what was wrong with the arguments; without any, the help is shown."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        raise error
+    text = " ".join(error.format_message().split()).rstrip(".")
+    called = " ".join(["dygcn", *(error.ctx or ctx).command_path.split()[1:]])
+    _fail(f"{text[:1].lower()}{text[1:]}; see `{called} --help`", EXIT_USAGE)
+
+
+def _end_quietly() -> None:
+    """End as other commands do where whoever reads the output, such as `head`, has seen enough."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is not written yet
+    sys.exit(EXIT_NO_READER)
 
 
 def _fail(message: str, code: int) -> None:
@@ -78,5 +121,6 @@ def _fail(message: str, code: int) -> None:
 def main() -> None:
     """Live node embeddings for graphs that never stop changing.
 
-    Exit codes: 0 done, 1 an error in data or folder, 2 wrong usage, 3 an id that is not in the graph.
+    Exit codes: 0 done, 1 an error in data or folder, 2 wrong usage, 3 an id that is not in the graph,
+    130 interrupted, 141 nobody reads the output any more.
     """

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import click
 
-from dygcn.cli.printing import folder_argument, json_option, negative_ids, node_id, progress_bar, show_table
-from dygcn.live import load
+from dygcn.cli.as_of import as_of_option, load_as_of
+from dygcn.cli.printing import (
+    IdsCommand,
+    folder_argument,
+    json_option,
+    negative_ids,
+    node_id,
+    progress_bar,
+    show_table,
+)
 
 
-@click.command("nearest", context_settings=negative_ids)
+@click.command("nearest", cls=IdsCommand, context_settings=negative_ids)
 @folder_argument
-@click.argument("node", metavar="ID")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("-k", default=5, show_default=True, help="How many.")
+@as_of_option
 @json_option
-def command(folder: str, node: str, k: int, as_json: bool) -> None:
-    """Print the k nodes nearest to ID, by cosine."""
+def command(folder: str, ids: tuple[str, ...], k: int, as_of: str | None, as_json: bool) -> None:
+    """Print the k nodes nearest to each ID, by cosine."""
     with progress_bar() as notify:
         notify(0, 1, "loading")
-        live = load(folder)
-        found = live.nearest(node_id(node, live.model.kind), k)
-    value = [{"id": name, "score": score} for name, score in found]
-    show_table(("id", "score"), [(str(name), f"{score:.4f}") for name, score in found], as_json, value)
+        live = load_as_of(folder, as_of)
+        asked = [node_id(text, live.model.kind) for text in ids]
+        found = live.nearest(asked, k)
+    values = [[{"id": name, "score": score} for name, score in near] for near in found]
+    if len(asked) == 1:
+        rows = [(str(name), f"{score:.4f}") for name, score in found[0]]
+        show_table(("id", "score"), rows, as_json, values[0])
+        return
+    of_each = zip(asked, found, strict=True)
+    cells = [(str(one), str(name), f"{score:.4f}") for one, near in of_each for name, score in near]
+    value = [{"of": one, "nearest": near} for one, near in zip(asked, values, strict=True)]
+    show_table(("of", "id", "score"), cells, as_json, value)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from dygcn._late import late
+from dygcn._progress import Notify, Plan, is_terminal, progress_of
 from dygcn.cli.numbers import plain
 
 if TYPE_CHECKING:
@@ -19,20 +20,44 @@ if TYPE_CHECKING:
 else:  # rich takes longer to import than a small folder to read
     drawing = late("dygcn.cli.drawing")
 
-Notify = Callable[[int, int, str], None]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
+
+
+class IdsCommand(click.Command):
+    """A command whose ids may begin with a dash, as -5 does; what begins with two is an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options that there are not, where the parser would take them for ids."""
+        options = {text: one for one in self.get_params(ctx) for text in (*one.opts, *one.secondary_opts)}
+        words = iter(args[: args.index("--")] if "--" in args else args)
+        for word in words:
+            name, joined, _ = word.partition("=")
+            option = options.get(name)
+            if option is None and name.startswith("--"):
+                raise click.NoSuchOption(name, possibilities=get_close_matches(name, options), ctx=ctx)
+            if isinstance(option, click.Option) and not option.is_flag and not joined:
+                next(words, None)  # its value
+        return super().parse_args(ctx, args)
+
+
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
 
 
 @contextmanager
-def progress_bar() -> Iterator[Notify]:
-    """Show progress if standard error is a terminal; yield a function to call as (done, total, what)."""
-    if sys.stderr.isatty():
-        with drawing.bar() as notify:
-            yield notify
-    else:
-        yield lambda done, total, what: None
+def progress_bar(plan: Plan = (), quiet: bool = False) -> Iterator[Notify]:
+    """Show progress: a bar on a terminal; elsewhere a line now and then, if the phases are known.
+
+    Parameters
+    ----------
+    plan
+        The phases, see `progress_of`.
+    quiet
+        Print no lines: whoever reads standard error may be a machine, too.
+    """
+    asked = is_terminal() or (len(plan) > 0 and not quiet)
+    with progress_of(asked, plan, lambda line: click.echo(f"dygcn: {line}", err=True)) as notify:
+        yield notify or (lambda done, total, what: None)
 
 
 def show(value: dict[str, Any], as_json: bool) -> None:

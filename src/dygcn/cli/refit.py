@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dygcn.cli.as_of import is_durable
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.engine.models.folder import check_target
 from dygcn.live import load, open
-from dygcn.live.durable.storage import LOG_FILE
+from dygcn.live.refitting import PHASES
 
 if TYPE_CHECKING:
-    from dygcn.cli.printing import Notify
+    from dygcn._progress import Notify
     from dygcn.live import Refit
 
 
@@ -33,9 +34,9 @@ def command(folder: str, out: str, as_json: bool) -> None:
             "--out is DIR itself, or inside it, and refit does not change DIR; choose another folder"
         )
     check_target(out)  # before the work, not after it
-    with progress_bar() as notify:
+    with progress_bar((("loading", 1), *PHASES, ("saving", 1)), as_json) as notify:
         notify(0, 1, "loading")
-        found = _refit(Path(folder), notify)
+        found = _refit(folder, notify)
         notify(0, 1, "saving")
         found.embedding.save(out)
     compared = {name: getattr(found, name) for name in ("auc_before", "auc_after", "auc_error")}
@@ -55,8 +56,8 @@ def command(folder: str, out: str, as_json: bool) -> None:
     )
 
 
-def _refit(folder: Path, notify: Notify) -> Refit:
-    if not (folder / LOG_FILE).exists():
+def _refit(folder: str, notify: Notify) -> Refit:
+    if not is_durable(folder):
         return load(folder).refit(notify)
     live = open(folder)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dygcn.cli.log_options import log_options
 from dygcn.cli.printing import folder_argument, json_option
 
 
@@ -11,6 +12,7 @@ from dygcn.cli.printing import folder_argument, json_option
 @folder_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Any other address needs a token.")
 @click.option("--port", default=8470, show_default=True, help="0: any free one.")
+@click.option("--readers", default=0, show_default=True, help="Processes that listen and answer reads.")
 @click.option("--tokens", type=click.Path(), help="A TOML file with [[tokens]]; see `dygcn token`.")
 @click.option(
     "--source",
@@ -18,9 +20,24 @@ from dygcn.cli.printing import folder_argument, json_option
     multiple=True,
     help="redis://HOST:PORT/STREAM, nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, or a file that grows.",
 )
+@click.option(
+    "--keep-log",
+    metavar="HOW-MUCH",
+    help="Of the past, for as_of: a span (7d) or a size (2GB).  [default: what the folder says; 256MB]",
+)
+@log_options
 @json_option
 def command(
-    folder: str, host: str, port: int, tokens: str | None, sources: tuple[str, ...], as_json: bool
+    folder: str,
+    host: str,
+    port: int,
+    readers: int,
+    tokens: str | None,
+    sources: tuple[str, ...],
+    keep_log: str | None,
+    log_format: str | None,
+    log_level: str | None,
+    as_json: bool,
 ) -> None:
     """Serve the embedding in DIR over HTTP, durably, until it is stopped.
 
@@ -28,4 +45,5 @@ def command(
     """
     from dygcn.cli.serving import serve_folder  # noqa: PLC0415 - needs the extra `serve`, and --help does not
 
-    serve_folder(folder, host, port, tokens, sources, as_json)
+    log = {"format": log_format, "level": log_level}
+    serve_folder(folder, host, port, readers, tokens, sources, keep_log, log, as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from dygcn.cli.printing import print_json
-from dygcn.errors import OptionError
+from dygcn.errors import MissingFolder, OptionError
+from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import run_app
 from dygcn.serving.service.server import bind
 from dygcn.serving.service.service import Service
@@ -25,17 +26,34 @@ class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def serve_folder(
-    folder: str, host: str, port: int, tokens: str | None, sources: Sequence[str], as_json: bool
+    folder: str,
+    host: str,
+    port: int,
+    readers: int,
+    tokens: str | None,
+    sources: Sequence[str],
+    keep_log: str | None,
+    log: dict[str, str | None],
+    as_json: bool,
 ) -> None:
     """Serve a folder with the settings of the command line."""
-    http = Http(host=host, port=port, tokens=_read_tokens(tokens))
+    http = Http(host=host, port=port, readers=readers, tokens=_read_tokens(tokens))
     read = [source_from(source) for source in sources]
-    _serve(check_settings(ServiceSettings(folder=folder, http=http, sources=read)), as_json)
+    settings = ServiceSettings(folder=folder, http=http, sources=read, keep_log=keep_log)
+    _serve(_with_log(check_settings(settings), log), as_json, None)
 
 
-def serve_file(config: str, as_json: bool) -> None:
-    """Serve with the settings of a file."""
-    _serve(read_settings(config), as_json)
+def serve_file(config: str, log: dict[str, str | None], as_json: bool) -> None:
+    """Serve with the settings of a file, which SIGHUP reads again."""
+    _serve(_with_log(read_settings(config), log), as_json, lambda: read_settings(config))
+
+
+def _with_log(settings: ServiceSettings, log: dict[str, str | None]) -> ServiceSettings:
+    """Return the settings with what the command line says of log lines, and begin to write them."""
+    said = {name: value for name, value in log.items() if value is not None}
+    settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, **said))
+    configure(settings.log.format, settings.log.level)
+    return settings
 
 
 def _read_tokens(path: str | None) -> list[Token]:
@@ -51,15 +69,23 @@ def _read_tokens(path: str | None) -> list[Token]:
     return tokens
 
 
-def _serve(settings: ServiceSettings, as_json: bool) -> None:
+def _serve(settings: ServiceSettings, as_json: bool, reread: Callable[[], ServiceSettings] | None) -> None:
     with ExitStack() as listening:
         sockets = [listening.enter_context(one) for one in bind(settings.http)]
-        service = Service(settings)  # after binding, which may fail: replaying the log may take a while
-        run_app(service, lambda address: _print_address(service, address, as_json), sockets)
+        service = _begun(settings)  # after binding, which may fail: replaying the log may take a while
+        run_app(service, lambda address: _print_address(service, address, as_json), sockets, reread)
     if as_json:
         print_json({"stopped": True})
     else:
         click.echo("stopped; everything is on disk")
+
+
+def _begun(settings: ServiceSettings) -> Service:
+    try:
+        return Service(settings)
+    except MissingFolder:
+        made = f"`dygcn fit EVENTS --out {settings.folder}`"
+        raise MissingFolder(f"{settings.folder} does not exist; check the name, or make it: {made}") from None
 
 
 def _print_address(service: Service, address: str, as_json: bool) -> None:
@@ -76,5 +102,3 @@ def _print_address(service: Service, address: str, as_json: bool) -> None:
         return
     click.echo(f"{status.nodes} nodes, {status.edges} edges, sequence {status.sequence}")
     click.echo(f"page and API: {address}/   metrics: {address}/metrics   stop with Ctrl-C")
-    for line in status.snapshot.damage:
-        click.echo(f"warning: recovered without: {line}", err=True)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
+from dygcn.cli.as_of import is_durable
+from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
-from dygcn.engine.events import read_events
+from dygcn.cli.reading import events_file, format_option
+from dygcn.engine.events import ColumnNames, read_events
 from dygcn.engine.events.windows import rows_of
-from dygcn.live import load
+from dygcn.errors import FolderInUse
+from dygcn.live import DurableEmbedding, LiveEmbedding, load
+from dygcn.live import open as open_folder
+
+if TYPE_CHECKING:
+    from dygcn._progress import Notify
+    from dygcn.engine.records import EventBatch
 
 _BATCH = 10_000
 
@@ -18,40 +30,63 @@ _BATCH = 10_000
 @click.command("update")
 @folder_argument
 @click.argument("events", type=click.Path())
+@column_options
+@format_option
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @json_option
-def command(folder: str, events: str, now: float | None, as_json: bool) -> None:
-    """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved."""
+def command(
+    folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: str | None
+) -> None:
+    """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved.
+
+    EVENTS is a file as `fit` takes it, or - for standard input. A durable DIR stays so: the events are
+    logged. While it is served, send them to the service instead (POST /v1/events).
+    """
     begun = time.perf_counter()
-    with progress_bar() as notify:
+    with progress_bar((("loading", 1), ("applying events", 4), ("saving", 1)), as_json) as notify:
         notify(0, 1, "loading")
+        with _changed(folder, notify) as live:
+            with events_file(events, form) as path:
+                batch = read_events(path, live.model.kind, names=ColumnNames(**names))
+            effects = _apply(live, batch, now, notify)
+            counts = {"nodes": len(live), "edges": live.edge_count, "version": live.version}
+    seconds = time.perf_counter() - begun
+    show({"events": len(batch), **effects, **counts, "seconds": seconds}, as_json)
+
+
+@contextmanager
+def _changed(folder: str, notify: Notify) -> Iterator[LiveEmbedding | DurableEmbedding]:
+    """Yield an embedding; keep what was done to it, unless there was an error."""
+    if not is_durable(folder):
         live = load(folder)
-        batch = read_events(events, live.model.kind)
-        moved: set[int | str] = set()
-        unchanged = missing = loops = 0
-        for start in range(0, max(len(batch), 1), _BATCH):
-            stop = min(start + _BATCH, len(batch))
-            change = live.update(rows_of(batch, np.arange(start, stop)), now=now)
-            moved.update(change.ids.tolist())
-            unchanged, missing, loops = (
-                unchanged + change.unchanged,
-                missing + change.missing,
-                loops + change.loops,
-            )
-            notify(stop, len(batch), "applying events")
+        yield live
         notify(0, 1, "saving")
         live.save(folder)
-    show(
-        {
-            "events": len(batch),
-            "moved": len(moved),
-            "unchanged": unchanged,
-            "missing": missing,
-            "loops": loops,
-            "nodes": len(live),
-            "edges": live.edge_count,
-            "version": live.version,
-            "seconds": time.perf_counter() - begun,
-        },
-        as_json,
-    )
+        return
+    try:
+        durable = open_folder(folder)
+    except FolderInUse:
+        raise FolderInUse(
+            f"{folder} is open in another process, perhaps one that is serving it; send the events to that "
+            "service (POST /v1/events), or stop it first"
+        ) from None
+    with durable:
+        yield durable
+        notify(0, 1, "saving")
+
+
+def _apply(
+    live: LiveEmbedding | DurableEmbedding, batch: EventBatch, now: float | None, notify: Notify
+) -> dict[str, int]:
+    """Apply events; return how many nodes moved, and how many events had no effect."""
+    moved: set[int | str] = set()
+    without = dict.fromkeys(("unchanged", "missing", "loops"), 0)
+    # What is durable cannot be taken back, so a bad event must refuse all of them: one batch.
+    size = max(len(batch), 1) if isinstance(live, DurableEmbedding) else _BATCH
+    for start in range(0, max(len(batch), 1), size):
+        stop = min(start + size, len(batch))
+        change = live.update(rows_of(batch, np.arange(start, stop)), now=now)
+        moved.update(change.ids.tolist())
+        without = {name: count + getattr(change, name) for name, count in without.items()}
+        notify(stop, len(batch), "applying events")
+    return {"moved": len(moved), **without}

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 
+from dygcn.cli.as_of import as_of_option, load_as_of
 from dygcn.cli.printing import (
+    IdsCommand,
     folder_argument,
     json_option,
     negative_ids,
@@ -15,27 +23,34 @@ from dygcn.cli.printing import (
     progress_bar,
     show,
 )
-from dygcn.live import load
+from dygcn.errors import OptionError
+from dygcn.live import EmbeddingView
 
 
-@click.command("vector", context_settings=negative_ids)
+@click.command("vector", cls=IdsCommand, context_settings=negative_ids)
 @folder_argument
 @click.argument("ids", nargs=-1)
 @click.option(
-    "--out", type=click.Path(), metavar="FILE", help="Write Parquet (id, vector); all nodes if no ID."
+    "--out",
+    metavar="FILE",
+    help="Write .parquet or .arrow (id, vector), .csv or .tsv (id, v0, v1, ...) or .txt (word2vec); "
+    "- is CSV to standard output. All nodes if no ID.",
 )
+@as_of_option
 @json_option
-def command(folder: str, ids: tuple[str, ...], out: str | None, as_json: bool) -> None:
-    """Print the vectors of IDS, or write vectors to a Parquet file."""
+def command(folder: str, ids: tuple[str, ...], out: str | None, as_of: str | None, as_json: bool) -> None:
+    """Print the vectors of IDS, or write vectors to a file."""
     if not ids and out is None:
         raise click.UsageError("name at least one id, or --out FILE for all of them")
     with progress_bar() as notify:
         notify(0, 1, "loading")
-        live = load(folder)
+        live = load_as_of(folder, as_of)
         wanted = [node_id(text, live.model.kind) for text in ids] if ids else None
         table = live.to_arrow(wanted)
         if out is not None:
-            pyarrow.parquet.write_table(table, out)
+            _writer(out)(live, wanted, out)
+    if out == "-":
+        return
     if out is not None:
         show({"file": out, "vectors": len(table), "dim": live.model.dim}, as_json)
         return
@@ -45,3 +60,47 @@ def command(folder: str, ids: tuple[str, ...], out: str | None, as_json: bool) -
         return
     for name, row in zip(names, vectors, strict=True):
         click.echo(f"{name}\t{np.array2string(row, precision=4, max_line_width=100, threshold=16)}")
+
+
+Writer = Callable[[EmbeddingView, list[int | str] | None, str], None]
+
+
+def _writer(out: str) -> Writer:
+    """Return what writes a file, by its suffix."""
+    suffix = Path(out).suffix.lower()
+    if out != "-" and suffix not in _WRITERS:
+        allowed = ", ".join(_WRITERS)
+        raise OptionError(
+            f"{out} ends in {suffix!r}; allowed are {allowed}, and - for CSV to standard output"
+        )
+    return _WRITERS.get(suffix, _write_csv)
+
+
+def _write_parquet(live: EmbeddingView, ids: list[int | str] | None, out: str) -> None:
+    pyarrow.parquet.write_table(live.to_arrow(ids), out)
+
+
+def _write_arrow(live: EmbeddingView, ids: list[int | str] | None, out: str) -> None:
+    table = live.to_arrow(ids)
+    with pa.OSFile(out, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_csv(live: EmbeddingView, ids: list[int | str] | None, out: str) -> None:
+    table, vectors = live.to_arrow(ids), live.vectors(ids)
+    columns = {"id": table.column("id")} | {f"v{i}": vectors[:, i] for i in range(vectors.shape[1])}
+    options = pyarrow.csv.WriteOptions(delimiter="\t" if out.lower().endswith(".tsv") else ",")
+    pyarrow.csv.write_csv(pa.table(columns), sys.stdout.buffer if out == "-" else out, options)
+
+
+def _write_word2vec(live: EmbeddingView, ids: list[int | str] | None, out: str) -> None:
+    live.to_word2vec(out, ids)
+
+
+_WRITERS: dict[str, Writer] = {
+    ".parquet": _write_parquet,
+    ".arrow": _write_arrow,
+    ".csv": _write_csv,
+    ".tsv": _write_csv,
+    ".txt": _write_word2vec,
+}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dygcn._late import late_names
 
 if TYPE_CHECKING:
-    from dygcn.datasets.loading import Dataset, load
+    from dygcn.datasets.loading import Dataset, events_by_name, load
     from dygcn.datasets.registry import DatasetInfo, info, names
     from dygcn.datasets.steps import Steps
 else:
@@ -20,10 +20,11 @@ else:
             "Dataset": "dygcn.datasets.loading",
             "DatasetInfo": "dygcn.datasets.registry",
             "Steps": "dygcn.datasets.steps",
+            "events_by_name": "dygcn.datasets.loading",
             "info": "dygcn.datasets.registry",
             "load": "dygcn.datasets.loading",
             "names": "dygcn.datasets.registry",
         },
     )
 
-__all__ = ["Dataset", "DatasetInfo", "Steps", "info", "load", "names"]
+__all__ = ["Dataset", "DatasetInfo", "Steps", "events_by_name", "info", "load", "names"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +14,8 @@ from dygcn.datasets.facebook100 import read_mat
 from dygcn.datasets.finding import EDGES, find, read_shipped
 from dygcn.datasets.growing_sample import grow
 from dygcn.datasets.reading import Columns, event_columns, read_folder
-from dygcn.datasets.registry import DatasetInfo, info
-from dygcn.errors import OptionError
+from dygcn.datasets.registry import DatasetInfo, info, names
+from dygcn.errors import DatasetError, OptionError
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -98,6 +101,23 @@ def load(
     columns = _columns(about, folder, label)
     labels, classes = _codes(columns.labels, about.missing)
     return Dataset(about, columns.src, columns.dst, columns.t, columns.op, labels, classes)
+
+
+def events_by_name(events: str) -> str | dict[str, Any]:
+    """Return the events of a data set, if this is the name of one and not of a file; otherwise the text.
+
+    Examples
+    --------
+    >>> len(events_by_name("hepth-collab")["src"]), events_by_name("friends.csv")
+    (39535, 'friends.csv')
+    """
+    if Path(events).suffix or os.path.exists(events):
+        return events
+    if events in names():
+        return load(events).events()
+    near = get_close_matches(events[:100], names(), 1)
+    hint = f"did you mean {near[0]!r}?" if near else "dygcn.datasets.names() are the data sets"
+    raise DatasetError(f"there is no file {events[:100]!r} and no data set of this name; {hint}")
 
 
 def _label_name(about: DatasetInfo, label: str | None) -> str | None:

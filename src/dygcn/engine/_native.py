@@ -35,3 +35,17 @@ def prefetch_8(array: NDArray[Any], at: int) -> None:
 
 
 prefetch_32 = prefetch_64 = prefetch_words = prefetch_8
+
+
+def load_64(array: NDArray[Any], at: int) -> int:
+    """Read a number that another process may be writing: the one from before, or the one from after."""
+    return int(array[at])
+
+
+def store_64(array: NDArray[Any], at: int, value: int) -> None:
+    """Write a number that another process may be reading."""
+    array[at] = value
+
+
+def fence() -> None:
+    """Let no read or write move from one side of this call to the other, as other processes see them."""

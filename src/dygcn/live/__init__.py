@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from dygcn.live.change import Change
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.durable.opening import open, restore
+    from dygcn.live.durable.past import PastEmbedding
     from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.explaining import Explanation
     from dygcn.live.fitting import fit
     from dygcn.live.loading import load, start
     from dygcn.live.refitting import Refit
@@ -25,7 +27,9 @@ else:
             "Change": "dygcn.live.change",
             "DurableEmbedding": "dygcn.live.durable.embedding",
             "EmbeddingView": "dygcn.live.view",
+            "Explanation": "dygcn.live.explaining",
             "LiveEmbedding": "dygcn.live.embedding",
+            "PastEmbedding": "dygcn.live.durable.past",
             "Refit": "dygcn.live.refitting",
             "fit": "dygcn.live.fitting",
             "load": "dygcn.live.loading",
@@ -39,7 +43,9 @@ __all__ = [
     "Change",
     "DurableEmbedding",
     "EmbeddingView",
+    "Explanation",
     "LiveEmbedding",
+    "PastEmbedding",
     "Refit",
     "fit",
     "load",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dygcn.engine.events import python_ids
-from dygcn.errors import StaleChange
+from dygcn.engine.models import norms
+from dygcn.errors import DygcnError, OptionError, StaleChange
+from dygcn.live import exporting, plotting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.models import Outcome
-    from dygcn.engine.records import Float32, Int8, Nodes
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.engine.records import Float32, Float64, Int8, Nodes
+    from dygcn.live.view import EmbeddingView
+
+_SHOWN = 10  # nodes that a notebook shows
 
 
 class Change:
@@ -40,10 +47,14 @@ class Change:
     ([('bob', 2), ('cat', 1)], ['dan'])
     """
 
-    def __init__(self, live: LiveEmbedding, outcome: Outcome, version: int) -> None:
-        self._live = live
+    def __init__(
+        self, live: EmbeddingView, outcome: Outcome, version: int, before: Float32 | None = None
+    ) -> None:
+        self._live, self._before = live, before
+        self._distance: Float64 | None = None
         self._nodes = outcome.moved.nodes
         self._ids: NDArray[Any] | None = None
+        self._ended = False  # whether nodes were removed after it, in the same trial
         self._left = outcome.left
         self.orders: Int8 = outcome.moved.orders
         self.version = version
@@ -61,19 +72,87 @@ class Change:
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
-            self._live.guard.run(self.keep_ids)
+            self._live.guard.run(self.keep)
         assert self._ids is not None
         return self._ids
 
-    def keep_ids(self) -> None:
-        """Look up the ids now: after the next update the nodes may have others."""
+    def end(self) -> None:
+        """Keep what can be kept: the state of the change is about to become another one."""
+        self.keep()
+        self._ended = True
+
+    def keep(self) -> None:
+        """Look up ids and distances now: after the next update they are others."""
         if self._ids is None:
             self._ids = python_ids(self._live.names(self._nodes))
+        if self._before is not None and self._distance is None:
+            self._distance = norms(self._live.vectors_of(self._nodes) - self._before)
 
     @property
     def left(self) -> NDArray[Any]:
         """Ids that are no longer in the graph."""
         return python_ids(self._left).copy()
+
+    @property
+    def distance(self) -> Float64:
+        """How far the vector of each of `ids` moved, (n,); NaN for a node that was not in the graph before.
+
+        Call `track_distances` of the embedding before the update; an `OptionError` if that was not done.
+        """
+        if self._before is None:
+            raise OptionError("no distances were tracked; call live.track_distances() before the update")
+        if self._distance is None:
+            self._live.guard.run(self.keep)
+        assert self._distance is not None
+        return self._distance
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame with a row for each of `ids`, which are its index, and its order.
+
+        If distances were tracked, there is a column of them, too.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> live.track_distances()
+        >>> live.update(add=[("ann", "cat")]).to_pandas().columns.tolist()
+        ['order', 'distance']
+        """
+        columns: dict[str, NDArray[Any]] = {"order": self.orders}
+        if self._before is not None:
+            columns["distance"] = self.distance
+        return exporting.as_frame(self.ids, columns)
+
+    def plot(self, most: int = 500, ax: Any = None) -> Any:
+        """Draw the vectors that moved furthest: from where to where. Needs matplotlib (extra ``plot``).
+
+        Call `track_distances` of the embedding before the update. Nodes that were not in the graph before
+        are left out.
+
+        Grey dots are the vectors before, in the plane in which they differ most. The length of an arrow is
+        the distance that the whole vector moved, in all dimensions, times the number in the title; its
+        direction is that of the move in the plane. Colours are distances on a logarithmic scale, and the
+        five that moved furthest are named.
+
+        Parameters
+        ----------
+        most
+            How many vectors, those that moved furthest.
+        ax
+            Axes of matplotlib to draw into.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            What was drawn into.
+        """
+        distance = self.distance
+        there = np.flatnonzero(np.isfinite(distance))
+        far = there[np.argsort(-distance[there], kind="stable")[:most]]
+        assert self._before is not None
+        names = self.ids[far].tolist()
+        return plotting.plot_moves(names, self._before[far], self.vectors[far], distance[far], ax)
 
     @property
     def vectors(self) -> Float32:
@@ -84,7 +163,7 @@ class Change:
         StaleChange
             After a later update: the state they belong to is gone.
         """
-        if self._live.version != self.version:
+        if self._ended or self._live.version != self.version:
             raise StaleChange(
                 f"this change is of version {self.version}, the embedding is at {self._live.version}; "
                 "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
@@ -95,4 +174,24 @@ class Change:
         return len(self._nodes)
 
     def __repr__(self) -> str:
-        return f"Change(version={self.version}, moved={len(self)}, left={len(self._left)})"
+        without = {"unchanged": self.unchanged, "missing": self.missing, "loops": self.loops}
+        more = "".join(f", {name}={count}" for name, count in without.items() if count)
+        return f"Change(version={self.version}, moved={len(self)}, left={len(self._left)}{more})"
+
+    def _repr_html_(self) -> str:
+        try:
+            ids, far = self.ids, None if self._before is None else self.distance
+        except DygcnError:  # of a trial that has ended
+            return f"<code>{html.escape(repr(self))}</code>"
+        first = np.argsort(self.orders if far is None else -far, kind="stable")[:_SHOWN]
+        texts = [[str(ids[row]), str(self.orders[row])] for row in first]
+        for row, cells in zip(first, texts, strict=True):
+            cells += [] if far is None else ["new" if np.isnan(far[row]) else f"{far[row]:.4f}"]
+        head = ["node", "order", *([] if far is None else ["distance"])]
+        rows = [_row("th", head), *(_row("td", cells) for cells in texts)]
+        more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
+        return f"<table><caption>{html.escape(repr(self))}</caption>{''.join(rows)}</table>{more}"
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -12,7 +12,7 @@ from dygcn.engine.graph.ids import grown, replace_together
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import Bool, Int64, Nodes
+    from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
 
 _LEAST = 16  # capacity, in entries
 _LAST_NODE = (1 << 31) - 1
@@ -25,6 +25,15 @@ class Moves:
     positions: Int64  # (n,) growing
     sequences: Int64  # (n,) growing
     nodes: Nodes  # (n,) growing where the sequence is the same
+
+
+@dataclass(frozen=True, slots=True)
+class FeedImage:
+    """Who moved and who left when, without internal ids: what a snapshot holds of it."""
+
+    moved: Int64  # (n,) the sequence of its last move, for each node in the order of the image's ids
+    left: IdColumn  # (m,) ids that left, in that order
+    left_at: Int64  # (m,) at which sequence, growing
 
 
 class ChangeRecord:
@@ -40,7 +49,7 @@ class ChangeRecord:
     nodes
         How many nodes there are, present or not: they moved before the record began.
     sequence
-        At which they did.
+        At which they did: one for all of them, or one for each.
 
     Attributes
     ----------
@@ -59,12 +68,15 @@ class ChangeRecord:
     ([3, 1], [0, 2, 3, 1])
     """
 
-    def __init__(self, nodes: int, sequence: int = 0) -> None:
+    def __init__(self, nodes: int, sequence: int | Int64 = 0) -> None:
         self.last = self._count = nodes
-        self._nodes: Nodes = np.arange(nodes, dtype=np.int32)
-        self._sequences: Int64 = np.full(nodes, sequence, np.int64)
+        sequences: Int64 = np.full(nodes, sequence, np.int64)
+        order = np.argsort(sequences, kind="stable")
+        self._nodes: Nodes = order.astype(np.int32)
+        self._sequences: Int64 = sequences[order]
         self._positions: Int64 = np.arange(1, nodes + 1)
-        self.moved_at: Int64 = self._positions.copy()
+        self.moved_at: Int64 = np.empty(nodes, np.int64)
+        self.moved_at[order] = self._positions
 
     def reserve(self, high: int) -> None:
         """Grow `moved_at` to nodes below `high`."""
@@ -106,6 +118,13 @@ class ChangeRecord:
         }
         replace_together(self, **fresh, _count=len(kept))
         return len(kept)
+
+    def sequences_of(self, nodes: Nodes) -> Int64:
+        """Return at which sequence each of some nodes moved last; 0 for one that is not known to have."""
+        current = self._current(0, self._count)
+        found = np.zeros(max(len(self.moved_at), int(nodes.max(initial=-1)) + 1), np.int64)
+        found[self._nodes[current]] = self._sequences[current]
+        return found[nodes]
 
     def position_at(self, sequence: int, node: int) -> int:
         """Return the position behind all entries before a sequence and, at it, up to a node."""

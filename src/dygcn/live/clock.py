@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from dygcn.engine.events import moment
 from dygcn.errors import ClockWarning
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
     jump = usual_jump(state)
     if jump is None:
         return
-    seen = [] if now is None or not isinstance(now, int | float) else [float(now)]
+    seen = [] if now is None else [moment(now)]
     if batch.t is not None and len(batch):
         seen.append(float(batch.t.max()))
     latest = max(seen, default=-float("inf"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import read_events, read_update, single_pair
+from dygcn.engine.events.column_names import OWN_NAMES, column_names
 from dygcn.engine.features import CANNOT_BE_SET, Embedding, read_features
 from dygcn.engine.models import Outcome, State
 from dygcn.engine.models.checks import read_tolerance
@@ -16,6 +18,7 @@ from dygcn.errors import FeatureError
 from dygcn.live.change import Change
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
+from dygcn.live.distances import DistanceTracker
 from dygcn.live.finding import many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.search.nearest import VectorCache
@@ -23,6 +26,8 @@ from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from dygcn.engine.records import Int64
 
 
 class LiveEmbedding(EmbeddingView):
@@ -42,6 +47,7 @@ class LiveEmbedding(EmbeddingView):
         self._version = version
         self._changes: ChangeRecord | None = None  # until somebody reads it
         self._cache: VectorCache | None = None
+        self._tracker: DistanceTracker | None = None
         self._latest: weakref.ReferenceType[Change] | None = None
         self.on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
 
@@ -56,6 +62,11 @@ class LiveEmbedding(EmbeddingView):
         remove: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -70,6 +81,8 @@ class LiveEmbedding(EmbeddingView):
             one did; a model with memory refuses them.
         columns
             What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
+        src, dst, t, op, weight
+            What a table calls these columns, as in `dygcn.fit`.
 
         Returns
         -------
@@ -86,18 +99,21 @@ class LiveEmbedding(EmbeddingView):
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
-        pair = single_pair(add, remove) if events is None and now is None and columns is None else None
+        names = column_names(src, dst, t, op, weight)
+        plain = events is None and now is None and columns is None and names is OWN_NAMES
+        pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
         if edge is not None:
             return self.apply(edge, now)
-        batch = read_update(events, add, remove, self._state.model.kind, columns)
+        model = self._state.model
+        batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
         return self.apply(batch, now)
 
     def apply(self, batch: EventBatch | tuple[int, int, int], now: float | None) -> Change:
         """Apply events, or one edge by its nodes."""
-        self._keep_latest_ids()
+        self._before_change()
         state = self._state
         with state.transaction:
             if isinstance(batch, EventBatch):
@@ -114,12 +130,22 @@ class LiveEmbedding(EmbeddingView):
         return change
 
     @guarded
-    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
+    def bulk(
+        self,
+        parts: Iterable[object],
+        columns: Sequence[str] | None = None,
+        *,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
+    ) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
         What `update` does for one batch after the other, faster when most of the graph changes. All nodes
         count as moved, and ids that left in between are not in it. The exact rule only; if a part is bad, the
-        parts before it stay. `columns` is for every part.
+        parts before it stay. `columns` and the names of columns are for every part, as in `update`.
 
         Examples
         --------
@@ -129,9 +155,10 @@ class LiveEmbedding(EmbeddingView):
         4
         """
         _ = self._state.exact
-        self._keep_latest_ids()
+        self._before_change()
         with self._state.changing:
-            read = (read_events(part, self.model.kind, columns) for part in parts)
+            how = self.model.kind, columns, column_names(src, dst, t, op, weight), self.model.directed
+            read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)
             change = self._changed(outcome, self._version + 1)
         if failure is not None:
@@ -207,15 +234,17 @@ class LiveEmbedding(EmbeddingView):
 
     def _write(self, write: Callable[[], Outcome]) -> Change:
         """Make a change that was read and checked."""
-        self._keep_latest_ids()
+        self._before_change()
         with self._state.changing:
             return self._changed(write(), self._version + 1)
 
-    def _keep_latest_ids(self) -> None:
-        """Let the last change look up its ids while its nodes still have them."""
+    def _before_change(self) -> None:
+        """Let the last change look up its ids and distances while they are there; keep vectors if wanted."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:
-            latest.keep_ids()
+            latest.keep()
+        if self._tracker is not None:
+            self._tracker.begin()
 
     def _changed(self, outcome: Outcome, version: int) -> Change:
         """Write down who moved; return the change that belongs to a version."""
@@ -224,13 +253,33 @@ class LiveEmbedding(EmbeddingView):
         elif self._changes is not None:
             self._changes.append(outcome.moved.nodes, version)
         self._version = version
-        change = Change(self, outcome, self._version)
+        before = None if self._tracker is None else self._tracker.before(outcome.moved.nodes)
+        change = Change(self, outcome, self._version, before)
         self._latest = weakref.ref(change)
         return change
 
     def renumber(self, version: int) -> None:
         """Take up the version of a log."""
         self._version = version
+
+    @guarded
+    def track_distances(self, on: bool = True) -> None:
+        """Let every update measure how far vectors move, for `Change.distance`; or no longer.
+
+        All vectors are read once, now; then each update reads those that the last one moved.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> live.track_distances()
+        >>> change = live.update(add=[("cat", "dan")])
+        >>> dict(zip(change.ids.tolist(), change.distance.round(3).tolist()))["dan"]
+        nan
+        """
+        self._tracker = DistanceTracker(self.cached()) if on else None
+        if self._tracker is not None:
+            self._tracker.begin()
 
     # ---- the rest ------------------------------------------------------------------------------------
 
@@ -239,8 +288,15 @@ class LiveEmbedding(EmbeddingView):
         """How many updates were applied."""
         return self._version
 
-    def changes(self, sequence: int = 0) -> ChangeRecord:
-        """Return who moved when; all that moved before the first call did so at `sequence`."""
+    @guarded
+    def __deepcopy__(self, memo: dict[int, object]) -> LiveEmbedding:
+        made = LiveEmbedding(copy.deepcopy(self._state, memo), self._version)
+        made._changes = copy.deepcopy(self._changes, memo)  # an index that is copied along reads the same one
+        made._cache = copy.deepcopy(self._cache, memo)
+        return made
+
+    def changes(self, sequence: int | Int64 = 0) -> ChangeRecord:
+        """Return who moved when; what moved before the first call did so at `sequence` (one, or by node)."""
         if self._changes is None:
             self._changes = ChangeRecord(self._state.graph.ids.high, sequence)
         return self._changes

@@ -35,13 +35,16 @@ from dygcn.engine.models.folder import take_tensor as _take
 from dygcn.engine.models.links import PAST, TRAITS, count_products
 from dygcn.engine.records import IdColumn
 from dygcn.errors import DamagedFolder
+from dygcn.live.changed import FeedImage
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from dygcn.engine.models.folder import Tensors
+    from dygcn.engine.records import Nodes
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
@@ -60,10 +63,12 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     tolerance: float
     heard: list[float] = []  # when the clients among the streams were heard of last
     forgotten: str = ""  # fingerprints of streams that were forgotten
+    floor: int = 0  # the sequence up to which nobody knows who left
+    refused: list[int] = []  # entries whose change was shown to readers and never happened
 
 
-Loaded: TypeAlias = tuple[State, int, LogPosition | None]
-"""What is read from a folder: the state, not rebuilt yet, its version, and what it holds of a log."""
+Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
+"""What is read from a folder: the state, not rebuilt yet, its version, what it holds of a log, who moved."""
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,6 +100,7 @@ class Snapshot:
     settings: Settings
     model: Model
     image: StateImage
+    feed: FeedImage | None = None  # where there is a log
 
     def write(self, path: str | os.PathLike[str], beside: str | os.PathLike[str] | None = None) -> None:
         """Write model and graph to a folder, in one step.
@@ -104,7 +110,7 @@ class Snapshot:
         beside
             A folder that may hold the model already: then its file gets a second name, if it is large.
         """
-        graph = _graph_tensors(self.image.arranged(), self.model.unit)
+        graph = _graph_tensors(self.image.arranged(), self.model.unit) | _feed_tensors(self.feed)
         files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
         entry, known = _model_files.get(self.model), {}
         if entry is not None and beside is not None:
@@ -113,10 +119,26 @@ class Snapshot:
         _model_files[self.model] = written[MODEL_FILE]
 
 
-def take_snapshot(state: State, version: int, log: LogPosition | None = None) -> Snapshot:
-    """Return the state as it is now; what takes long is done when it is written."""
+def take_snapshot(
+    state: State,
+    version: int,
+    log: LogPosition | None = None,
+    feed: Callable[[Nodes], tuple[FeedImage, int]] | None = None,
+) -> Snapshot:
+    """Return the state as it is now; what takes long is done when it is written.
+
+    Parameters
+    ----------
+    log
+        What it holds of a log, if there is one.
+    feed
+        Returns who moved when, for nodes in the order of the image, and the floor of what is known.
+    """
     model = state.model
-    image, _ = state.loose_image()
+    image, nodes = state.loose_image()
+    moves = None
+    if log is not None and feed is not None:
+        moves, log.floor = feed(nodes)
     settings = Settings(
         model.rule,
         model.orders,
@@ -136,12 +158,12 @@ def take_snapshot(state: State, version: int, log: LogPosition | None = None) ->
         log,
         0 if model.table is None else model.table.window,
     )
-    return Snapshot(settings, model, image)
+    return Snapshot(settings, model, image, moves)
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
     """Read a folder that `Snapshot.write` wrote; return the state and its version."""
-    state, version, _ = load_snapshot(path)
+    state, version, *_ = load_snapshot(path)
     state.rebuild()
     return state, version
 
@@ -152,6 +174,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
+        feed = _read_feed(settings, files[GRAPH_FILE])
         image = _read_image(settings, files[GRAPH_FILE], model)
         state = State.from_image(model, image, rebuilt=False)
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
@@ -161,7 +184,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
             f"{path} contradicts itself: the manifest counts other nodes or edges than it holds"
         )
     _model_files[model] = entries[MODEL_FILE]
-    return state, settings.version, settings.log
+    return state, settings.version, settings.log, feed
 
 
 def _model_tensors(model: Model) -> Tensors:
@@ -191,6 +214,34 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
         **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
         **image.tensors,
     }
+
+
+def _feed_tensors(feed: FeedImage | None) -> Tensors:
+    if feed is None:
+        return {}
+    return {"moved": feed.moved, "left_at": feed.left_at, **_id_tensors("left", feed.left)}
+
+
+def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
+    """Take out who moved and left when; a ValueError if it cannot have been so."""
+    if settings.log is None:
+        return None
+    moved, left_at = (_take(tensors, name, np.int64) for name in ("moved", "left_at"))
+    feed = FeedImage(moved, _take_ids(tensors, "left", settings.ids), left_at)
+    last, floor = settings.log.sequence, settings.log.floor
+    faults = {
+        "moves of other nodes than there are": len(moved) != settings.nodes,
+        "a move that is still to come": bool(((moved < 0) | (moved > last)).any()),
+        "departures of different lengths": len(feed.left) != len(left_at),
+        "departures out of order": bool((np.diff(left_at) < 0).any()),
+        "departures outside of what is known": len(left_at) > 0
+        and not floor < left_at[0] <= left_at[-1] <= last,
+        "a floor outside of the log": not 0 <= floor <= last,
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ValueError(fault)
+    return feed
 
 
 def _id_tensors(name: str, ids: IdColumn) -> Tensors:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events import id_column, python_ids
 from dygcn.errors import EventError, OptionError, UnknownNode
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
-    from dygcn.engine.records import IdColumn, Nodes
+    from dygcn.engine.records import Float32, IdColumn, Nodes
+
+OneId: TypeAlias = int | str | UUID
+"""An id of the user's."""
+ManyIds: TypeAlias = (
+    list[int] | list[str] | list[int | str] | list[UUID] | tuple[int | str, ...] | NDArray[np.integer[Any]]
+)
+"""Several ids."""
+OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]
+"""The numbers of a vector."""
 
 
 def many_ids(ids: object) -> IdColumn:
@@ -22,6 +33,26 @@ def many_ids(ids: object) -> IdColumn:
     return id_column(ids)
 
 
+def one_or_more_ids(asked: object) -> Any:
+    """Return a list of ids, or one id as it is; text is one id.
+
+    Examples
+    --------
+    >>> one_or_more_ids("ann"), one_or_more_ids(("ann", "bob")), one_or_more_ids(np.arange(2))
+    ('ann', ['ann', 'bob'], [0, 1])
+    """
+    _check_flat(asked)
+    if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
+        return asked
+    return asked.tolist() if isinstance(asked, np.ndarray) else list(asked)
+
+
+def _check_flat(ids: object) -> None:
+    dimensions = getattr(ids, "ndim", 1)
+    if isinstance(dimensions, int) and dimensions > 1:
+        raise OptionError(f"the ids have {dimensions} dimensions; pass one id, or a flat list of ids")
+
+
 def find_nodes(state: State, ids: object) -> Nodes:
     """Return the nodes of ids.
 
@@ -29,6 +60,8 @@ def find_nodes(state: State, ids: object) -> Nodes:
     ------
     UnknownNode
         For the first id that is not in the graph now.
+    OptionError
+        For an array of more than one dimension.
 
     Examples
     --------
@@ -38,6 +71,7 @@ def find_nodes(state: State, ids: object) -> Nodes:
     """
     if isinstance(ids, Iterable) and not isinstance(ids, Sized):
         ids = list(ids)
+    _check_flat(ids)
     try:
         column = many_ids(ids)
         nodes = state.graph.find(column) if len(column) else np.empty(0, np.int32)
@@ -47,3 +81,45 @@ def find_nodes(state: State, ids: object) -> Nodes:
     if len(nodes) and nodes.min() < 0:
         raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
     return nodes
+
+
+def vector_or_ids(asked: object, dim: int) -> Any:
+    """Return what was meant: a vector of float32, a list of ids, or one id as it is.
+
+    Floats are numbers of a vector, since no id is one; whole numbers are ids.
+
+    Raises
+    ------
+    OptionError
+        For a vector that has no direction, or is none of `dim` finite numbers.
+
+    Examples
+    --------
+    >>> vector_or_ids("ann", 2), vector_or_ids(("ann", "bob"), 2), vector_or_ids([0.5, 2], 2).dtype
+    ('ann', ['ann', 'bob'], dtype('float32'))
+    """
+    if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
+        return asked
+    values = asked.tolist() if isinstance(asked, np.ndarray) else list(asked)
+    if getattr(asked, "ndim", 1) > 1:
+        raise OptionError(
+            f"{asked.ndim} dimensions are too many; pass an id, a list of ids, or one vector"  # type: ignore[attr-defined]
+        )
+    if not any(isinstance(one, float | np.floating) for one in values):
+        return values
+    return _checked_vector(values, dim)
+
+
+def _checked_vector(values: list[Any], dim: int) -> Float32:
+    if len(values) != dim:
+        raise OptionError(f"the vector has {len(values)} numbers; vectors of this embedding have {dim}")
+    try:
+        with np.errstate(over="ignore"):  # what is too large is not finite, and refused
+            vector = np.array(values, np.float32)
+    except (TypeError, ValueError):
+        raise OptionError("the vector holds something else than numbers; ids and floats do not mix") from None
+    if not np.isfinite(vector).all():
+        raise OptionError("the vector holds numbers that are not finite in float32")
+    if not vector.any():
+        raise OptionError("the vector is zero, so it has no direction and no node is nearest to it")
+    return vector

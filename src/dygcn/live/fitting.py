@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dygcn._late import late
+from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.events import cut_steps, read_events, seconds, sort_by_time
+from dygcn.engine.events import ColumnNames, cut_steps, read_events, seconds, sort_by_time
+from dygcn.engine.events.showing import shown
 from dygcn.engine.models import find_fitting
 from dygcn.engine.models.choices import Choices
-from dygcn.errors import EventError
+from dygcn.errors import EventError, OptionError
 from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.other_names import names_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn import datasets
+    from dygcn._progress import Asked, Plan
+    from dygcn.engine.records import EventBatch
     from dygcn.engine.training import Recipe
-    from dygcn.engine.training.samples import Progress
     from dygcn.paper import RollingRecipe
+else:
+    datasets = late("dygcn.datasets")  # only the names of sets need it
 
 
+@names_options
 def fit(
     events: object,
     dim: int = 128,
@@ -28,6 +39,11 @@ def fit(
     memory: float | None = None,
     seed: int = 0,
     *,
+    src: str | None = None,
+    dst: str | None = None,
+    t: str | None = None,
+    op: str | None = None,
+    weight: str | None = None,
     columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
@@ -35,7 +51,7 @@ def fit(
     directed: bool = False,
     steps: int | Sequence[float] | None = None,
     recipe: Recipe | RollingRecipe | None = None,
-    progress: Progress | None = None,
+    progress: Asked = "auto",
 ) -> LiveEmbedding:
     """Fit an embedding on the history of a graph; what it returns follows the graph from there on.
 
@@ -46,6 +62,8 @@ def fit(
         (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, an iterable of
         tuples. Without `t` the order of the rows is the time. Tuples, lists and arrays have no column names:
         two columns are (src, dst), four and five (src, dst, t, op[, weight]); three need `columns`.
+        Or a graph of networkx, igraph, scipy.sparse or PyG, an edge_index of two rows, or the name of a data
+        set (`dygcn.datasets`).
     dim
         Length of the vectors. With an `Embedding` it is the length of the vectors that you bring.
     orders
@@ -65,6 +83,9 @@ def fit(
         leaves nothing.
     seed
         Of the factorisation, hashed features, starting matrices and training.
+    src, dst, t, op, weight
+        What a table calls these columns, where it calls them otherwise: ``src="user_id"``. Of a graph, `t`
+        and `weight` name attributes of edges.
     columns
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op and weight, in any order. Not for events that have names.
@@ -85,7 +106,9 @@ def fit(
         Settings of the training: `dygcn.engine.training.Recipe` (of which walks use `held_out` alone), or
         `dygcn.RollingRecipe` for the paper's rules.
     progress
-        Called as ``progress(done, total, what)``.
+        ``"auto"``: a bar in terminals and notebooks, elsewhere a line of the logger ``dygcn`` now and then;
+        nothing for a fit of less than two seconds. False: nothing. Or a function, called as
+        ``progress(done, total, what)``.
 
     Examples
     --------
@@ -93,14 +116,66 @@ def fit(
     >>> live = dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 1]}, dim=8)
     >>> live.vectors([1, 2]).shape
     (2, 8)
+    >>> dygcn.fit({"user": ["ann", "bob"], "item": ["tea", "tea"]}, src="user", dst="item", dim=8).edge_count
+    2
     """
+    _refuse_names(dim, orders)
     asked = features, base, labels, recipe
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
-    batch = sort_by_time(read_events(events, columns=columns))
+    names = ColumnNames(src, dst, t, op, weight)
+    source = datasets.events_by_name(events) if isinstance(events, str) else events
+    batch = sort_by_time(read_events(source, None, columns, names, directed))
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
+    if isinstance(features, str) and (base is None or isinstance(base, str)):
+        _refuse_loops(batch)
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     parts = cut_steps(batch, steps)
-    with one_blas_thread():
-        return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, progress))
+    with one_blas_thread(), progress_of(progress, phases_of(rule, features)) as notify:
+        return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, notify))
+
+
+def _refuse_loops(batch: EventBatch) -> None:
+    """Refuse events that are all of a node with itself: there would be no node to embed."""
+    src, dst = batch.src, batch.dst
+    same = src.data is dst.data is None or (
+        src.data is not None and dst.data is not None and np.array_equal(src.data, dst.data)
+    )
+    if same and np.array_equal(src.values, dst.values):
+        raise EventError(
+            "every event is a self loop, an edge of a node with itself; loops are left out, so there is "
+            "nothing to fit on"
+        )
+
+
+_HELD_OUT = ("factorising walks", 4), ("looking at held-out steps", 2)
+_WALKS = *_HELD_OUT, ("playing events", 1), ("factorising walks", 5)
+_TRAINED = ("playing events", 4), ("training", 2), ("training", 4)
+_PAPER = *_TRAINED, ("playing events", 2), ("training the base", 10), ("training the rule", 10)
+
+
+def phases_of(rule: str, features: object) -> Plan:
+    """Return the phases of a fit, with rough shares of its time; some may be left out.
+
+    Examples
+    --------
+    >>> [name for name, share in phases_of("exact", "hashed")]
+    ['playing events', 'training', 'training']
+    """
+    if rule != "exact":
+        return _PAPER
+    kind = features if isinstance(features, str) else ""
+    if kind == "auto":  # both are tried, and the better one is fitted
+        return *_HELD_OUT, *_TRAINED[:2], *_WALKS, *_TRAINED[1:]
+    return _WALKS if kind == "walks" else _TRAINED
+
+
+def _refuse_names(dim: object, orders: object) -> None:
+    """Refuse ``fit(df, "user", "item")``."""
+    if isinstance(dim, str):
+        other = shown(orders) if isinstance(orders, str) else '"..."'
+        raise OptionError(
+            f"columns are named by keyword: fit(df, src={shown(dim)}, dst={other}); what follows the events "
+            "is dim, a whole number"
+        )

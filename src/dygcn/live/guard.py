@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from dygcn.errors import ConcurrentUse
+from dygcn.errors import ConcurrentUse, OpenTrial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from dygcn.engine.graph.staging import Before
     from dygcn.engine.models import State
-    from dygcn.live.view import EmbeddingView
+    from dygcn.live.vector_view import VectorView
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_V = TypeVar("_V", bound="EmbeddingView")
+_V = TypeVar("_V", bound="VectorView")
 _BUSY = (
     "another thread is using this embedding; use it from one thread, or hold a lock of your own around every "
     "call (a durable embedding has one: with live.lock)"
 )
+_LENT = "a trial of this embedding is open; ask the trial, or leave its block first"
+_OVER = "this trial has ended; its answers are those of a graph that was never there"
 
 
 class Guard:
@@ -28,12 +32,57 @@ class Guard:
 
     Compiled loops run without the interpreter's lock, so two threads inside one embedding would write to the
     same memory. A thread that holds the lock may take it again.
+
+    An embedding answers while no trial is open, a trial while it is the innermost one. That is read from the
+    state, and noted nowhere else: an interrupt cannot leave a note behind that is wrong.
     """
 
     def __init__(self, state: State) -> None:
         self.lock = threading.RLock()
         self.waits = False  # whether a second thread waits for the first, instead of being refused
+        self.trial: Before | None = None  # which trial is answered for; None: the embedding itself
         self._state = state
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Hold the lock for a trial. One that is not taken back, for an interrupt, leaves the state torn."""
+        transaction, held = self._state.transaction, False
+        try:
+            held = self.lock.acquire(blocking=self.waits)
+            if not held:
+                raise ConcurrentUse(_BUSY)
+            self.check()
+            open_before = len(transaction.trials)
+            try:
+                yield
+            finally:
+                if len(transaction.trials) > open_before:
+                    transaction.torn = True
+        finally:
+            if held and self.owned():
+                self.lock.release()
+
+    def owned(self) -> bool:
+        """Whether this thread holds the lock."""
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
+    def check(self) -> None:
+        """Refuse a state that is torn, or that is another one for a trial than is asked about.
+
+        Raises
+        ------
+        OpenTrial
+            If a trial of the embedding is open, or this is one that has ended.
+        TornState
+            If an exception interrupted a change, or if this thread is in the middle of one.
+        """
+        transaction = self._state.transaction
+        if transaction.torn:
+            self._state.check()
+        innermost = transaction.trials[-1] if transaction.trials else None
+        if innermost is not self.trial:
+            open_still = self.trial is None or any(one is self.trial for one in transaction.trials)
+            raise OpenTrial(_LENT if open_still else _OVER)
 
     def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
         """Make a call.
@@ -42,6 +91,8 @@ class Guard:
         ------
         ConcurrentUse
             If another thread is inside one.
+        OpenTrial
+            If a trial of the embedding is open, or this is one that has ended.
         TornState
             If an exception interrupted a change, or if this thread is in the middle of one.
         """
@@ -50,8 +101,9 @@ class Guard:
             held = self.lock.acquire(blocking=self.waits)
             if not held:
                 raise ConcurrentUse(_BUSY)
-            if self._state.transaction.torn:
-                self._state.check()
+            transaction = self._state.transaction
+            if transaction.torn or transaction.trials or self.trial is not None:
+                self.check()
             return call(*arguments, **options)
         finally:
             if held:

@@ -38,8 +38,10 @@ def load(path: str | os.PathLike[str]) -> LiveEmbedding:
 
     Raises
     ------
+    MissingFolder
+        If there is none.
     DamagedFolder
-        If the folder is missing, truncated, altered or contradicts itself.
+        If it is truncated, altered or contradicts itself.
     UnsupportedFolder
         If it was written in another format version.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models import Model, StateImage
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
     from dygcn.engine.training.samples import Progress
-    from dygcn.live.view import EmbeddingView
+    from dygcn.live.vector_view import VectorView
 
 SHARE = 0.05
 """Of the linked pairs that are held out."""
@@ -110,7 +110,10 @@ class _Taken:
     tolerance: float
 
 
-def refit(live: EmbeddingView, progress: Progress | None = None) -> Refit:
+PHASES = ("factorising walks", 1), ("factorising walks", 1)
+
+
+def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     """Make rows anew; the embedding is held only while its graph is copied."""
     model = live.model
     _check(model)
@@ -145,7 +148,7 @@ def _check(model: Model) -> None:
         )
 
 
-def _take(live: EmbeddingView) -> _Taken:
+def _take(live: VectorView) -> _Taken:
     nodes = live.state.graph.some_nodes(live.model.seed, LOOKED_AT)
     return _Taken(live.state.loose_image()[0], live.names(nodes), live.vectors_of(nodes), live.tolerance)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,16 +18,36 @@ from dygcn.engine.models import (
     read_units,
 )
 from dygcn.engine.models.checks import one_of
+from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
+
+ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine"]
+"""What the numbers of a score are."""
 
 
 def head_of(model: Model, links: str) -> LinkHead | None:
     """Return the learned score for a kind of links; None: the cosine is the score."""
     one_of("links", links, KINDS)
     return model.links.get(links, model.links.get("all"))
+
+
+def kind_of_score(model: Model, links: str) -> ScoreKind:
+    """Return what the scores of a kind of links are: log-odds, rank or cosine."""
+    if head_of(model, links) is None:
+        return "cosine"
+    return "log-odds" if links == "new" and "new" in model.links else "rank"
+
+
+def to_probabilities(model: Model, scores: Float64, links: str) -> Float64:
+    """Return probabilities for scores; an OptionError where these are no log-odds."""
+    kind = kind_of_score(model, links)
+    if kind != "log-odds":
+        raise OptionError(f"scores of links={links!r} are of kind {kind!r}, which has no probabilities")
+    found: Float64 = 1.0 / (1.0 + np.exp(-scores))
+    return found
 
 
 def pair_scores(state: State, cache: VectorCache, first: Nodes, second: Nodes, links: str) -> Float64:

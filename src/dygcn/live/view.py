@@ -1,41 +1,45 @@
-"""What can be read of an embedding: every read sees all of an update, or nothing of it."""
+"""Questions to an embedding: how likely a link is, who is near, whom to recommend."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.engine.events import python_ids
-from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models import Model, State, StateImage, link_vectors, node_traits, read_vectors
+from dygcn.engine.events import python_ids, read_update
+from dygcn.engine.events.column_names import column_names
+from dygcn.engine.models import (
+    RemovalTrial,
+    Trial,
+    explain,
+    explain_change,
+    link_vectors,
+    node_traits,
+)
+from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.links import COSINE
-from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
 from dygcn.errors import OptionError
-from dygcn.live.digest import digest_of
-from dygcn.live.files import take_snapshot
-from dygcn.live.finding import find_nodes
-from dygcn.live.guard import Guard, guarded
-from dygcn.live.scoring import head_of, pair_scores
-from dygcn.live.search.nearest import VectorCache, top_k
+from dygcn.live import plotting
+from dygcn.live.change import Change
+from dygcn.live.explaining import ExplainedChange, Explanation
+from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
+from dygcn.live.guard import guarded
+from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
+from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
+from dygcn.live.search.nearest import top_k, top_k_of_each
+from dygcn.live.vector_view import VectorView
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.training.samples import Progress
-    from dygcn.live import embedding, refitting
-else:  # the second brings all of training, and most who load an embedding never fit one
-    embedding, refitting = late("dygcn.live.embedding"), late("dygcn.live.refitting")
+    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
+    from dygcn.live import trying
+else:  # it is one of these
+    trying = late("dygcn.live.trying")
 
 
-class EmbeddingView(ABC):
+class EmbeddingView(VectorView):
     """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time.
 
     Attributes
@@ -44,92 +48,128 @@ class EmbeddingView(ABC):
         Graph and rule. Not for changing.
     """
 
-    def __init__(self, state: State, guard: Guard) -> None:
-        self._state = self.state = state
-        self.guard = guard
-
-    # ---- reading -----------------------------------------------------------------------------------
-
-    @guarded
-    def vector(self, node: int | str) -> Float32:
-        """Return the vector of one node, (dim,). An unknown id is a KeyError."""
-        at = self._state.graph.find_one(node)
-        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
-        return row
-
-    def __getitem__(self, node: int | str) -> Float32:
-        return self.vector(node)
-
-    @guarded
-    def vectors(self, ids: object) -> Float32:
-        """Return the vectors of nodes, (n, dim), float32. An unknown id is a KeyError."""
-        return self.vectors_of(self._find(ids))
-
-    @guarded
-    def __contains__(self, node: object) -> bool:
-        return self._state.graph.find_one(node) >= 0
-
-    @guarded
-    def __len__(self) -> int:
-        return len(self._state.graph)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.ids().tolist())
-
-    @guarded
-    def ids(self) -> NDArray[Any]:
-        """Return the ids of all nodes that have an edge or features of their own, sorted."""
-        return python_ids(self.names(self._state.graph.nodes()))
-
-    @guarded
-    def features(self, ids: object) -> Float32:
-        """Return the input features x of nodes, (n, width); NaN where a node has none."""
-        graph, rule = self._state.graph, self._state.exact
-        nodes = self._find(ids)
-        rows, has = rule.messages(graph, nodes, 0)
-        x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
-        x[has == 0] = np.nan
-        return x
-
-    @guarded
-    def to_arrow(self, ids: object = None) -> pa.Table:
-        """Return a table of `id` and `vector`, of the given nodes or of all.
-
-        Examples
-        --------
-        >>> import dygcn
-        >>> dygcn.fit([("ann", "bob")], dim=4).to_arrow().column_names
-        ['id', 'vector']
-        """
-        nodes = self._state.graph.nodes() if ids is None else self._find(ids)
-        flat = pa.array(self.vectors_of(nodes).reshape(-1))
-        vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
-        return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
-
-    def score(self, a: int | str, b: int | str, links: str = "new") -> float:
+    def score(self, a: int | str, b: int | str, links: str = "new", *, probability: bool = False) -> float:
         """Return how likely two nodes are linked next; see `scores`."""
-        return float(self.scores([a], [b], links)[0])
+        return float(self.scores([a], [b], links, probability=probability)[0])
 
     @guarded
-    def scores(self, a: object, b: object, links: str = "new") -> Float64:
+    def scores(self, a: object, b: object, links: str = "new", *, probability: bool = False) -> Float64:
         """Return how likely pairs of nodes are linked next, (n,); a higher score is likelier.
 
         Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
         nodes and of the pair. A model that learned no such score (too few steps, an embedding of your own,
-        one of the paper's rules) answers with the cosine, from -1 to 1.
+        one of the paper's rules) answers with the cosine, from -1 to 1; `score_kind` says which it is.
 
         Parameters
         ----------
         a, b
-            Ids, as many of one as of the other.
+            Ids, as many of one as of the other, or one id on a side.
         links
             ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
             of the next graph, first those that are there; ``"next"``: for ranking who comes next.
+        probability
+            Return probabilities instead of log-odds: that a pair is linked and not random, where linked and
+            random pairs are equally many.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+        >>> live.scores("ann", ["bob", "cat"]).shape, live.score_kind()
+        ((2,), 'cosine')
         """
-        first, second = self._find(a), self._find(b)
-        if len(first) != len(second):
-            raise OptionError(f"there are {len(first)} ids on one side and {len(second)} on the other")
-        return self.scores_of(first, second, links)
+        first, second = self._one_or_many(a), self._one_or_many(b)
+        if len(first) != len(second) and 1 not in (len(first), len(second)):
+            raise OptionError(
+                f"there are {len(first)} ids on one side and {len(second)} on the other; "
+                "pass as many on both, or one on a side"
+            )
+        first, second = np.broadcast_arrays(first, second)
+        found = self.scores_of(np.ascontiguousarray(first), np.ascontiguousarray(second), links)
+        return to_probabilities(self.model, found, links) if probability else found
+
+    def score_kind(self, links: str = "new") -> ScoreKind:
+        """Return what the numbers of `scores` are.
+
+        ``"log-odds"``: learned, above 0 where a link is likelier than not, among as many random pairs;
+        ``"rank"``: learned, only their order means something; ``"cosine"``: nothing was learned.
+        """
+        return kind_of_score(self.model, links)
+
+    @overload
+    def recommend(
+        self,
+        node: OneId,
+        k: int = ...,
+        *,
+        among: Among = ...,
+        exclude_linked: bool = ...,
+        links: str | None = ...,
+    ) -> list[tuple[int | str, float]]: ...
+
+    @overload
+    def recommend(
+        self,
+        node: ManyIds,
+        k: int = ...,
+        *,
+        among: Among = ...,
+        exclude_linked: bool = ...,
+        links: str | None = ...,
+    ) -> list[list[tuple[int | str, float]]]: ...
+
+    def recommend(
+        self,
+        node: Any,
+        k: int = 10,
+        *,
+        among: Among = None,
+        exclude_linked: bool = True,
+        links: str | None = None,
+    ) -> Any:
+        """Return the k nodes that a node is likeliest to link with, as (id, score), ties by id.
+
+        All nodes are scored where there are at most 4,000 candidates. Where there are more, those that have
+        the greatest dot products (see `link_vectors`), that are two edges away, or that are linked.
+
+        Parameters
+        ----------
+        node
+            An id; or a list of ids, and then a list of answers is returned, each as if its id had been asked
+            alone. A node is not recommended to itself.
+        k
+            How many.
+        among
+            Only these ids; or a function that says of an id whether it may be recommended, such as
+            ``lambda id: id.startswith("item")`` where ids name their type.
+        exclude_linked
+            Leave out nodes that have an edge with the node now.
+        links
+            The score, see `scores`; by default ``"new"``, and ``"next"`` where linked nodes are not left out.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("u1", "tea"), ("u2", "tea"), ("u2", "jam"), ("u3", "oil")], dim=8)
+        >>> [item for item, score in live.recommend("u1", k=1, among=["tea", "jam", "oil"])]
+        ['jam']
+        >>> live.recommend(["u1", "u2"], k=1)[0] == live.recommend("u1", k=1)
+        True
+        """
+        _check_count(k)
+        asked = one_or_more_ids(node)
+        return self.guard.run(self._recommend, asked, k, among, exclude_linked, links)
+
+    def _recommend(self, asked: Any, k: int, among: Among, exclude_linked: bool, links: str | None) -> Any:
+        many = isinstance(asked, list)
+        nodes = self._find(asked if many else [asked])
+        chosen = links or ("new" if exclude_linked else "next")
+        allowed, cache = allowed_nodes(self._state, among), self.cached()
+        found = [
+            self._answer(*recommend_nodes(self._state, cache, me, k, allowed, exclude_linked, chosen))
+            for me in nodes.tolist()
+        ]
+        return found if many else found[0]
 
     @guarded
     def link_vectors(self, ids: object, *, query: bool = False, links: str = "new") -> Float32:
@@ -144,138 +184,250 @@ class EmbeddingView(ABC):
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
         return link_vectors(self.vectors_of(nodes), popularity, head, query)
 
-    @guarded
+    @overload
     def nearest(
-        self, node: int | str, k: int = 5, among: Iterable[int | str] | None = None
-    ) -> list[tuple[int | str, float]]:
-        """Return the k nodes nearest to a node by cosine, as (id, score), ties by id.
+        self, node: OneId | OneVector, k: int = ..., among: Among = ..., by: str = ...
+    ) -> list[tuple[int | str, float]]: ...
+
+    @overload
+    def nearest(
+        self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ...
+    ) -> list[list[tuple[int | str, float]]]: ...
+
+    def nearest(self, node: Any, k: int = 5, among: Among = None, by: str = "cosine") -> Any:
+        """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
 
         Parameters
         ----------
         node
-            The node; it is not its own neighbour.
+            An id; a vector of `dim` floats; or a list of ids, and then a list of answers is returned, each as
+            if its id had been asked alone. A node is not its own neighbour.
         k
             How many.
         among
-            Only these ids, if given.
+            Only these ids, or only those for which a function is true; see `recommend`.
+        by
+            ``"cosine"``, or ``"score"``: the learned score of a link, for ids only. That is `recommend` with
+            ``exclude_linked=False``, which has more options.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("dan", "eve")], dim=8)
+        >>> one, other = live.nearest(["ann", "dan"], k=2)
+        >>> one == live.nearest("ann", k=2), live.nearest(live["ann"], k=1)[0][0]
+        (True, 'ann')
         """
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")
-        me, cache = int(self._find([node])[0]), self.cached()
-        everyone = self._state.graph.here
-        candidates = np.flatnonzero(everyone).astype(np.int32) if among is None else self._find(among)
-        nodes, scores = top_k(cache, candidates[candidates != me], cache.one(me), k)
-        return list(zip(python_ids(self.names(nodes)).tolist(), scores.tolist(), strict=True))
+        _check_count(k)
+        one_of("by", by, ("cosine", "score"))
+        asked = vector_or_ids(node, self.model.dim)
+        if by == "cosine":
+            return self.guard.run(self._nearest, asked, k, among)
+        if isinstance(asked, np.ndarray):
+            raise OptionError("by='score' needs ids: a vector has no degree and no contacts; use by='cosine'")
+        return self.recommend(asked, k, among=among, exclude_linked=False)
 
-    # ---- describing --------------------------------------------------------------------------------
+    def _nearest(self, asked: Any, k: int, among: Among) -> Any:
+        cache, everyone = self.cached(), self._state.graph.here
+        candidates = (
+            np.flatnonzero(everyone).astype(np.int32) if among is None else allowed_nodes(self._state, among)
+        )
+        if isinstance(asked, np.ndarray):
+            return self._answer(*top_k(cache, candidates, asked, k))
+        if isinstance(asked, list):
+            return [self._answer(*one) for one in top_k_of_each(cache, candidates, self._find(asked), k)]
+        me = int(self._find([asked])[0])
+        return self._answer(*top_k(cache, candidates[candidates != me], cache.one(me), k))
 
-    @property
-    @abstractmethod
-    def version(self) -> int:
-        """How many updates were applied; of a durable embedding, the id of the last batch."""
+    def what_if(
+        self,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        remove_nodes: object = None,
+        now: float | None = None,
+        columns: Sequence[str] | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
+    ) -> trying.TrialBlock:
+        """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
-    @property
-    def tolerance(self) -> float:
-        """How long a change may be that is withheld; see `tolerate`."""
-        return self._state.rule.tolerance
+        Use it as ``with live.what_if(...) as trial:``; before the block, nothing is read. Inside the block,
+        ask the trial; the embedding itself is refused. Afterwards the embedding is what it was, to the bit:
+        digest, version, feed and log. The cost is about twice that of the update.
+
+        Parameters
+        ----------
+        events, add, remove, now, columns, src, dst, t, op, weight
+            As in `LiveEmbedding.update`.
+        remove_nodes
+            Ids to remove with all of their edges, after the events.
+
+        Raises
+        ------
+        FeatureError
+            With one of the paper's rules, or while a tolerance withholds changes.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+        >>> before = live.digest()
+        >>> with live.what_if(add=[("cat", "dan")]) as trial:
+        ...     "dan" in trial, trial.degree("cat")
+        (True, 2)
+        >>> "dan" in live, live.digest() == before
+        (False, True)
+        """
+
+        def read() -> EventBatch | None:
+            names, model = column_names(src, dst, t, op, weight), self.model
+            if events is None and add is None and remove is None and remove_nodes is not None:
+                return None
+            added = [] if events is None and add is None and remove is None else add
+            return read_update(events, added, remove, model.kind, columns, names, model.directed)
+
+        return trying.TrialBlock(self._try, (read, remove_nodes, now), {})
+
+    def _try(
+        self, read: Callable[[], EventBatch | None], remove_nodes: object, now: float | None
+    ) -> Generator[trying.WhatIf, None, None]:
+        change = read()
+        trial = trying.WhatIf(self._state, self.version, self.guard)
+        with ExitStack() as block:
+            block.enter_context(self._lent())
+            if change is not None:
+                outcome = block.enter_context(Trial(self._state, change, now))
+                trial.changes.append(Change(trial, outcome, trial.version))
+            if remove_nodes is not None:
+                for made in trial.changes:
+                    made.end()  # nodes of it may leave now
+                nodes = find_nodes(self._state, remove_nodes)
+                outcome = block.enter_context(RemovalTrial(self._state, nodes))
+                trial.changes.append(Change(trial, outcome, trial.version))
+            trial.guard.trial = self._state.transaction.trials[-1]
+            try:
+                yield trial
+            finally:
+                if not self.guard.owned():  # a block that nobody left is collected, by another thread
+                    self._state.transaction.torn = True
 
     @guarded
-    def error_bound(self, ids: object) -> Float64:
-        """Return how far the message of the last order of each node can be from the exact one, (n,).
+    def explain(self, node: int | str, *, shares: bool = False) -> Explanation:
+        """Return why the vector of a node is where it is: the share of each neighbour, order by order.
 
-        In lengths of a feature vector; from what is withheld now, so 0 where nothing is.
+        Shares add up to the sums of the rule to the bit, and to the vector but for rounding; the exact rule
+        only. See `Explanation`.
+
+        Parameters
+        ----------
+        node
+            The id of the node; an `UnknownNode` if it is not in the graph.
+        shares
+            Also return whole rows, of the sums and of the vector, for each neighbour and order.
         """
-        return self._state.exact.error_bound(self._state.graph, self._find(ids))
+        found = explain(self._state, int(self._find([node])[0]), shares=shares)
+        return Explanation(node, python_ids(self.names(found.neighbours)), found)
 
-    @property
-    def model(self) -> Model:
-        """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
-        return self._state.model
+    def explain_change(
+        self,
+        node: int | str,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        now: float | None = None,
+        columns: Sequence[str] | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
+    ) -> ExplainedChange:
+        """Return which events would move the vector of a node, and how far each; nothing is changed.
 
-    @property
-    def weights(self) -> Mapping[str, Float32]:
-        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
-        return dict(zip(self.model.weight_names, self.model.weights, strict=True))
+        Ask before `update`. Up to 1,000 events are played one after the other, and taken back; the movement
+        of an event is the vector after it minus the vector before it. So ``before + waiting + by_event``,
+        added up, is ``after`` but for rounding in float64, and ``after`` is to the bit the vector that
+        `update` would give. Of events that only together have an effect, the last one is given it.
 
-    @property
-    def edge_count(self) -> int:
-        """How many edges the graph has now."""
-        return self.guard.run(lambda: self._state.graph.edge_count)
+        Parameters
+        ----------
+        node
+            The node; it may come or go with the events, and counts as zero while it is not there.
+        events, add, remove, now, columns, src, dst, t, op, weight
+            As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
-    @property
-    def unreached(self) -> int:
-        """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
-        return self.guard.run(lambda: self._state.unreached())
+        Raises
+        ------
+        OptionError
+            If there are more events.
+        FeatureError
+            With one of the paper's rules, or while a tolerance withholds changes.
 
-    @property
-    def clock(self) -> float | None:
-        """The greatest time seen, for a model that was fitted with times."""
-        return self.guard.run(lambda: self._state.graph.clock)
-
-    @guarded
-    def digest(self) -> str:
-        """Return a hex digest of graph and state.
-
-        With the exact rule it is equal for equal graphs, whatever their history; with the paper's rules, for
-        equal histories cut into equal batches.
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("dan", "eve")], dim=8)
+        >>> found = live.explain_change("ann", add=[("dan", "gus"), ("ann", "cat")])
+        >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
+        ([False, True], ['gus', 'cat'])
         """
-        return digest_of(self._state)
-
-    def recompute(self) -> embedding.LiveEmbedding:
-        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
-
-        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
-        update, or with nothing of it.
-        """
-        if not self.model.spec.from_graph:
-            raise OptionError(
-                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
-                "restart() takes a fresh base"
-            )
-        image = self.guard.run_torn(self._whole_image)
-        return embedding.LiveEmbedding(State.from_image(self.model, image), self.version)
-
-    def refit(self, progress: Progress | None = None) -> refitting.Refit:
-        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed."""
-        return refitting.refit(self, progress)
-
-    def _whole_image(self) -> StateImage:
-        if self._state.torn:
-            self._state.complete()
-        return self._state.image()[0]
-
-    @guarded
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save model and graph to a folder, in one step. See `dygcn.load`."""
-        take_snapshot(self._state, self.version).write(path)
-
-    def __repr__(self) -> str:
-        name, model = type(self).__name__, self.model
-        if self._state.torn:
-            return f"{name}(torn: an update was interrupted; live.recompute() gives a whole one)"
-        return (
-            f"{name}(nodes={len(self)}, edges={self.edge_count}, dim={model.dim}, "
-            f"orders={model.orders}, rule={model.rule!r}, version={self.version})"
+        names, model = column_names(src, dst, t, op, weight), self.model
+        batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
+        with self._lent():
+            found = explain_change(self._state, node, batch, now)
+        ends = python_ids(batch.src), python_ids(batch.dst)
+        return ExplainedChange(
+            found.before, found.after, found.waiting, found.by_event, node, *ends, batch.op
         )
 
-    # ---- for the other modules of this wing -----------------------------------------------------------
+    @guarded
+    def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
+        """Draw a map in two dimensions: nodes with near vectors lie together, communities have colours.
 
-    def names(self, nodes: Nodes) -> IdColumn:
-        """Return the user's ids of nodes."""
-        return self._state.graph.ids.names(nodes)
+        Needs matplotlib (extra ``plot``).
 
-    def vectors_of(self, nodes: Nodes) -> Float32:
-        """Return the vectors of nodes."""
-        self._state.check()
-        return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
+        Parameters
+        ----------
+        ids
+            Which nodes; by default the 2,000 with the most edges.
+        names
+            How many of the busiest nodes are named; a name that would lie over one before it is left out.
+        communities
+            Into how many the vectors are divided.
+        ax
+            Axes of matplotlib to draw into.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            What was drawn into.
+        """
+        nodes = plotting.busiest(self._state) if ids is None else self._find(ids)
+        vectors, asked = self.vectors_of(nodes), ids is not None
+        return plotting.plot_map(self._state, nodes, vectors, names, ax, communities, asked=asked)
 
     def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:
         """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
         return pair_scores(self._state, self.cached(), first, second, links)
 
-    @abstractmethod
-    def cached(self) -> VectorCache:
-        """Return the vectors that were read and did not move since."""
+    def _lent(self) -> AbstractContextManager[None]:
+        """Hold whatever keeps others from reading and from writing, for a trial."""
+        return self.guard.lent()
 
-    def _find(self, ids: object) -> Nodes:
-        return find_nodes(self._state, ids)
+    def _one_or_many(self, ids: object) -> Nodes:
+        return self._find([ids] if isinstance(ids, int | str | np.integer) else ids)
+
+    def _answer(self, nodes: Nodes, scores: Iterable[float]) -> list[tuple[int | str, float]]:
+        ids = python_ids(self.names(nodes)).tolist()
+        return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
+
+
+def _check_count(k: object) -> None:
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")

@@ -48,8 +48,8 @@ def served(settings: ServiceSettings) -> Iterator[Served]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     dygcn.fit([(1, 2), (2, 3)], dim=4).save(f"{folder}/graph")
     ...     with served(on_loopback(f"{folder}/graph")) as one:
-    ...         urlopen(f"{one.address}/healthz").read()
-    b'{"ok":true,"accepting":true}'
+    ...         urlopen(f"{one.address}/livez").read()
+    b'{"alive":true}'
     """
     service = Service(check_settings(settings))
     app = make_app(service)
@@ -59,7 +59,7 @@ def served(settings: ServiceSettings) -> Iterator[Served]:
         addresses.append(address)
         listens.set()
 
-    server = Server(app, settings, app.state.waiters, ready)
+    server = Server(app, ready)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
@@ -93,14 +93,14 @@ class ServedProcess:
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until:
             ended = self._process.poll() is not None
-            first, line, _ = self._log.read_text(errors="replace").partition("\n")
-            if line and first.startswith("{"):
-                found: str = json.loads(first)["address"]
-                return found
+            for line in self.said.splitlines(keepends=True):
+                if line.startswith('{"address"') and line.endswith("\n"):
+                    found: str = json.loads(line)["address"]
+                    return found
             if ended:
                 break
             time.sleep(0.02)
-        raise DygcnError(f"the service did not begin: {self._log.read_text(errors='replace')[-2000:]}")
+        raise DygcnError(f"the service did not begin: {self.said[-2000:]}")
 
     @property
     def pid(self) -> int:
@@ -114,13 +114,32 @@ class ServedProcess:
 
     def drain(self) -> tuple[int, str]:
         """Drain and stop the service; return its exit code and its output."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(_PATIENCE), self._log.read_text(errors="replace")
+        self.send(signal.SIGTERM)
+        return self.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float = _PATIENCE) -> tuple[int, str]:
+        """Wait for the end of the process; return its exit code and its output."""
+        return self._process.wait(seconds), self.said
+
+    @property
+    def said(self) -> str:
+        """Its output."""
+        return self._log.read_text(errors="replace")
 
 
 @contextmanager
 def served_process(
-    folder: Path, limits: Mapping[str, float] | None = None, tokens: tuple[Token, ...] = (), bug: str = ""
+    folder: Path,
+    limits: Mapping[str, float] | None = None,
+    tokens: tuple[Token, ...] = (),
+    bug: str = "",
+    settings: str = "",
+    tables: str = "",
+    readers: int = 0,
 ) -> Iterator[ServedProcess]:
     """Serve a folder in a process of its own, on any free port; it is killed at the end, if it still runs.
 
@@ -128,13 +147,15 @@ def served_process(
     ----------
     bug
         ``"module:function"`` that the process calls before it begins.
+    settings, tables
+        Further TOML: of the process itself, and tables such as ``[[sinks]]``.
     """
     config = folder.with_name(f"{folder.name}.toml")
-    lines = [f'folder = "{folder.name}"', "[http]", "port = 0"]
+    lines = [f'folder = "{folder.name}"', settings, "[http]", "port = 0", f"readers = {readers}"]
     for token in tokens:
         lines += ["[[http.tokens]]", f'name = "{token.name}"', f'sha256 = "{token.sha256}"']
         lines.append(f"scopes = {json.dumps(token.scopes)}")
-    lines += ["[limits]", *(f"{name} = {value}" for name, value in (limits or {}).items())]
+    lines += ["[limits]", *(f"{name} = {value}" for name, value in (limits or {}).items()), tables]
     config.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "dygcn.testing.served", str(config), *([bug] if bug else [])]
     log = folder.with_name(f"{folder.name}.log")
@@ -157,7 +178,7 @@ def main(config: str, bug: str = "") -> None:
         sys.stdout.write(json.dumps({"address": address}) + "\n")
         sys.stdout.flush()
 
-    run_app(Service(read_settings(config)), ready)
+    run_app(Service(read_settings(config)), ready, reread=lambda: read_settings(config))
 
 
 if __name__ == "__main__":

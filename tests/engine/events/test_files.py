@@ -135,3 +135,9 @@ def test_a_failure_without_words_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "_read_csv", fail)
     refused(tmp_path / "x.csv", "OSError")
+
+
+@pytest.mark.parametrize("header", ["src,dst,src", "src,dst,dst", "src,dst,weight,weight"])
+def test_two_columns_of_one_name_are_refused(tmp_path, header):
+    (tmp_path / "x.csv").write_text(f"{header}\n{','.join('1' * (header.count(',') + 1))}\n")
+    refused(tmp_path / "x.csv", f"there are two columns '{header.split(',')[-1]}'; rename one")

@@ -6,6 +6,7 @@ import pytest
 from dygcn.engine.events import read_events
 from dygcn.engine.features import Hashed
 from dygcn.engine.graph import Graph
+from dygcn.engine.graph.sharing import NO_TICKS
 from dygcn.engine.propagation import ExactRule, influence
 from dygcn.engine.propagation.sum_rows import SumRows, messages_of
 from dygcn.testing import GRAPHS, random_events
@@ -52,7 +53,7 @@ def test_sums_equal_python_integers(shape, directed):
 def mean_of(total, degree):
     first, counts = np.zeros(1, np.int32), np.array([1, 0])
     wide, narrow = np.array([[total]], np.int64), np.zeros((1, 1), np.int32)
-    sums = SumRows(np.array([degree], np.int64), first, narrow, wide, first, counts, 1.0, 1)
+    sums = SumRows(np.array([degree], np.int64), first, narrow, wide, first, counts, 1.0, 1, NO_TICKS)
     rows, _ = messages_of(sums, first, 1)
     return int(rows[0, 0])
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import dygcn
 from dygcn.engine.events import read_events
+from dygcn.engine.models import folder as folders
 from dygcn.errors import (
     CapacityError,
     DygcnError,
@@ -233,7 +234,7 @@ def events_are_applied_and_not_written(monkeypatch):
     """The journal of the last moment is lost: everything acknowledged since the file was opened."""
     whole = EventLog.append
 
-    def append(self, entries, batch_id, dead=()):
+    def append(self, entries, batch_id, dead=(), settled=()):
         if entries and entries[0].stream == "nats:y":
             return self.last
         return whole(self, entries, batch_id, dead)
@@ -580,7 +581,7 @@ def test_nothing_at_all(live):
 
 
 def test_snapshots_are_written_behind(tmp_path):
-    live = begin(tmp_path / "x", snapshot_every=10)
+    live = begin(tmp_path / "x", snapshot_every=10, keep_log="0B")
     for step in range(60):
         live.update(add=[(step, step + 1)])
         live._snapshots.wait()
@@ -841,7 +842,7 @@ def appends(monkeypatch):
     """The entries of each transaction of the log, as they are written."""
     written, whole = [], EventLog.append
 
-    def append(self, entries, batch_id, dead=()):
+    def append(self, entries, batch_id, dead=(), settled=()):
         written.append([entry.kind for entry in entries])
         return whole(self, entries, batch_id, dead)
 
@@ -901,3 +902,22 @@ def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends,
     again = reopened(live)
     assert same(again, live)
     crash(again)
+
+
+def test_a_snapshot_is_reported_once_it_is_on_disk(tmp_path, monkeypatch):
+    """Not while it is written; and when that was outlives the program."""
+    live, seen = begin(tmp_path / "x"), []
+    live.update(add=[(1, 2)])
+    before, whole = (live.saved_at, live.saved_time), folders._swap
+
+    def swap(staged, target):
+        seen.append((live.saved_at, live.saved_time))
+        whole(staged, target)
+
+    monkeypatch.setattr(folders, "_swap", swap)
+    live.snapshot()
+    assert (seen, live.saved_at) == ([before], 1)
+    assert live.saved_time >= before[1] > 0
+    crash(live)
+    with dygcn.open(live.folder) as again:
+        assert abs(again.saved_time - live.saved_time) < 5

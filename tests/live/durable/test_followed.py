@@ -308,7 +308,7 @@ def forgotten_names_are_not_remembered(monkeypatch):
 def forgetting_is_not_written(monkeypatch):
     whole = EventLog.append
 
-    def append(self, entries, batch_id, dead=()):
+    def append(self, entries, batch_id, dead=(), settled=()):
         return self.last if entries and entries[0].kind == FORGET else whole(self, entries, batch_id, dead)
 
     monkeypatch.setattr(EventLog, "append", append)

@@ -283,7 +283,7 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
 
 @pytest.fixture
 def live(tmp_path):
-    live = begin(tmp_path / "x")
+    live = begin(tmp_path / "x", keep_log="0B")
     live.update(add=[(n, n + 1) for n in range(20)])
     yield live
     live.let_go()
@@ -708,7 +708,7 @@ def test_what_was_published_by_halves_fails_the_log(tmp_path, monkeypatch, error
 
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(tmp_path, monkeypatch):
-    def log_then(self, entries, change, dead=(), refusable=()):
+    def log_then(self, entries, change, dead=(), refusable=(), settled=()):
         batch_id = self.log.last_batch_id + 1
         self.sequence = self.log.append(entries, batch_id, dead)
         self._making = self.sequence, batch_id

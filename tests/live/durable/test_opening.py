@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 import dygcn
-from dygcn.errors import DamagedFolder, DygcnError, FolderError, FolderInUse, OptionError, StorageError
+from dygcn.errors import (
+    DamagedFolder,
+    DygcnError,
+    FolderError,
+    FolderInUse,
+    MissingFolder,
+    OptionError,
+    StorageError,
+)
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import list_snapshots
 from tests.live.crashing import begin, crash, small_model
@@ -73,13 +81,13 @@ def test_what_is_there_is_not_begun_again(live, tmp_path):
 
 
 def test_what_is_not_there(tmp_path):
-    with pytest.raises(DamagedFolder, match="pass what to begin it with"):
+    with pytest.raises(MissingFolder, match="check the name, or pass what to begin it with"):
         dygcn.open(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(DamagedFolder):
+    with pytest.raises(FolderError, match="is not a folder"):
         dygcn.open(tmp_path / "file")
-    with pytest.raises(DamagedFolder):
+    with pytest.raises(MissingFolder):
         dygcn.open("x" * 5000)
     with pytest.raises(FolderError):
         begin(Path("x" * 5000))

@@ -139,7 +139,7 @@ def test_not_too_many_are_joined(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     """A folder with snapshots at 2 and 4 and two entries behind them, as a crash left it."""
-    live = begin(tmp_path / "x")
+    live = begin(tmp_path / "x", keep_log="0B")
     for step in range(1, 7):
         live.update(add=[(0, step)], stream="clicks", position=step * 10)
         if step in (2, 4):
@@ -343,7 +343,7 @@ def test_a_snapshot_is_of_one_moment(tmp_path):
     for t in range(30):
         live.update([(t % 7, t % 5 + 7, float(t), 1 if t % 3 else -1, 1.0 + t % 4)])
     then, digest = (
-        take_snapshot(live.state, live.version, LogPosition(30, 30, "", {}, "", 0.0)),
+        take_snapshot(live.state, live.version, LogPosition(30, 30, "", {}, "", 0.0), live.feed.image),
         live.digest(),
     )
     for t in range(30, 80):
@@ -747,7 +747,7 @@ def test_a_fitted_rolling_embedding_comes_back(tmp_path):
 
 def test_merged_cuts_of_a_rolled_embedding_would_be_noticed(tmp_path, monkeypatch):
     whole = recovery.batches
-    monkeypatch.setattr(recovery, "batches", lambda found, merge: whole(found, True))
+    monkeypatch.setattr(recovery, "batches", lambda found, merge, end: whole(found, True))
     with pytest.raises(AssertionError):
         test_rolled_vectors_come_back_with_their_cuts(tmp_path, "rolling")
 

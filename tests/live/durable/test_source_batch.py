@@ -1,6 +1,5 @@
 """Parts of the way in: what is cut off, refused, grouped and named in a dead letter."""
 
-import datetime
 import json
 
 import numpy as np
@@ -9,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import OptionError
 from dygcn.live.durable import source_batch as module
-from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, time_of, whole
+from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, whole
 from dygcn.live.durable.storage import DeadLetter
 
 MANY = read_events([(n, n + 1) for n in range(10)])
@@ -64,17 +63,6 @@ def test_whole_numbers():
     for wrong in (1.0, "1", None):
         with pytest.raises(OptionError, match="whole number"):
             whole(wrong)
-
-
-def test_times():
-    assert time_of(None) is None
-    assert time_of(datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)) == 86400.0
-    for number in (3, 3.0, np.float32(3), np.int8(3)):
-        assert time_of(number) == 3.0
-        assert type(time_of(number)) is float
-    for wrong in (float("nan"), float("inf"), "now", b"3", [3]):
-        with pytest.raises(EventError, match="now is"):
-            time_of(wrong)
 
 
 # ---- without what was applied before -----------------------------------------------------------------

@@ -343,7 +343,7 @@ def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
 def test_a_bulk_that_fails_before_it_begins_leaves_a_folder_that_opens(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 9)])
-    monkeypatch.setattr(dygcn.LiveEmbedding, "_keep_latest_ids", fail)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_before_change", fail)
     with pytest.raises(MemoryError):
         live.bulk([[(5, 7000)]])
     monkeypatch.undo()

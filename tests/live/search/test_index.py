@@ -21,16 +21,16 @@ from hypothesis.stateful import (
 import dygcn
 from dygcn.engine.models import Model, cosines, norms
 from dygcn.engine.training import Recipe
-from dygcn.errors import OptionError
+from dygcn.errors import IndexNotReady, OptionError
 from dygcn.live.changed import ChangeRecord
+from dygcn.live.search import all_vectors, upkeep
 from dygcn.live.search import index as index_module
 from dygcn.live.search import nearest as nearest_module
-from dygcn.live.search import upkeep
 from dygcn.live.search.index import IndexStatus, NearestIndex
 from dygcn.live.search.inverted import InvertedLists
-from dygcn.live.search.nearest import VectorCache
+from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.live.search.unit_rows import UnitRows
-from dygcn.live.search.upkeep import Upkeep
+from dygcn.live.search.upkeep import Cancelled, Upkeep
 from tests.seeded import with_line
 
 ALL = 1 << 20  # probes: more than there are lists
@@ -311,9 +311,9 @@ def moved_nodes_do_not_wait(monkeypatch):
 
 
 def those_who_wait_are_not_looked_at(monkeypatch):
-    line = "found = np.concatenate((near, upkeep.dirty[-_BESIDE:]))"
-    copied = with_a_bug(index_module, line, "found = near")
-    monkeypatch.setattr(NearestIndex, "candidates", copied.NearestIndex.candidates)
+    line = "return np.concatenate((upkeep.backend.candidates(unit, k), upkeep.dirty[-_BESIDE:]))"
+    copied = with_a_bug(index_module, line, "return upkeep.backend.candidates(unit, k)")
+    monkeypatch.setattr(NearestIndex, "_near", copied.NearestIndex._near)
 
 
 def ties_go_by_number(monkeypatch):
@@ -721,13 +721,14 @@ def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
 
 
 def test_room_made_before_others_come_would_be_noticed(monkeypatch):
-    def refill(self, backend):
+    def fill(self, backend):
         with self.guard:
-            self._reserve()
-        self.backend = backend
-        self._put(self.numbers())
+            held = np.zeros(self._state.graph.ids.high, np.int8)
+        nodes = self.numbers()
+        held[nodes] = 1
+        return lambda: None
 
-    monkeypatch.setattr(Upkeep, "refill", refill)
+    monkeypatch.setattr(Upkeep, "fill", fill)
     with pytest.raises(IndexError):
         test_nodes_that_come_while_the_index_is_built(50)
 
@@ -736,3 +737,83 @@ def test_a_late_index_that_ranks_by_old_vectors_would_be_noticed(monkeypatch):
     what_was_read_is_not_read_again(monkeypatch)
     with pytest.raises(AssertionError):
         test_a_late_index_answers_with_what_is_true_now(50)
+
+
+# ---- an index is built beside the one that is asked ----------------------------------------------------
+
+
+def beside(monkeypatch, step):
+    """An index whose lists are filled by another thread, which waits after a step until it may go on."""
+    live = dygcn.fit([(i, (i * 7 + 1) % 700) for i in range(700)], dim=8)
+    index = NearestIndex(live.cached(), exact_up_to=50, guard=threading.RLock())
+    begun, may_go_on, ended = threading.Event(), threading.Event(), []
+    whole = getattr(InvertedLists, step)
+
+    def waits(self, *arguments):
+        begun.set()
+        assert may_go_on.wait(60)
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(InvertedLists, step, waits)
+
+    def build():
+        try:
+            ended.append(index.refresh())
+        except Cancelled:
+            ended.append("cancelled")
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    assert begun.wait(60)
+    return live, index, may_go_on, thread, ended
+
+
+@pytest.mark.parametrize("step", ["__init__", "put"])
+def test_questions_are_answered_while_the_index_is_built(monkeypatch, step):
+    """By all vectors, exactly, also of who comes and moves meanwhile."""
+    live, index, may_go_on, thread, ended = beside(monkeypatch, step)
+    live.update(add=[(3, 9_000), (4, 5)], remove=[(6, 43)])
+    for node in (3, 5, 600, 9_000):
+        query = live[node]
+        found, _ = top_k(live.cached(), index.candidates(query, 10), query, 10)
+        everyone = live.state.graph.nodes()
+        assert found.tolist() == top_k(live.cached(), everyone, query, 10)[0].tolist()
+    assert index.status().kind == "exact"
+    may_go_on.set()
+    thread.join()
+    assert (ended, index.status().kind) == ([0], "ivf")
+    index.refresh()
+    assert index.measure(50) >= 0.95
+
+
+def test_a_build_can_be_cancelled(monkeypatch):
+    _, index, may_go_on, thread, ended = beside(monkeypatch, "put")
+    index.cancel()
+    may_go_on.set()
+    thread.join()
+    assert (ended, index.status().kind) == (["cancelled"], "exact")
+
+
+def test_a_build_under_the_lock_would_be_noticed(monkeypatch):
+    """A question would wait for it: here for ever, so it is asked with a limit."""
+    whole = NearestIndex._build
+
+    def build(self):
+        with self.lock:
+            whole(self)
+
+    monkeypatch.setattr(NearestIndex, "_build", build)
+    _, index, may_go_on, thread, _ = beside(monkeypatch, "put")
+    assert not index.lock.acquire(timeout=0.2)
+    may_go_on.set()
+    thread.join()
+
+
+def test_too_many_vectors_to_read_are_refused(monkeypatch):
+    live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
+    index = NearestIndex(live.cached(), exact_up_to=50, guard=threading.RLock())
+    monkeypatch.setattr(all_vectors, "MOST_UNREAD", 100)
+    with pytest.raises(IndexNotReady, match="200 vectors are still to be read"):
+        index.candidates(live[3], 5)
+    index.refresh()
+    assert len(index.candidates(live[3], 5)) >= 5

@@ -44,12 +44,14 @@ class Served:
 
     def post(self, events):
         body = json.dumps(events).encode()
-        request = urllib.request.Request(f"{self.address}/events", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            f"{self.address}/v1/events", body, {"Content-Type": "application/json"}
+        )
         with _open(request, timeout=60) as answer:
             return json.load(answer)
 
     def get(self, path):
-        with _open(f"{self.address}/{path}", timeout=60) as answer:
+        with _open(f"{self.address}/v1/{path}", timeout=60) as answer:
             return json.load(answer)
 
     def stop(self):

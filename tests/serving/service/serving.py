@@ -10,7 +10,9 @@ import httpx
 import msgspec
 import numpy as np
 
+from dygcn.serving.service.answers import Problem
 from dygcn.serving.service.app import make_app
+from dygcn.serving.service.problems import BASE, BY_NAME, PROBLEM_JSON
 from dygcn.serving.service.server import Server
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Http, ServiceSettings, check_settings
@@ -31,7 +33,7 @@ class Served:
     def post(self, events, *, form="application/json", **params):
         """Send events; a list is sent as JSON, bytes as they are."""
         body = events if isinstance(events, bytes) else msgspec.json.encode(events)
-        return self.client.post("/events", content=body, headers={"content-type": form}, params=params)
+        return self.client.post("/v1/events", content=body, headers={"content-type": form}, params=params)
 
     def get(self, path, **params):
         return self.client.get(path, params=params or None)
@@ -43,10 +45,10 @@ class Served:
         return self.client.post(path, content=content, headers=headers)
 
     def vector(self, node):
-        return np.array(self.get(f"/vectors/{node}").json()["vector"], np.float32)
+        return np.array(self.get(f"/v1/vectors/{node}").json()["vector"], np.float32)
 
     def letters(self):
-        return self.get("/dead-letters", limit=1000).json()["letters"]
+        return self.get("/v1/dead-letters", limit=1000).json()["letters"]
 
 
 @contextmanager
@@ -62,7 +64,7 @@ def serving(settings: ServiceSettings, *, sources=(), sinks=()) -> Iterator[Serv
         result.append(address)
         listens.set()
 
-    server = Server(app, settings, app.state.waiters, ready)
+    server = Server(app, ready)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
@@ -93,13 +95,19 @@ def send_until_refused(connection, chunk, *, most=24 << 20, seconds=10.0, pause=
 HUNG_UP = (BrokenPipeError, ConnectionResetError)
 
 
-def is_problem(answer, status, kind=None):
-    """Check that an answer is an error as all errors are; return what it says."""
+def is_problem(answer, status, name=None):
+    """Check that an answer is a problem as all problems are; return what it says."""
     assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    found = answer.json()
-    assert set(found) == {"error"}
-    assert set(found["error"]) == {"kind", "message", "expected"}
-    assert found["error"]["message"]
-    assert kind is None or found["error"]["kind"] == kind
-    return found["error"]["message"]
+    assert answer.headers["content-type"] == PROBLEM_JSON
+    found = msgspec.json.decode(
+        answer.content, type=msgspec.defstruct("Strict", [], bases=(Problem,), forbid_unknown_fields=True)
+    )
+    known = BY_NAME[found.type.removeprefix(BASE)]
+    assert (found.status, found.title) == (status, known.title)
+    assert known.status == status
+    assert found.detail
+    assert answer.headers.get("retry-after") == (
+        None if found.retry_after is None else str(found.retry_after)
+    )
+    assert name is None or known.name == name
+    return found.detail

@@ -14,7 +14,7 @@ from dygcn.errors import DygcnError
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.serving.service.app import refusal
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.routes import ROUTES, V1
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import (
     ARROW,
@@ -67,12 +67,12 @@ def read_answer(connection):
 def test_a_body_that_is_too_large_is_refused(serve, path):
     served = serve(limits=Limits(body_bytes=100))
     large = b'{"ids": [' + b"1, " * 100 + b"1]}"
-    is_problem(served.ask(path, large), 413, "TooLarge")
+    is_problem(served.ask(path, large), 413, "too-large")
     chunks = (large[i : i + 10] for i in range(0, len(large), 10))
     headers = {"content-type": "application/json"}
     answer = served.client.post(path, content=chunks, headers=headers)  # of no known length
-    is_problem(answer, 413, "TooLarge")
-    assert served.get("/healthz").status_code == 200
+    is_problem(answer, 413, "too-large")
+    assert served.get("/livez").status_code == 200
 
 
 def test_exactly_as_large_as_allowed_is_taken(serve):
@@ -85,7 +85,7 @@ def test_exactly_as_large_as_allowed_is_taken(serve):
 def test_a_large_body_is_refused_before_it_is_sent(serve):
     served = serve(limits=Limits(body_bytes=100))
     with connect(served) as connection:
-        connection.sendall(head("/events", "Content-Type: application/json", "Content-Length: 1000000000"))
+        connection.sendall(head("/v1/events", "Content-Type: application/json", "Content-Length: 1000000000"))
         top, _ = read_answer(connection)
         assert b" 413 " in top
 
@@ -109,7 +109,7 @@ def test_other_types_are_refused(serve, path, form):
     assert "send Content-Type: application/json" in is_problem(answer, 415)
 
 
-@pytest.mark.parametrize("path", ["/vectors", "/nearest", "/score"])
+@pytest.mark.parametrize("path", ["/v1/vectors", "/v1/nearest", "/v1/score"])
 @pytest.mark.parametrize("form", [ARROW, NDJSON])
 def test_questions_are_json(serve, path, form):
     answer = serve().client.post(path, content=b"{}", headers={"content-type": form})
@@ -119,7 +119,7 @@ def test_questions_are_json(serve, path, form):
 def test_a_type_that_nobody_checks_would_be_noticed(serve, monkeypatch):
     monkeypatch.setattr("dygcn.serving.service.app.content_type", lambda request: "application/json")
     with pytest.raises(AssertionError):
-        test_other_types_are_refused(serve, "/vectors", "text/plain")
+        test_other_types_are_refused(serve, "/v1/vectors", "text/plain")
 
 
 # ---- slow and broken -----------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_a_body_that_takes_too_long_is_given_up(serve, path):
         top, body = read_answer(connection)
         assert b" 408 " in top
         assert b"connection: close" in top.lower()
-        assert msgspec.json.decode(body)["error"]["kind"] == "TooSlow"
+        assert msgspec.json.decode(body)["type"] == "/problems/too-slow"
         assert 0.3 < time.monotonic() - begun < 5
         assert connection.recv(1) == b""
 
@@ -142,7 +142,7 @@ def test_a_body_that_takes_too_long_is_given_up(serve, path):
 def test_dripping_does_not_help(serve):
     served = serve(limits=Limits(seconds_to_send=0.5))
     with connect(served) as connection:
-        connection.sendall(head("/events", "Content-Type: application/json", "Content-Length: 1000"))
+        connection.sendall(head("/v1/events", "Content-Type: application/json", "Content-Length: 1000"))
         with pytest.raises(HUNG_UP):
             send_until_refused(connection, b" ", seconds=5, pause=0.05)
 
@@ -151,10 +151,10 @@ def test_a_body_that_ends_early_harms_nobody(serve):
     served = serve()
     for _ in range(5):
         with connect(served) as connection:
-            top = head("/events", "Content-Type: application/json", "Content-Length: 99")
+            top = head("/v1/events", "Content-Type: application/json", "Content-Length: 99")
             connection.sendall(top + b"[{")
     assert served.post([{"src": 1, "dst": 9}]).json()["applied"] == 1
-    assert served.get("/status").json()["queue"]["events"] == 0
+    assert served.get("/v1/status").json()["queue"]["events"] == 0
 
 
 def test_whoever_hangs_up_while_waiting_harms_nobody(serve):
@@ -163,11 +163,11 @@ def test_whoever_hangs_up_while_waiting_harms_nobody(serve):
     body = msgspec.json.encode([{"src": 1, "dst": 900}])
     with served.service.live.lock, connect(served) as connection:
         connection.sendall(
-            head("/events", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
+            head("/v1/events", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
         )
         time.sleep(0.1)
     until = time.monotonic() + 10
-    while served.get("/vectors/900").status_code != 200:
+    while served.get("/v1/vectors/900").status_code != 200:
         assert time.monotonic() < until
         time.sleep(0.02)
     assert served.post([{"src": 1, "dst": 9}]).status_code == 200
@@ -191,8 +191,8 @@ def busy(served, count, **limits):
         while served.service.ingest_queue.shed + served.service.ingest_queue.events < count:
             assert time.monotonic() < until
             time.sleep(0.01)
-        assert served.get("/healthz").status_code == 200
-        assert served.get("/vectors/1").status_code == 200  # reads go on meanwhile
+        assert served.get("/livez").status_code == 200
+        assert served.get("/v1/vectors/1").status_code == 200  # reads go on meanwhile
     for thread in threads:
         thread.join(20)
     return answers
@@ -206,11 +206,11 @@ def test_a_full_queue_sheds_and_what_was_taken_is_there(serve):
     assert len(taken) + len(shed) == 15
     assert 5 <= len(taken) <= 7
     for answer in shed:
-        is_problem(answer, 429, "Overloaded")
+        is_problem(answer, 429, "overloaded")
         assert 1 <= int(answer.headers["retry-after"]) <= 60
-    there = served.ask("/vectors", {"ids": list(range(5_000, 5_015))}).json()["ids"]
+    there = served.ask("/v1/vectors", {"ids": list(range(5_000, 5_015))}).json()["ids"]
     assert len(there) == len(taken)
-    status = served.get("/status").json()["queue"]
+    status = served.get("/v1/status").json()["queue"]
     assert (status["events"], status["rows"], status["shed"]) == (0, 0, len(shed))
     assert served.post([{"src": 1, "dst": 6_000}]).status_code == 200
 
@@ -218,14 +218,16 @@ def test_a_full_queue_sheds_and_what_was_taken_is_there(serve):
 def test_bodies_at_once_have_a_bound(serve):
     served = serve(limits=Limits(bodies_bytes=1_000))
     with connect(served) as one, connect(served) as other:
-        begun = head("/events", "Content-Type: application/json", "Content-Length: 5000") + b"[" + b" " * 900
+        begun = (
+            head("/v1/events", "Content-Type: application/json", "Content-Length: 5000") + b"[" + b" " * 900
+        )
         one.sendall(begun)
         time.sleep(0.2)
         other.sendall(begun)
         top, body = read_answer(other)
         assert b" 429 " in top
         assert b"retry-after: 1" in top.lower()
-        assert msgspec.json.decode(body)["error"]["kind"] == "Overloaded"
+        assert msgspec.json.decode(body)["type"] == "/problems/overloaded"
     until = time.monotonic() + 10
     while served.post(b"[" + b" " * 900 + b"]").status_code != 200:
         assert time.monotonic() < until
@@ -260,24 +262,24 @@ def test_after_a_failed_write_nothing_is_taken_and_everything_is_read(serve, fol
         log._db.full = True
         for number in range(3):
             answer = served.post([{"src": 1, "dst": 20 + number}])
-            assert "nothing more is accepted" in is_problem(answer, 503, "WriteFailed")
+            assert "nothing more is accepted" in is_problem(answer, 503, "write-failed")
             assert int(answer.headers["retry-after"]) > 0
         log._db.full = False  # that it is better now does not help: what the file holds is not known
-        is_problem(served.post([{"src": 1, "dst": 30}]), 503, "WriteFailed")
-        assert served.get("/healthz").json() == {"ok": True, "accepting": False}
-        status = served.get("/status").json()
+        is_problem(served.post([{"src": 1, "dst": 30}]), 503, "write-failed")
+        assert served.get("/readyz").json() == {"ready": True, "accepting": False}
+        status = served.get("/v1/status").json()
         assert status["accepting"] is False
         assert "disk is full" in status["failure"]
-        assert served.get("/vectors/10").status_code == 200
-        assert served.get("/vectors/20").status_code == 404
-        assert served.get("/nearest/10").status_code == 200
-        assert served.ask("/score", {"pairs": [[1, 10]]}).status_code == 200
-        assert served.get("/changes").status_code == 200
-        assert served.get("/map").status_code == 200
-        assert served.get("/dead-letters").status_code == 200
+        assert served.get("/v1/vectors/10").status_code == 200
+        assert served.get("/v1/vectors/20").status_code == 404
+        assert served.get("/v1/nearest/10").status_code == 200
+        assert served.ask("/v1/score", {"pairs": [[1, 10]]}).status_code == 200
+        assert served.get("/v1/changes").status_code == 200
+        assert served.get("/v1/map").status_code == 200
+        assert served.get("/v1/dead-letters").status_code == 200
         assert "dygcn_accepting 0.0" in served.get("/metrics").text
     with serving(on_loopback(path)) as served:
-        assert served.get("/vectors/10").status_code == 200
+        assert served.get("/v1/vectors/10").status_code == 200
         assert served.post([{"src": 1, "dst": 20}]).status_code == 200
 
 
@@ -294,18 +296,18 @@ def test_a_hidden_failure_would_be_noticed(serve, folder, monkeypatch):
     ("method", "path", "status"),
     [
         ("GET", "/nothing", 404),
-        ("GET", "/vectors", 405),
-        ("GET", "/events", 405),
-        ("PUT", "/events", 405),
-        ("DELETE", "/vectors/1", 405),
-        ("PATCH", "/score", 405),
-        ("OPTIONS", "/events", 405),
-        ("OPTIONS", "/status", 405),
-        ("TRACE", "/status", 405),
-        ("POST", "/status", 405),
-        ("GET", "/status/", 404),
+        ("GET", "/v1/vectors", 405),
+        ("GET", "/v1/events", 405),
+        ("PUT", "/v1/events", 405),
+        ("DELETE", "/v1/vectors/1", 405),
+        ("PATCH", "/v1/score", 405),
+        ("OPTIONS", "/v1/events", 405),
+        ("OPTIONS", "/v1/status", 405),
+        ("TRACE", "/v1/status", 405),
+        ("POST", "/v1/status", 405),
+        ("GET", "/v1/status/", 404),
         ("GET", "/Status", 404),
-        ("GET", "/status//", 404),
+        ("GET", "/v1/status//", 404),
         ("GET", "/docs", 404),
         ("GET", "/.git/config", 404),
         ("GET", "/../../etc/passwd", 404),
@@ -320,19 +322,29 @@ def test_what_is_not_there_is_told_as_json(serve, method, path, status):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+@pytest.mark.parametrize(
+    "route", [one for one in ROUTES if one.path.startswith(V1)], ids=lambda one: one.path
+)
+def test_a_path_without_its_version_is_told_where_it_is(serve, route):
+    path = route.path.removeprefix(V1).replace("{id}", "1")
+    message = is_problem(serve().client.request(route.method, path), 404)
+    assert f"is at {V1}/{path.split('/')[1]}:" in message
+
+
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "GET"], ids=lambda one: one.path)
 def test_head_is_get_without_a_body(serve, route):
     served = serve()
-    path = route.path.replace("{id}", "1")
+    needed = "&".join(f"{one.name}=1" for one in route.params if one.required and one.place == "query")
+    path = route.path.replace("{id}", "1") + (f"?{needed}" if needed else "")
     answer = served.client.head(path)
     assert answer.status_code == 200
     assert answer.content == b""
     assert answer.headers["content-type"] == served.get(path).headers["content-type"]
-    assert served.client.head("/vectors/999").status_code == 404
+    assert served.client.head("/v1/vectors/999").status_code == 404
 
 
 def test_no_answer_says_what_serves_it(serve):
-    answer = serve().get("/healthz")
+    answer = serve().get("/livez")
     assert "server" not in answer.headers
 
 
@@ -344,16 +356,17 @@ def test_an_unexpected_error_is_json_and_says_nothing(serve, monkeypatch, caplog
 
     monkeypatch.setattr(served.service, "vector", broken)
     monkeypatch.setattr(served.service, "vectors", broken)
-    for answer in (served.get("/vectors/1"), served.ask("/vectors", {"ids": [1]})):
-        assert "swordfish" not in is_problem(answer, 500, "InternalError")
+    for answer in (served.get("/v1/vectors/1"), served.ask("/v1/vectors", {"ids": [1]})):
+        assert "swordfish" not in is_problem(answer, 500, "internal-error")
     monkeypatch.setattr(served.service.live, "ingest", broken)
     assert "swordfish" not in is_problem(served.post([{"src": 1, "dst": 2}]), 500)
     monkeypatch.undo()
-    assert served.get("/vectors/1").status_code == 200
+    assert served.get("/v1/vectors/1").status_code == 200
     assert served.post([{"src": 1, "dst": 2}]).status_code == 200
-    assert "GET /vectors/{id} broke" in caplog.text  # and why is in the log of the service
+    broke = [one.fields for one in caplog.records if one.getMessage() == "request.failed"]
+    assert {"method": "GET", "route": "/v1/vectors/{id}"} in broke  # and why is in the log of the service
     assert "swordfish" in caplog.text
-    assert 'dygcn_requests_total{route="/vectors/{id}",status="500"} 1.0' in served.get("/metrics").text
+    assert 'dygcn_requests_total{route="/v1/vectors/{id}",status="500"} 1.0' in served.get("/metrics").text
 
 
 def test_every_error_of_ours_has_a_status():
@@ -380,7 +393,9 @@ def test_no_error_shows_a_token(folder):
             for route in ROUTES:
                 path = route.path.replace("{id}", "999")
                 asked.append(served.client.request(route.method, path, headers=headers))
-        asked.append(served.client.get(f"/vectors/{'x' * 10}", headers={"authorization": f"Bearer {secret}"}))
+        asked.append(
+            served.client.get(f"/v1/vectors/{'x' * 10}", headers={"authorization": f"Bearer {secret}"})
+        )
         for answer in asked:
             seen = answer.text + str(answer.headers)
             assert secret not in seen
@@ -396,12 +411,12 @@ def test_a_page_that_calls_itself_by_another_name_gets_nothing(serve, host):
     for route in ROUTES:
         path = route.path.replace("{id}", "1")
         answer = served.client.request(route.method, path, headers={"host": host})
-        is_problem(answer, 421, "Misdirected")
+        is_problem(answer, 421, "misdirected")
 
 
 def test_a_request_without_a_name_gets_nothing(serve):
     with connect(serve()) as connection:
-        connection.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+        connection.sendall(b"GET /v1/status HTTP/1.0\r\n\r\n")
         assert b" 421 " in read_all(connection).partition(b"\r\n")[0]
 
 
@@ -409,7 +424,7 @@ def test_a_name_in_the_settings_is_known(folder):
     settings = on_loopback(folder())
     http = msgspec.structs.replace(settings.http, names=["v.example"])
     with serving(msgspec.structs.replace(settings, http=http)) as served:
-        assert served.client.get("/status", headers={"host": "V.Example:80"}).status_code == 200
+        assert served.client.get("/v1/status", headers={"host": "V.Example:80"}).status_code == 200
 
 
 # ---- the end -----------------------------------------------------------------------------------------
@@ -418,7 +433,7 @@ def test_a_name_in_the_settings_is_known(folder):
 def ask_for(seconds, address):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        httpx.get(f"{address}/healthz")
+        httpx.get(f"{address}/livez")
         time.sleep(0.05)
 
 
@@ -440,13 +455,13 @@ def test_a_drain_answers_what_was_taken(folder):
         with pytest.raises(httpx.HTTPError):
             ask_for(10, served.address)
     with serving(on_loopback(path)) as served:
-        assert served.get("/vectors/777").status_code == 200
+        assert served.get("/v1/vectors/777").status_code == 200
 
 
 def test_while_going_down_nothing_is_taken(serve):
     served = serve()
     served.service.ingest_queue.close()
     answer = served.post([{"src": 1, "dst": 777}])
-    is_problem(answer, 503, "Closing")
+    is_problem(answer, 503, "closing")
     assert int(answer.headers["retry-after"]) > 0
-    assert served.get("/vectors/1").status_code == 200
+    assert served.get("/v1/vectors/1").status_code == 200

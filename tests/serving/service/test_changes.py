@@ -24,7 +24,7 @@ STREAM = {"accept": "text/event-stream"}
 
 def now(served):
     """The place behind everything: for whoever wants news alone."""
-    return served.get("/changes", limit=1).json()["latest"]
+    return served.get("/v1/changes", limit=1).json()["latest"]
 
 
 # ---- whoever waits -----------------------------------------------------------------------------------
@@ -132,16 +132,16 @@ def test_the_end_lets_everyone_go():
 
 def test_only_what_moved_is_told(serve):
     served = serve()
-    place = served.get("/changes", since="").json()
+    place = served.get("/v1/changes", since="").json()
     assert place["reset"] is True
     assert {one["id"] for one in place["moved"]} == {1, 2, 3, 4, 5}
     served.post([{"src": 100, "dst": 101}])
-    page = served.get("/changes", since=place["next"]).json()
+    page = served.get("/v1/changes", since=place["next"]).json()
     assert {one["id"] for one in page["moved"]} == {100, 101}
     assert (page["reset"], page["more"], page["left"]) == (False, False, [])
-    assert served.get("/changes", since=page["next"]).json()["moved"] == []
+    assert served.get("/v1/changes", since=page["next"]).json()["moved"] == []
     served.post([{"src": 100, "dst": 101, "op": -1}])
-    gone = served.get("/changes", since=page["next"]).json()
+    gone = served.get("/v1/changes", since=page["next"]).json()
     assert gone["moved"] == []
     assert {one["id"] for one in gone["left"]} == {100, 101}
 
@@ -151,7 +151,7 @@ def test_a_node_that_moved_often_is_told_once(serve):
     since = now(served)
     for weight in (2.0, 3.0, 4.0):
         served.post([{"src": 1, "dst": 2, "weight": weight}])
-    page = served.get("/changes", since=since).json()
+    page = served.get("/v1/changes", since=since).json()
     ids = [one["id"] for one in page["moved"]]
     assert len(ids) == len(set(ids))
     for one in page["moved"]:
@@ -162,7 +162,7 @@ def test_pages_add_up_to_everything_in_order(serve):
     served = serve(edges=[(a, a + 1) for a in range(50)])
     seen, place, pages = [], "", 0
     while True:
-        page = served.get("/changes", since=place, limit=7).json()
+        page = served.get("/v1/changes", since=place, limit=7).json()
         seen += [one["id"] for one in page["moved"]]
         assert page["reset"] is (pages == 0)
         place, pages = page["next"], pages + 1
@@ -177,11 +177,11 @@ def test_a_long_poll_waits_for_news(serve):
     since = now(served)
     threading.Timer(0.3, lambda: served.post([{"src": 7, "dst": 8}])).start()
     begun = time.monotonic()
-    page = served.get("/changes", since=since, wait=20).json()
+    page = served.get("/v1/changes", since=since, wait=20).json()
     assert {one["id"] for one in page["moved"]} == {7, 8}
     assert 0.2 < time.monotonic() - begun < 10
     begun = time.monotonic()
-    page = served.get("/changes", since=page["next"], wait=0.3).json()
+    page = served.get("/v1/changes", since=page["next"], wait=0.3).json()
     assert page["moved"] == []
     assert 0.25 < time.monotonic() - begun < 10
 
@@ -205,9 +205,9 @@ def test_a_long_poll_waits_for_news(serve):
 )
 def test_wrong_questions_are_told(serve, params, named):
     served = serve()
-    assert named in is_problem(served.get("/changes", **params), 400, "OptionError")
+    assert named in is_problem(served.get("/v1/changes", **params), 400, "bad-option")
     if "wait" not in params:
-        assert named in is_problem(served.client.get("/changes", params=params, headers=STREAM), 400)
+        assert named in is_problem(served.client.get("/v1/changes", params=params, headers=STREAM), 400)
 
 
 def test_a_bare_number_or_a_place_of_another_history_is_a_new_beginning(serve):
@@ -217,7 +217,7 @@ def test_a_bare_number_or_a_place_of_another_history_is_a_new_beginning(serve):
     epoch, sequence, chain = now(served).split(".")
     other = "00112233aabbccdd"
     for place in ("0", sequence, "12345", f"{other}.{sequence}.{chain}", f"{epoch}.{sequence}.{other}"):
-        page = served.get("/changes", since=place).json()
+        page = served.get("/v1/changes", since=place).json()
         assert (page["reset"], len(page["moved"]), page["left"]) == (True, 7, [])
         assert page["next"] == page["latest"] == now(served)
 
@@ -228,9 +228,9 @@ def test_every_latest_is_a_place(serve):
     for body in ([{"src": 9, "dst": 10}], [1], [], [{"src": 9, "dst": 10, "weight": 1e30}]):
         before = now(served)
         served.post(body)
-        page = served.get("/changes", since=before).json()
+        page = served.get("/v1/changes", since=before).json()
         assert page["reset"] is False
-        assert served.get("/changes", since=page["latest"]).json()["moved"] == []
+        assert served.get("/v1/changes", since=page["latest"]).json()["moved"] == []
 
 
 def test_a_page_is_bounded_in_ids_that_left_too(serve):
@@ -240,7 +240,7 @@ def test_a_page_is_bounded_in_ids_that_left_too(serve):
     served.post([{"src": 1, "dst": 100 + n, "op": -1} for n in range(300)])
     seen, pages = [], []
     while True:
-        page = served.get("/changes", since=place, limit=70).json()
+        page = served.get("/v1/changes", since=place, limit=70).json()
         seen += [one["id"] for one in page["left"]]
         pages.append(len(page["left"]) + len(page["moved"]))
         assert all(one["version"] == page["sequence"] for one in page["left"] + page["moved"])
@@ -274,7 +274,7 @@ class Listener(threading.Thread):
 
     def run(self):
         try:
-            with self._client.stream("GET", "/changes", **self._asked) as response:
+            with self._client.stream("GET", "/v1/changes", **self._asked) as response:
                 self._response = response
                 assert response.headers["content-type"].startswith("text/event-stream")
                 assert response.headers["cache-control"] == "no-store"
@@ -381,18 +381,18 @@ def test_only_so_many_streams(serve):
     served = serve(limits=Limits(feeds=2))
     since = now(served)
     with listening(served, since=since), listening(served, since=since):
-        answer = served.client.get("/changes", params={"since": since}, headers=STREAM)
-        is_problem(answer, 429, "Overloaded")
+        answer = served.client.get("/v1/changes", params={"since": since}, headers=STREAM)
+        is_problem(answer, 429, "overloaded")
         assert int(answer.headers["retry-after"]) > 0
-        is_problem(served.get("/changes", since=since, wait=5), 429, "Overloaded")
-        assert served.get("/changes", since=since).status_code == 200  # it does not wait
-    _until(lambda: served.get("/changes", since=since, wait=0.01).status_code == 200)
+        is_problem(served.get("/v1/changes", since=since, wait=5), 429, "overloaded")
+        assert served.get("/v1/changes", since=since).status_code == 200  # it does not wait
+    _until(lambda: served.get("/v1/changes", since=since, wait=0.01).status_code == 200)
 
 
 def test_whoever_leaves_at_once_gives_the_place_back(serve):
     served = serve(limits=Limits(feeds=4))
     host, port = served.address.removeprefix("http://").split(":")
-    asked = f"GET /changes HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: text/event-stream\r\n\r\n".encode()
+    asked = f"GET /v1/changes HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: text/event-stream\r\n\r\n".encode()
     for number in range(60):
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(asked)
@@ -401,16 +401,16 @@ def test_whoever_leaves_at_once_gives_the_place_back(serve):
             elif number % 3:
                 time.sleep(0.002)
     for _ in range(3):
-        _until(lambda: served.get("/changes", since=0, wait=0.01).status_code == 200)
-    _until(lambda: served.server.config.app._app.state.waiters._count == 0)
+        _until(lambda: served.get("/v1/changes", since=0, wait=0.01).status_code == 200)
+    _until(lambda: served.server._waiters._count == 0)
 
 
 def test_a_head_request_holds_no_place(serve):
     served = serve(limits=Limits(feeds=1))
     for _ in range(3):
-        answer = served.client.head("/changes", headers=STREAM)
+        answer = served.client.head("/v1/changes", headers=STREAM)
         assert (answer.status_code, answer.content) == (200, b"")
-    assert served.get("/changes", wait=0.01).status_code == 200
+    assert served.get("/v1/changes", wait=0.01).status_code == 200
 
 
 def test_a_drain_lets_streams_and_polls_go(folder):
@@ -421,7 +421,7 @@ def test_a_drain_lets_streams_and_polls_go(folder):
         listener.until(lambda one: one.lines)
         answers = []
         poll = threading.Thread(
-            target=lambda: answers.append(served.get("/changes", since=since, wait=60)), daemon=True
+            target=lambda: answers.append(served.get("/v1/changes", since=since, wait=60)), daemon=True
         )
         poll.start()
         time.sleep(0.2)

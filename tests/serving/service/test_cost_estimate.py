@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.serving.service import cost_estimate as budget
-from dygcn.serving.service.cost_estimate import expected_rows
+from dygcn.serving.service.cost_estimate import (
+    expected_rows,
+    expected_rows_of_ageing,
+    expected_rows_one_by_one,
+)
 from dygcn.testing.seeding import small_model
 
 SPOKES = 300
@@ -96,3 +100,91 @@ def test_one_ring_alone_would_be_noticed(monkeypatch):
     monkeypatch.setitem(globals(), "expected_rows", one_ring)
     with pytest.raises(AssertionError):
         test_expected_rows_look_as_deep_as_the_rule(4, (1005, 77))
+
+
+# ---- events one by one, and time ---------------------------------------------------------------------------
+
+
+def rows_one_by_one(live, events):
+    return sum(live.update([one]).rows for one in events)
+
+
+@pytest.mark.parametrize("orders", [2, 3, 4])
+@pytest.mark.parametrize("new_hub", [False, True])
+def test_events_that_are_played_one_by_one_count_each(orders, new_hub):
+    """Each leaf is two steps from all others: a batch reaches them once, and 30 events 30 times."""
+    live = dygcn.start(small_model(orders=orders))
+    live.bulk([[(0, spoke) for spoke in range(1, SPOKES)]])
+    events = [{"src": 5000 if new_hub else one, "dst": 1000 + one} for one in range(1, 31)]
+    expected = expected_rows_one_by_one(live.state, read_events(events), None, 10**9)
+    rows = rows_one_by_one(live, events)
+    assert rows <= 2 * expected
+    assert expected <= 2 * rows + 2 * orders * len(events)
+
+
+def test_counting_stops_where_it_is_enough(star):
+    batch = read_events([(0, 1000 + one) for one in range(100)])
+    assert 500 < expected_rows_one_by_one(star.state, batch, None, 500) < 500 + 3 * SPOKES
+
+
+@pytest.fixture
+def haunted():
+    """Ghosts at a hub, removed one after the other, and apart from it."""
+    model = dygcn.fit(
+        [(1, 2, 0.0), (2, 3, 1.0)], columns=("src", "dst", "t"), dim=4, features="hashed", memory=100.0
+    ).model
+    live = dygcn.start(model)
+    live.update(add=[(0, spoke) for spoke in range(1, SPOKES)], now=1.0)
+    live.update([{"src": 0, "dst": one, "op": -1, "t": 1.0 + one} for one in range(1, 50)])
+    return live
+
+
+@pytest.mark.parametrize(("now", "some"), [(50.0, False), (101.5, False), (110.0, True), (9000.0, True)])
+def test_ghosts_that_age_count(haunted, now, some):
+    nothing = read_events([], "int64")
+    expected = expected_rows_of_ageing(haunted.state, nothing, now, 10**9)
+    assert expected == expected_rows_one_by_one(haunted.state, nothing, now, 10**9)
+    rows = haunted.update(add=[], now=now).rows
+    assert (expected > 0, rows > 0) == (some, some)
+    assert rows <= 2 * expected
+    assert expected <= 4 * rows
+
+
+def test_time_between_events_counts_for_each(haunted):
+    """A ghost of the hub ages before each event: every event moves all who are beside the hub."""
+    events = [{"src": 900, "dst": 901 + one, "op": 1, "t": 102.0 + one} for one in range(40)]
+    batch = read_events(events)
+    expected = expected_rows_one_by_one(haunted.state, batch, None, 10**9)
+    at_once = expected_rows_of_ageing(haunted.state, batch, None, 10**9)
+    rows = rows_one_by_one(haunted, events)
+    assert rows > 10 * at_once
+    assert rows <= 2 * expected
+    assert expected <= 4 * rows
+
+
+def test_what_events_remove_ages_with_those_that_follow(haunted):
+    removed = [{"src": 0, "dst": 60 + one, "op": -1, "t": 2000.0 + one} for one in range(10)]
+    times = [2000.5 + 100 * age + one for age in range(1, 5) for one in range(10)]  # each of them ages alone
+    later = [{"src": 900, "dst": 901, "op": 1, "t": t} for t in times]
+    batch = read_events(removed + later)
+    expected = expected_rows_one_by_one(haunted.state, batch, None, 10**9)
+    assert rows_one_by_one(haunted, removed + later) <= 2 * expected
+
+
+_REMEMBERING = dygcn.fit([(1, 2, 0.0), (2, 3, 1.0)], columns=("src", "dst", "t"), dim=4, memory=10.0).model
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from([1, -1]), st.integers(0, 30))),
+    st.integers(0, 90),
+)
+@settings(deadline=None, max_examples=40)
+def test_ghosts_that_are_due_are_those_that_are_taken(rows, clock):
+    live = dygcn.start(_REMEMBERING)
+    rows.sort(key=lambda one: one[3])
+    for a, b, op, t in rows:
+        live.update([{"src": a, "dst": b, "op": op, "t": float(t)}])
+    memory = live.state.graph.memory
+    looked = [side.tolist() for side in memory.look_due(float(clock))]
+    assert looked == [side.tolist() for side in memory.look_due(float(clock))]
+    assert looked == [side.tolist() for side in memory.take_due(float(clock))]

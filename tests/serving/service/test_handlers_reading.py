@@ -14,7 +14,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 
 def path_of(node):
-    return "/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
+    return "/v1/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
 
 
 @pytest.mark.parametrize("node", [LEAST, LEAST + 1, -1, 0, 2**53 + 1, MOST])
@@ -22,15 +22,15 @@ def test_whole_numbers_of_every_size(serve, node):
     served = serve()
     served.post([{"src": node, "dst": 1}])
     live = served.service.live
-    for path in (f"/vectors/{node}", path_of(node)):
+    for path in (f"/v1/vectors/{node}", path_of(node)):
         found = served.get(path).json()
         assert found["id"] == node
         assert np.array_equal(np.array(found["vector"], np.float32), live[node])
-    assert served.ask("/vectors", {"ids": [node]}).json()["ids"] == [node]
-    assert served.get(f"/nearest/{node}", k=1).status_code == 200
-    assert served.ask("/score", {"pairs": [[node, 1]]}).json()["scores"][0] is not None
-    assert node in [one["id"] for one in served.get("/changes", since=0).json()["moved"]]
-    assert node in [one["id"] for one in served.get("/map").json()["points"]]
+    assert served.ask("/v1/vectors", {"ids": [node]}).json()["ids"] == [node]
+    assert served.get(f"/v1/nearest/{node}", k=1).status_code == 200
+    assert served.ask("/v1/score", {"pairs": [[node, 1]]}).json()["scores"][0] is not None
+    assert node in [one["id"] for one in served.get("/v1/changes", since=0).json()["moved"]]
+    assert node in [one["id"] for one in served.get("/v1/map").json()["points"]]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_whole_numbers_of_every_size(serve, node):
 )
 def test_what_cannot_be_an_id_is_not_there(serve, node):
     served = serve()
-    for route in ("/vectors", "/nearest"):
-        answer = served.get(route + path_of(node).removeprefix("/vectors"))
-        assert is_problem(answer, 404, "UnknownNode")
+    for route in ("/v1/vectors", "/v1/nearest"):
+        answer = served.get(route + path_of(node).removeprefix("/v1/vectors"))
+        assert is_problem(answer, 404, "unknown-node")
 
 
 NAMES = [
@@ -88,7 +88,7 @@ def test_every_string_is_an_id(serve):
         assert found.json()["id"] == name
         assert np.array_equal(np.array(found.json()["vector"], np.float32), live[name])
         assert served.get(path_of(name).replace("vectors", "nearest"), k=1).status_code == 200
-    assert served.ask("/vectors", {"ids": NAMES}).json()["ids"] == NAMES
+    assert served.ask("/v1/vectors", {"ids": NAMES}).json()["ids"] == NAMES
     for other in ("ann\n", "A/B", "a", "bo", "bobb"):
         assert served.get(path_of(other)).status_code == 404, repr(other)
     assert served.get(path_of("\ud7ff")).status_code == 404
@@ -98,10 +98,10 @@ def test_vectors_have_the_bits_of_the_embedding(serve):
     served = serve(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
     live = served.service.live
     ids = list(live)
-    found = served.ask("/vectors", {"ids": ids}).json()
+    found = served.ask("/v1/vectors", {"ids": ids}).json()
     assert np.array_equal(np.array(found["vectors"], np.float32), live.vectors(found["ids"]))
     assert np.array_equal(np.stack([served.vector(one) for one in ids]), live.vectors(ids))
-    moved = served.get("/changes").json()["moved"]
+    moved = served.get("/v1/changes").json()["moved"]
     result = np.array([one["vector"] for one in moved], np.float32)
     assert np.array_equal(result, live.vectors([one["id"] for one in moved]))
 
@@ -120,7 +120,7 @@ def test_vectors_as_arrow(serve):
         served = serve(kind)
         live = served.service.live
         ids = [*live, "nobody", 777]
-        answer = served.ask("/vectors", {"ids": ids}, accept=ARROW)
+        answer = served.ask("/v1/vectors", {"ids": ids}, accept=ARROW)
         assert answer.headers["content-type"] == ARROW
         table = pa.ipc.open_stream(answer.content).read_all()
         assert table.schema.field("id").type == type_of_id
@@ -130,7 +130,7 @@ def test_vectors_as_arrow(serve):
         assert np.array_equal(vectors, live.vectors(list(live)))
         assert int(table.schema.metadata[b"sequence"]) == live.sequence
         for nobody in ([], ["nobody"], [777]):
-            answer = served.ask("/vectors", {"ids": nobody}, accept=ARROW)
+            answer = served.ask("/v1/vectors", {"ids": nobody}, accept=ARROW)
             empty = pa.ipc.open_stream(answer.content).read_all()
             assert (empty.num_rows, empty.schema) == (0, table.schema.with_metadata(empty.schema.metadata))
 
@@ -140,28 +140,28 @@ def test_vectors_as_arrow(serve):
 
 def test_many_vectors_and_who_is_missing(serve):
     served = serve()
-    found = served.ask("/vectors", {"ids": [1, 99, 2, 1, "ann", 10**30]}).json()
+    found = served.ask("/v1/vectors", {"ids": [1, 99, 2, 1, "ann", 10**30]}).json()
     assert (found["ids"], found["missing"]) == ([1, 2, 1], [99, "ann", 10**30])
     assert len(found["vectors"]) == 3
-    assert served.ask("/vectors", {"ids": []}).json()["vectors"] == []
+    assert served.ask("/v1/vectors", {"ids": []}).json()["vectors"] == []
 
 
 def test_neighbours_are_those_of_the_embedding(serve):
     served = serve(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
     live = served.service.live
     for node in (0, 5, 17):
-        found = served.get(f"/nearest/{node}", k=5).json()["neighbours"]
+        found = served.get(f"/v1/nearest/{node}", k=5).json()["nodes"]
         assert node not in [one["id"] for one in found]
         expected = live.nearest(node, k=5)
         assert [one["id"] for one in found] == [one for one, _ in expected]
         assert [one["score"] for one in found] == pytest.approx([score for _, score in expected])
         vector = live[node].tolist()
-        by_vector = served.ask("/nearest", {"vector": vector, "k": 6}).json()["neighbours"]
+        by_vector = served.ask("/v1/nearest", {"vector": vector, "k": 6}).json()["nodes"]
         assert node in [one["id"] for one in by_vector]
         assert by_vector[0]["score"] == pytest.approx(1.0)
-    assert len(served.get("/nearest/1").json()["neighbours"]) == 10
-    assert len(served.get("/nearest/1", k=1000).json()["neighbours"]) == len(live) - 1
-    is_problem(served.get("/nearest/999"), 404, "UnknownNode")
+    assert len(served.get("/v1/nearest/1").json()["nodes"]) == 10
+    assert len(served.get("/v1/nearest/1", k=1000).json()["nodes"]) == len(live) - 1
+    is_problem(served.get("/v1/nearest/999"), 404, "unknown-node")
 
 
 @pytest.mark.parametrize(
@@ -188,19 +188,21 @@ def test_neighbours_are_those_of_the_embedding(serve):
     ],
 )
 def test_wrong_vectors_are_told(serve, body):
-    is_problem(serve().ask("/nearest", body), 400, "OptionError")
+    is_problem(serve().ask("/v1/nearest", body), 400, "bad-option")
 
 
 def test_numbers_that_are_slow_to_read_are_refused_unread(serve):
     """Each of them would hold the event loop for as long as a thousand others."""
-    answer = serve().ask("/nearest", {"vector": [1e300] * 1000})
-    assert is_problem(answer, 400, "OptionError")
-    assert "exponents of three digits" in answer.json()["error"]["message"]
+    answer = serve().ask("/v1/nearest", {"vector": [1e300] * 1000})
+    assert is_problem(answer, 400, "bad-option")
+    assert "exponents of three digits" in answer.json()["detail"]
 
 
-def test_the_vector_of_nobody_has_neighbours_too(serve):
-    found = serve().ask("/nearest", {"vector": [0.0] * 8}).json()["neighbours"]
-    assert len(found) == 5
+def test_a_vector_of_zeros_has_no_neighbours(serve):
+    """As in Python: it has no direction. One that is no node's has neighbours."""
+    served = serve()
+    assert "no direction" in is_problem(served.ask("/v1/nearest", {"vector": [0.0] * 8}), 400, "bad-option")
+    assert len(served.ask("/v1/nearest", {"vector": [1.0] + [0.0] * 7}).json()["nodes"]) == 5
 
 
 def test_scores_are_those_of_the_embedding(serve):
@@ -208,38 +210,38 @@ def test_scores_are_those_of_the_embedding(serve):
     live = served.service.live
     pairs = [[1, 2], [1, 3], [2, 999], [999, 998], [4, 4]]
     for links in ("new", "all"):
-        found = served.ask("/score", {"pairs": pairs, "links": links}).json()["scores"]
+        found = served.ask("/v1/score", {"pairs": pairs, "links": links}).json()["scores"]
         assert found[2] is None
         assert found[3] is None
         for place in (0, 1, 4):
             assert found[place] == pytest.approx(live.score(*pairs[place], links=links))
-    assert served.ask("/score", {"pairs": []}).json()["scores"] == []
+    assert served.ask("/v1/score", {"pairs": []}).json()["scores"] == []
     wrong_ones = ({"pairs": [[1]]}, {"pairs": [[1, 2, 3]]}, {"pairs": [1]}, {"pairs": [], "links": "old"}, {})
     for wrong in wrong_ones:
-        is_problem(served.ask("/score", wrong), 400, "OptionError")
+        is_problem(served.ask("/v1/score", wrong), 400, "bad-option")
 
 
 def test_empty_graphs_answer(serve):
     served = serve(edges=[])
-    assert served.get("/status").json()["nodes"] == 0
-    assert served.get("/map").json()["points"] == []
-    assert served.get("/changes").json()["moved"] == []
-    assert served.ask("/nearest", {"vector": [1.0] * 8}).json()["neighbours"] == []
-    assert served.ask("/vectors", {"ids": [1]}).json()["missing"] == [1]
-    assert served.ask("/score", {"pairs": [[1, 2]]}).json()["scores"] == [None]
+    assert served.get("/v1/status").json()["nodes"] == 0
+    assert served.get("/v1/map").json()["points"] == []
+    assert served.get("/v1/changes").json()["moved"] == []
+    assert served.ask("/v1/nearest", {"vector": [1.0] * 8}).json()["nodes"] == []
+    assert served.ask("/v1/vectors", {"ids": [1]}).json()["missing"] == [1]
+    assert served.ask("/v1/score", {"pairs": [[1, 2]]}).json()["scores"] == [None]
     assert served.get("/metrics").status_code == 200
     served.post([{"src": 1, "dst": 2}])
-    assert served.get("/nearest/1").json()["neighbours"][0]["id"] == 2
+    assert served.get("/v1/nearest/1").json()["nodes"][0]["id"] == 2
 
 
 @pytest.mark.parametrize(
     ("limits", "ask"),
     [
-        ({"ids": 3}, lambda served: served.ask("/vectors", {"ids": [1, 2, 3, 4]})),
-        ({"ids": 3}, lambda served: served.ask("/score", {"pairs": [[1, 2]] * 4})),
-        ({"neighbours": 3}, lambda served: served.ask("/nearest", {"vector": [0.0] * 8, "k": 4})),
-        ({"neighbours": 3}, lambda served: served.get("/nearest/1", k=4)),
-        ({"page_rows": 3}, lambda served: served.get("/changes", limit=4)),
+        ({"ids": 3}, lambda served: served.ask("/v1/vectors", {"ids": [1, 2, 3, 4]})),
+        ({"ids": 3}, lambda served: served.ask("/v1/score", {"pairs": [[1, 2]] * 4})),
+        ({"k": 3}, lambda served: served.ask("/v1/nearest", {"vector": [0.0] * 8, "k": 4})),
+        ({"k": 3}, lambda served: served.get("/v1/nearest/1", k=4)),
+        ({"page_rows": 3}, lambda served: served.get("/v1/changes", limit=4)),
         ({"queued_events": 3}, lambda served: served.post([{"src": 1, "dst": 2}] * 4)),
     ],
 )

@@ -9,8 +9,9 @@ import dygcn
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded
-from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.settings import Limits, ServiceSettings
 from dygcn.serving.service.workers import letters_of
 
 FEW = Limits(queued_events=10, queued_rows=1_000, cut_events=4, cut_rows=500)
@@ -66,7 +67,7 @@ def ingest_queue(held):
     made = []
 
     def make(limits=FEW, applied=lambda: None):
-        made.append(IngestQueue(held, limits, applied))
+        made.append(IngestQueue(held, CurrentSettings(ServiceSettings(folder="", limits=limits)), applied))
         return made[-1]
 
     yield make
@@ -201,6 +202,40 @@ def test_what_is_larger_than_all_room_comes_in_alone(ingest_queue, held):
         queue.submit(distinct(200, 1), answers.to("shed"))
     held.go.set()
     answers.wait(3)
+
+
+def test_a_trial_waits_for_its_turn_and_splits_a_cut(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
+    stop_writer(held, queue, answers)
+    cuts = []
+    queue.submit(distinct(0, 1), answers.to("before"))
+    queue.submit_trial(lambda: cuts.append(list(held.cuts)) or "tried", 2, answers.to("trial"))
+    queue.submit(distinct(1, 1), answers.to("after"))
+    assert (queue.events, queue.rows) == (4, 8)
+    held.go.set()
+    found = answers.wait(4)
+    assert [name for name, _ in found] == ["first", "before", "trial", "after"]
+    assert dict(found)["trial"] == "tried"
+    assert (cuts, held.cuts) == ([[[1], [1]]], [[1], [1], [1]])
+    queue.close()
+    assert (queue.events, queue.rows, queue.total_requests) == (0, 0, 3)
+
+
+def test_trials_have_a_bound_in_rows_and_an_error_goes_to_whoever_asked(ingest_queue, held):
+    queue, answers = ingest_queue(), Answers()
+    stop_writer(held, queue, answers)
+    queue.submit_trial(lambda: 1 // 0, 900, answers.to("wrong"))
+    with pytest.raises(Overloaded):
+        queue.submit_trial(lambda: "tried", 900, answers.to("refused"))
+    assert queue.shed == 1
+    held.go.set()
+    found = dict(answers.wait(2))
+    assert isinstance(found["wrong"], ZeroDivisionError)
+    queue.submit_trial(lambda: "tried", 900, answers.to("later"))
+    assert dict(answers.wait(3))["later"] == "tried"
+    queue.close()
+    with pytest.raises(Closing):
+        queue.submit_trial(lambda: "tried", 1, answers.to("late"))
 
 
 def test_a_queue_without_bounds_would_be_noticed(ingest_queue, held, monkeypatch):

@@ -26,38 +26,38 @@ def read(served):
 def test_the_numbers_are_those_of_the_status(serve):
     served = serve()
     served.post([{"src": 1, "dst": 9}, {"src": 1}])
-    served.get("/vectors/9")
-    found, status = read(served), served.get("/status").json()
+    served.get("/v1/vectors/9")
+    found, status = read(served), served.get("/v1/status").json()
     assert found["dygcn_sequence",] == status["sequence"] == 1
     assert found["dygcn_nodes",] == status["nodes"] == 6
     assert found["dygcn_edges",] == status["edges"] == 6
     assert found["dygcn_events_total",] == status["traffic"]["events"] == 1
-    assert found["dygcn_dead_letters",] == status["traffic"]["dead_letters"] == 1
+    assert found["dygcn_dead_letters_kept",] == status["traffic"]["dead_letters"] == 1
     assert found["dygcn_reads_total",] == status["traffic"]["reads"]
     assert found["dygcn_queue_events",] == 0
     assert found["dygcn_queue_rows",] == 0
     assert found["dygcn_accepting",] == 1
     assert found["dygcn_lag_seconds",] > 0
-    assert found["dygcn_shed_total",] == 0
+    assert found["dygcn_shed_requests_total",] == 0
 
 
 def test_requests_are_counted_by_route_and_status(serve):
     served = serve(limits=Limits(body_bytes=50))
     for node in (1, 2, 999, "x/y"):
-        served.get(f"/vectors/{node}")
+        served.get(f"/v1/vectors/{node}")
     served.post([{"src": 1, "dst": 2}] * 10)
-    served.client.post("/events", content=b"")
+    served.client.post("/v1/events", content=b"")
     served.get("/nothing")
     found = read(served)
 
     def count(route, status):
         return found.get(("dygcn_requests_total", ("route", route), ("status", str(status))), 0)
 
-    assert count("/vectors/{id}", 200) == 2
-    assert count("/vectors/{id}", 404) == 2
-    assert count("/events", 413) == 1
-    assert count("/events", 415) == 1
-    assert found["dygcn_request_seconds_count", ("route", "/vectors/{id}")] == 4
+    assert count("/v1/vectors/{id}", 200) == 2
+    assert count("/v1/vectors/{id}", 404) == 2
+    assert count("/v1/events", 413) == 1
+    assert count("/v1/events", 415) == 1
+    assert found["dygcn_request_duration_seconds_count", ("route", "/v1/vectors/{id}")] == 4
     paths = {route.path for route in ROUTES}
     assert {dict(key[1:])["route"] for key in found if key[0] == "dygcn_requests_total"} <= paths
 
@@ -66,9 +66,9 @@ def test_whatever_is_asked_makes_no_new_names(serve):
     """One series a route and status, not one a node: else whoever asks fills the memory."""
     served = serve()
     for number in range(50):
-        served.get(f"/vectors/{number + 1000}")
+        served.get(f"/v1/vectors/{number + 1000}")
         served.get(f"/{number}")
-        served.client.request(f"X{number}", "/status")
+        served.client.request(f"X{number}", "/v1/status")
     assert len([key for key in read(served) if key[0] == "dygcn_requests_total"]) < 10
 
 
@@ -77,7 +77,7 @@ def test_counts_only_grow(serve):
     before = read(served)
     for number in range(5):
         served.post([{"src": 1, "dst": 50 + number}])
-        served.get("/vectors/1")
+        served.get("/v1/vectors/1")
     after = read(served)
     for key, value in before.items():
         if key[0].endswith(("_total", "_count", "_bucket", "_sum")):
@@ -94,8 +94,8 @@ def test_a_failing_pump_is_shown_by_its_public_name(serve):
     )
     until(lambda: served.service.sources[0].failures and served.service.sinks[0].failures)
     found = read(served)
-    assert found["dygcn_worker_failing", ("name", source.name)] == 1
-    assert found["dygcn_worker_failing", ("name", sink.name)] == 1
+    assert found["dygcn_source_failing", ("source", source.name)] == 1
+    assert found["dygcn_sink_failing", ("sink", sink.name)] == 1
 
 
 def test_two_services_in_one_process_do_not_share(serve):
@@ -109,9 +109,7 @@ def test_two_services_in_one_process_do_not_share(serve):
 def test_names_are_well_formed(serve):
     for line in serve().get("/metrics").text.splitlines():
         if not line.startswith("#"):
-            assert re.fullmatch(
-                r"dygcn_[a-z_]+(\{.*\})? [0-9.e+-]+|dygcn_[a-z_]+(\{.*\})? \+?(Inf|NaN)", line
-            )
+            assert re.fullmatch(r"(dygcn|process)_[a-z_]+(\{.*\})? ([0-9.e+-]+|\+?(Inf|NaN))", line)
 
 
 def test_a_log_that_cannot_be_read_is_told(serve, monkeypatch):
@@ -121,6 +119,6 @@ def test_a_log_that_cannot_be_read_is_told(serve, monkeypatch):
         raise DamagedLog("the log is not what was written")
 
     monkeypatch.setattr(served.service.live.log, "count_dead_letters", broken)
-    is_problem(served.get("/metrics"), 503, "DamagedLog")
-    is_problem(served.get("/status"), 503, "DamagedLog")
-    assert served.get("/vectors/1").status_code == 200
+    is_problem(served.get("/metrics"), 503, "storage")
+    is_problem(served.get("/v1/status"), 503, "storage")
+    assert served.get("/v1/vectors/1").status_code == 200

@@ -144,7 +144,7 @@ class Requests(RuleBasedStateMachine):
     def post_too_early(self, chosen, gap):
         answer = self.served.post(self.rows(chosen), client="c", sequence=len(self.sent) + gap)
         assert answer.status_code == 409
-        assert answer.json()["error"]["expected"] == len(self.sent)
+        assert answer.json()["expected"] == len(self.sent)
 
     @rule()
     def restart(self):
@@ -160,7 +160,7 @@ class Requests(RuleBasedStateMachine):
     def the_status_is_that_of_the_dict(self):
         if not hasattr(self, "served"):
             return
-        status = self.served.get("/status").json()
+        status = self.served.get("/v1/status").json()
         assert status["edges"] == len(self.edges)
         assert status["nodes"] == len(self.here())
         assert status["sequence"] >= self.sequence
@@ -168,7 +168,7 @@ class Requests(RuleBasedStateMachine):
 
     @rule()
     def vectors(self):
-        found = self.served.ask("/vectors", {"ids": self.names}).json()
+        found = self.served.ask("/v1/vectors", {"ids": self.names}).json()
         assert set(found["ids"]) == self.here()
         assert set(found["missing"]) == set(self.names) - self.here()
         assert found["sequence"] >= self.sequence
@@ -181,7 +181,7 @@ class Requests(RuleBasedStateMachine):
     @rule(cursor=cursors)
     def one_vector(self, cursor):
         node = self.names[cursor]
-        path = "/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
+        path = "/v1/vectors/" + "".join(f"%{byte:02X}" for byte in str(node).encode())
         answer = self.served.get(path)
         assert answer.status_code == (200 if node in self.here() else 404)
 
@@ -189,7 +189,7 @@ class Requests(RuleBasedStateMachine):
     def changes(self, limit):
         """Follow the feed to its end: what was seen is then what is there."""
         while True:
-            page = self.served.get("/changes", since=self.cursor, limit=limit).json()
+            page = self.served.get("/v1/changes", since=self.cursor, limit=limit).json()
             if page["reset"]:
                 self.seen.clear()
             for one in page["left"]:
@@ -202,7 +202,7 @@ class Requests(RuleBasedStateMachine):
         assert set(self.seen) == self.here()
         if self.seen:
             ids = list(self.seen)
-            found = self.served.ask("/vectors", {"ids": ids}).json()
+            found = self.served.ask("/v1/vectors", {"ids": ids}).json()
             assert found["vectors"] == [self.seen[one] for one in ids]
 
     @rule()
@@ -225,7 +225,7 @@ def run_against(machine):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=100,
             stateful_step_count=20,
             deadline=None,
             database=None,

@@ -19,18 +19,47 @@ from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import on_loopback, serving
 
 # Bad events are taken, and go to the dead letters. Two parameters that belong together, and places that
-# have not come yet, are more than a schema can say.
+# have not come yet, are more than a schema can say; so are probabilities, which a model may not have, and
+# changes that cannot be tried.
 CONFIG = """
 [warnings]
 enabled = false
 
 [[operations]]
-include-name = "POST /events"
+include-name = "POST /v1/events"
 checks.negative_data_rejection.enabled = false
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "409"]
 
 [[operations]]
-include-name = "GET /changes"
+include-name = "POST /v1/what-if"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404"]
+
+[[operations]]
+include-name = "POST /v1/explain"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404"]
+
+[[operations]]
+include-name = "POST /v1/nearest"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+[[operations]]
+include-name = "POST /v1/score"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+[[operations]]
+include-name = "GET /v1/scores/{id}"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404"]
+
+[[operations]]
+include-name = "POST /v1/dead-letters/replay"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+[[operations]]
+include-name = "DELETE /v1/dead-letters"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
+
+[[operations]]
+include-name = "GET /v1/changes"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 """
 
@@ -54,7 +83,7 @@ def stranger(address, folder, *options, examples=10):
 def test_a_stranger_finds_nothing_wrong(folder, tmp_path):
     with serving(on_loopback(folder())) as served:
         found = stranger(served.address, tmp_path)
-        assert served.get("/healthz").json() == {"ok": True, "accepting": True}
+        assert served.get("/readyz").json() == {"ready": True, "accepting": True}
     assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
     generated = re.search(r"(\d+) generated", found.stdout)
     assert int(generated[1]) > 300
@@ -75,7 +104,7 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
         sequence: int
 
     monkeypatch.setattr("dygcn.serving.service.service.Service.status", lambda self: Lessened(-1))
-    monkeypatch.setattr("dygcn.serving.service.metrics._Reading.collect", lambda self: iter(()))
+    monkeypatch.setattr("dygcn.serving.service.metrics.Metrics.collect", lambda self: iter(()))
     monkeypatch.setattr(
         "dygcn.serving.service.handlers.Handlers._check_count", lambda self, count, most, what: [][count]
     )
@@ -83,7 +112,7 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
     with serving(on_loopback(folder(), tokens=[token], limits=Limits(ids=2))) as served:
         monkeypatch.setattr(status, lambda self, scope, authorization, host: 200)
         header = f"Authorization: Bearer {secret}"
-        asked = ["--include-path", "/status", "--include-path", "/vectors"]
+        asked = ["--include-path", "/v1/status", "--include-path", "/v1/vectors"]
         found = stranger(served.address, tmp_path, "-H", header, *asked, examples=5)
     assert found.returncode == 1
     assert "Response violates schema" in found.stdout
@@ -109,7 +138,7 @@ def test_every_reference_leads_somewhere():
     schemas = described["components"]["schemas"]
     used = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(described)))
     assert used <= set(schemas)
-    assert {"Event", "Refused", "Changes", "Status"} <= used
+    assert {"Event", "Problem", "Changes", "Status"} <= used
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
@@ -124,14 +153,14 @@ def test_what_can_happen_is_described(route):
 
 
 def test_what_the_service_allows_is_in_it(serve):
-    limits = Limits(ids=7, neighbours=8, page_rows=9)
+    limits = Limits(ids=7, k=8, page_rows=9)
     served = serve("string", limits=limits)
     described = served.get("/openapi.json").json()
     schemas = described["components"]["schemas"]
     assert schemas["Event"]["properties"]["src"]["type"] == "string"
-    vector = schemas["WantedNeighbours"]["properties"]["vector"]
+    vector = schemas["WantedNearest"]["properties"]["vector"]
     assert (vector["minItems"], vector["maxItems"]) == (8, 8)
-    assert schemas["WantedNeighbours"]["properties"]["k"]["maximum"] == 8
+    assert schemas["WantedNearest"]["properties"]["k"]["maximum"] == 8
     assert schemas["WantedVectors"]["properties"]["ids"]["maxItems"] == 7
     parameters = {
         (path, one["name"]): one["schema"].get("maximum")
@@ -139,8 +168,8 @@ def test_what_the_service_allows_is_in_it(serve):
         for way in ways.values()
         for one in way["parameters"]
     }
-    assert parameters["/nearest/{id}", "k"] == 8
-    assert parameters["/changes", "limit"] == 9
+    assert parameters["/v1/nearest/{id}", "k"] == 8
+    assert parameters["/v1/changes", "limit"] == 9
 
 
 def test_who_may_is_in_it(folder):
@@ -156,19 +185,32 @@ def test_answers_are_what_is_described(serve):
     served = serve("string")
     served.post([{"src": "x", "dst": "y"}, {"src": 1}])
     asked = {
-        "get_vector": served.get("/vectors/ann"),
-        "post_vectors": served.ask("/vectors", {"ids": ["ann", "nobody"]}),
-        "get_nearest": served.get("/nearest/ann"),
-        "post_nearest": served.ask("/nearest", {"vector": [1.0] * 8}),
-        "post_score": served.ask("/score", {"pairs": [["ann", "bob"], ["ann", "nobody"]]}),
-        "get_changes": served.get("/changes"),
-        "get_status": served.get("/status"),
-        "get_map": served.get("/map"),
-        "get_dead_letters": served.get("/dead-letters"),
-        "get_health": served.get("/healthz"),
+        "get_vector": served.get("/v1/vectors/ann"),
+        "post_vectors": served.ask("/v1/vectors", {"ids": ["ann", "nobody"]}),
+        "get_nearest": served.get("/v1/nearest/ann"),
+        "post_nearest": served.ask("/v1/nearest", {"vector": [1.0] * 8}),
+        "post_score": served.ask("/v1/score", {"pairs": [["ann", "bob"], ["ann", "nobody"]]}),
+        "get_scores": served.get("/v1/scores/ann", to=["bob", "nobody"]),
+        "get_recommended": served.get("/v1/recommend/ann", among=["cat", "nobody"]),
+        "post_recommended": served.ask("/v1/recommend", {"id": "ann"}),
+        "get_neighbors": served.get("/v1/neighbors/ann"),
+        "get_explanation": served.get("/v1/explain/ann"),
+        "post_explanation": served.ask("/v1/explain", {"id": "ann", "add": [["ann", "cat"]]}),
+        "post_trial": served.ask(
+            "/v1/what-if", {"add": [["ann", "cat"]], "vectors": ["ann"], "nearest": ["zoe"]}
+        ),
+        "get_changes": served.get("/v1/changes"),
+        "get_status": served.get("/v1/status"),
+        "get_history": served.get("/v1/history"),
+        "get_map": served.get("/v1/map", node="ann"),
+        "get_dead_letters": served.get("/v1/dead-letters"),
+        "get_alive": served.get("/livez"),
+        "get_ready": served.get("/readyz"),
         "get_openapi": served.get("/openapi.json"),
         "post_events": served.post([{"src": "x", "dst": "y"}]),
-        "delete_client": served.client.delete("/clients/nobody"),
+        "post_replay": served.ask("/v1/dead-letters/replay", {"stream": "nobody"}),
+        "delete_dead_letters": served.client.delete("/v1/dead-letters?number=99"),
+        "delete_client": served.client.delete("/v1/clients/nobody"),
     }
     structs = {route.handler: route.answer for route in ROUTES if route.answer is not None}
     assert set(asked) == set(structs)
@@ -177,8 +219,9 @@ def test_answers_are_what_is_described(serve):
         found = msgspec.json.decode(answer.content, type=structs[name])
         again = msgspec.json.decode(msgspec.json.encode(found))
         assert again == answer.json()  # nothing more, nothing less
-    refused = msgspec.json.decode(served.get("/vectors/nobody").content, type=answers.Refused)
-    assert refused.error.kind == "UnknownNode"
+    refused = msgspec.json.decode(served.get("/v1/vectors/nobody").content, type=answers.Problem)
+    assert refused.type == "/problems/unknown-node"
+    assert refused.node == "nobody"
 
 
 def test_the_description_needs_the_scope_read(folder):

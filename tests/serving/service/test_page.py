@@ -9,7 +9,8 @@ from importlib.resources import files
 import pytest
 
 from dygcn.serving.service.app import page_rules
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.node_map import COMMUNITIES
+from dygcn.serving.service.routes import ROUTES, V1
 
 PAGE = (files("dygcn.serving.service") / "page.html").read_text(encoding="utf-8")
 
@@ -39,7 +40,7 @@ PARTS = Parts(PAGE)
 
 
 def test_the_page_is_small_and_whole():
-    assert len(PAGE.encode()) < 60_000
+    assert len(PAGE.encode()) < 65_000
     assert PAGE.startswith("<!doctype html>")
     assert "\r" not in PAGE
     ids = [value for name, value in PARTS.attributes if name == "id"]
@@ -78,14 +79,16 @@ def asked(script):
     found = re.findall(r"\bask\((?:\"([^\"]*)\"|`([^`]*)`)((?:, [\w]+, \{)?)", script)
     for plain, template, body in found:
         path = re.sub(r"\$\{[^}]*\}", "{id}", (plain or template).partition("?")[0])
-        yield "POST" if body else "GET", f"/{path}"
+        yield "POST" if body else "GET", f"{V1}/{path}"
 
 
 def test_every_route_that_is_asked_exists():
     wanted = set(asked(SCRIPT))
     assert wanted <= {(route.method, route.path) for route in ROUTES}
     assert {path for _, path in wanted} >= {
-        "/status", "/map", "/changes", "/nearest/{id}", "/vectors/{id}", "/nearest", "/vectors"
+        "/v1/status", "/v1/map", "/v1/changes", "/v1/nearest/{id}", "/v1/vectors/{id}",
+        "/v1/nearest", "/v1/vectors", "/v1/history", "/v1/explain/{id}", "/v1/recommend/{id}",
+        "/v1/dead-letters", "/v1/dead-letters/replay"
     }  # fmt: skip
     assert SCRIPT.count("fetch(") == 1, "everything is asked through ask()"
 
@@ -133,6 +136,7 @@ def test_the_contrast_is_sufficient_by_day_and_by_night():
             for ink in ("text", "quiet", "accent", "bad", "warn"):
                 assert contrast(found[ink], found[back]) >= 4.5, (ink, back)
         assert contrast(found["bad"], found["bad-wash"]) >= 4.5
+        assert contrast(found["warn"], found["warn-wash"]) >= 4.5
         assert contrast(found["text"], found["grey-wash"]) >= 4.5
-        for mark in ("hot", "accent", "good", "point"):
+        for mark in ("hot", "accent", "good", "point", *(f"c{i}" for i in range(COMMUNITIES))):
             assert contrast(found[mark], found["panel"]) >= 2.9, mark

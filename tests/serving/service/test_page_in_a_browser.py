@@ -100,7 +100,7 @@ def neighbours(page):
 
 
 def expected(served, name):
-    found = served.get(f"nearest/{quote(str(name), safe='')}?k=10")["neighbours"]
+    found = served.get(f"nearest/{quote(str(name), safe='')}?k=10")["nodes"]
     return [[str(one["id"]), f"{one['score']:.3f}"] for one in found]
 
 
@@ -488,7 +488,7 @@ def test_a_disk_that_cannot_be_written_is_told_in_red(page, tmp_path):
 def test_a_feed_that_is_full_is_replaced_by_the_status(page, served):
     one = served["string"]
     place = urlsplit(one.address)
-    stream = f"GET /changes HTTP/1.1\r\nHost: {place.netloc}\r\nAccept: text/event-stream\r\n\r\n"
+    stream = f"GET /v1/changes HTTP/1.1\r\nHost: {place.netloc}\r\nAccept: text/event-stream\r\n\r\n"
     one.post([{"src": "p1", "dst": "p29"}])  # lets go of pages that were closed while they waited
     page.wait_for_timeout(500)
     with ExitStack() as others:

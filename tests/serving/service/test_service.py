@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import read_events, rows_of
-from dygcn.errors import DamagedFolder, FolderInUse, MissingExtra, OptionError
+from dygcn.errors import FolderInUse, MissingExtra, MissingFolder, OptionError
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.traffic import Rate
@@ -115,7 +115,7 @@ def test_vectors_are_those_of_the_embedding_whatever_moved(start):
         assert np.array_equal(vectors, service.live.vectors(ids))
         node = ids[int(generator.integers(len(ids)))]
         assert np.array_equal(service.vector(node)[1], service.live[node])
-        near = [one.id for one in service.nearest_to(node, 3).neighbours]
+        near = [one.id for one in service.nearest_to(node, 3).nodes]
         assert near == [one for one, _ in service.live.nearest(node, k=3)]
     assert service.live.digest() == service.live.recompute().digest()
 
@@ -136,26 +136,6 @@ def test_the_status_is_true(start):
     assert not {100, 101} & set(service.status().moved_last)
 
 
-def test_the_map_is_flat_and_steady(start):
-    service = start(edges=[(a, (a * 7 + 3) % 40) for a in range(40)])
-    one, other = service.map(), service.map()
-    assert one == other
-    assert {point.id for point in one.points} == set(service.live)
-    assert all(np.isfinite([point.x, point.y]).all() for point in one.points)
-    assert len(service.map(5).points) == 5
-    assert [point.id for point in service.map(5).points] == [point.id for point in service.map(5).points]
-
-
-def test_a_map_of_one_dimension(models, tmp_path):
-    live = dygcn.fit([(1, 2), (2, 3)], dim=1)
-    live.save(tmp_path / "line")
-    service = Service(on_loopback(tmp_path / "line"))
-    try:
-        assert {point.y for point in service.map().points} == {0.0}
-    finally:
-        service.stop()
-
-
 def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
     service = Service(on_loopback(folder()))
     order, sink = [], Kept()
@@ -166,14 +146,20 @@ def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
         ("sink", service.sinks[0]),
     ):
         stop = owner.stop
-        monkeypatch.setattr(owner, "stop", lambda stop=stop, name=name: (order.append(name), stop()))
-    for name, owner in (("queue", service.ingest_queue), ("disk", service.live)):
-        close = owner.close
-        monkeypatch.setattr(owner, "close", lambda close=close, name=name: (order.append(name), close()))
+        monkeypatch.setattr(
+            owner, "stop", lambda until, stop=stop, name=name: (order.append(name), stop(until))[1]
+        )
+    for name, owner, end in (
+        ("queue", service.ingest_queue, "close"),
+        ("snapshot", service.live, "snapshot"),
+        ("disk", service.live, "close"),
+    ):
+        close = getattr(owner, end)
+        monkeypatch.setattr(owner, end, lambda close=close, name=name: (order.append(name), close()))
     service.start()
     write(service, (1, 100))
     service.stop()
-    assert order == ["source", "queue", "sink", "disk"]
+    assert order == ["source", "queue", "snapshot", "sink", "disk"]
     assert 100 in sink.rows
     with dygcn.open(service.settings.folder) as again:
         assert 100 in again
@@ -191,7 +177,7 @@ def test_a_folder_is_served_once(start):
 
 
 def test_what_is_missing_is_told_and_the_folder_let_go(folder, monkeypatch, tmp_path):
-    with pytest.raises(DamagedFolder, match="does not exist"):
+    with pytest.raises(MissingFolder, match="does not exist"):
         Service(on_loopback(tmp_path / "nothing"))
     path = folder()
 
@@ -237,7 +223,7 @@ def test_moving_nodes_do_not_pile_up(start):
     assert len(service.live._live.changes().behind(0).nodes) <= service.live.state.graph.ids.high
     service.start()
     until(lambda: service.status().nearest["pending"] == 0)
-    found = service.nearest_to(50_000, 400).neighbours
+    found = service.nearest_to(50_000, 400).nodes
     assert {one.id for one in found} == set(service.live) - {50_000}
 
 
@@ -266,7 +252,12 @@ def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
     seen = []
 
     class Last:
-        def stop(self):
+        name = "last"
+
+        def ask_to_stop(self, until):
+            pass
+
+        def stop(self, until):
             seen.append((service.live.sequence, service.live.error_bound([20_000])[0]))
 
     service.sinks.append(Last())

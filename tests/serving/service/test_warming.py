@@ -37,7 +37,8 @@ def image(service):
     with live.lock:
         page = live.feed.since("", 100)
     standing = live.digest(), live.version, live.sequence, cursor, page.rows.ids.tolist(), live.log.last
-    return standing, dict(live.streams), status, files, Metrics(service).text()
+    metrics = [line for line in Metrics(service).text().splitlines() if not line.startswith(b"process_")]
+    return standing, dict(live.streams), status, files, metrics
 
 
 def before_and_after(path):
@@ -96,16 +97,17 @@ folder, bodies, ids, warm = eval(sys.argv[1])
 if not warm:
     web.warm_up = lambda model: None
 with serving(on_loopback(folder)) as served:
-    assert served.get("/healthz").status_code == 200
+    assert served.get("/livez").status_code == 200
     known = set(sys.modules)
     for form, body in bodies.items():
         assert served.post(body, form=form).json()["applied"] == 1
-    for path in (f"/vectors/{ids[0]}", f"/nearest/{ids[0]}", "/changes", "/status", "/map", "/metrics"):
+    paths = [f"/v1/{name}" for name in (f"vectors/{ids[0]}", f"nearest/{ids[0]}", "changes", "status", "map")]
+    for path in (*paths, "/metrics"):
         assert served.get(path).status_code == 200
     for accept in ("application/json", ARROW):
-        assert served.ask("/vectors", {"ids": ids}, accept=accept).status_code == 200
-    assert served.ask("/nearest", {"vector": [0.5] * 8}).status_code == 200
-    assert served.ask("/score", {"pairs": [ids]}).status_code == 200
+        assert served.ask("/v1/vectors", {"ids": ids}, accept=accept).status_code == 200
+    assert served.ask("/v1/nearest", {"vector": [0.5] * 8}).status_code == 200
+    assert served.ask("/v1/score", {"pairs": [ids]}).status_code == 200
     print(*sorted(set(sys.modules) - known))
 """
 

@@ -7,19 +7,25 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
+import lancedb
 import nats
 import numpy as np
 import psycopg
 import redis
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from psycopg import sql
+from pymilvus import MilvusClient
+from qdrant_client import QdrantClient
 
 from dygcn.engine.records import History
 from dygcn.serving.sinks import (
     KafkaSettings,
+    LanceSettings,
+    MilvusSettings,
     NatsSettings,
     ParquetSettings,
     PostgresSettings,
+    QdrantSettings,
     RedisSettings,
     make_sink,
     read_rows,
@@ -193,7 +199,73 @@ def parquet_place(folder):
 def read_files(folder):
     table = read_rows(folder)
     assert table.column_names == ["id", *FIELDS, "vector"]
+    return held_in(table)
+
+
+def held_in(table):
+    """Return what a table of Arrow holds."""
     ids = table["id"].to_pylist()
     histories = [History(*row.values()) for row in table.select(FIELDS).to_pylist()]
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     return dict(zip(ids, zip(histories, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}
+
+
+def lance_place(folder, **options):
+    settings = LanceSettings(folder=str(Path(folder) / fresh_name()), table="rows", **options)
+    return SinkTarget(lambda: make_sink(settings), lambda: read_lance(settings.folder))
+
+
+def read_lance(folder):
+    table = lancedb.connect(folder).open_table("rows").to_arrow()
+    assert table.column_names == ["id", "vector", *FIELDS]
+    return held_in(table)
+
+
+def milvus_place(file, **options):
+    """A collection in a file of Milvus Lite."""
+    settings = MilvusSettings(url=f"file://{file}", collection=fresh_name(), **options)
+    return SinkTarget(lambda: make_sink(settings), lambda: read_milvus(file, settings.collection))
+
+
+def read_milvus(file, collection):
+    with closing(MilvusClient(str(file))) as client:
+        client.load_collection(collection)
+        rows = client.query(
+            collection,
+            filter="version >= 0",
+            output_fields=["id", "vector", *FIELDS],
+            consistency_level="Strong",
+        )
+    return {row["id"]: (History(*(row[field] for field in FIELDS)), row["vector"]) for row in rows}
+
+
+class LocalQdrant:
+    """Qdrant as its client has it in memory: no server can be had as a package. Its sinks share it."""
+
+    def __init__(self):
+        self.client = QdrantClient(":memory:")
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def close(self):
+        """Stay open: it is closed with the test."""
+
+
+def qdrant_place(local, **options):
+    """A collection of a local Qdrant; whoever calls has seen to it that sinks connect to it."""
+    settings = QdrantSettings(
+        url="http://qdrant.example", collection=fresh_name(), **{"distance": "dot", **options}
+    )
+    return SinkTarget(lambda: make_sink(settings), lambda: read_qdrant(local.client, settings.collection))
+
+
+def read_qdrant(client, collection):
+    held, offset = {}, None
+    while True:
+        points, offset = client.scroll(collection, limit=1000, with_vectors=True, offset=offset)
+        for point in points:
+            history = History(*(point.payload[field] for field in FIELDS))
+            held[point.payload["id"]] = (history, np.asarray(point.vector, np.float32))
+        if offset is None:
+            return held

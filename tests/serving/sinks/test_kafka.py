@@ -76,7 +76,7 @@ def test_what_lies_there(sink):
     assert found.keys() == {b"7", b"8"}
     at = rows.history
     of = f'"generation":9,"epoch":"{at.epoch}","version":3,"chain":"{at.chain}"'
-    assert found[b"7"].value().decode() == f'{{"id":7,{of},"vector":[0.1,-0.0,1,1e-45]}}'
+    assert found[b"7"].value().decode() == f'{{"id":7,{of},"vector":[0.1,-0.0,1.0,1e-45]}}'
     assert found[b"8"].value() is None
     for record in found.values():
         assert dict(record.headers()) == {

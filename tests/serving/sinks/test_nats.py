@@ -90,7 +90,7 @@ def test_what_lies_there(sink):
     found, at = messages(sink), rows.history
     of = f'"generation":9,"epoch":"{at.epoch}","version":3,"chain":"{at.chain}"'
     assert [body.decode() for body, _ in found] == [
-        f'{{"id":7,{of},"vector":[0.1,-0.0,1,1e-45]}}',
+        f'{{"id":7,{of},"vector":[0.1,-0.0,1.0,1e-45]}}',
         f'{{"id":8,{of},"left":true}}',
         f'{{"deleted_below":2,{of}}}',
     ]

@@ -12,12 +12,18 @@ from dygcn.errors import MissingExtra, OptionError
 from dygcn.serving.sinks import (
     KafkaSettings,
     KafkaSink,
+    LanceSettings,
+    LanceSink,
+    MilvusSettings,
+    MilvusSink,
     NatsSettings,
     NatsSink,
     ParquetSettings,
     ParquetSink,
     PostgresSettings,
     PostgresSink,
+    QdrantSettings,
+    QdrantSink,
     RedisSettings,
     RedisSink,
     SinkSettings,
@@ -31,6 +37,9 @@ EACH = {
     "redis": ({"url": "redis://cache/1"}, RedisSettings, RedisSink, "redis://cache/1 dygcn"),
     "kafka": ({"servers": "a:1,b:2", "topic": "rows"}, KafkaSettings, KafkaSink, "kafka://a:1,b:2/rows"),
     "parquet": ({"folder": "/there"}, ParquetSettings, ParquetSink, "parquet:///there"),
+    "qdrant": ({"url": "https://k3y@db:6333"}, QdrantSettings, QdrantSink, "qdrant://db:6333/dygcn_vectors"),
+    "milvus": ({"url": "http://db:19530"}, MilvusSettings, MilvusSink, "milvus://db:19530/dygcn_vectors"),
+    "lancedb": ({"folder": "/there"}, LanceSettings, LanceSink, "lancedb:///there/dygcn_vectors"),
 }  # fmt: skip
 
 
@@ -118,7 +127,8 @@ def test_what_clients_say_becomes_one_line():
 def test_clients_are_imported_only_when_a_sink_is_made():
     code = (
         "import sys, dygcn.serving.sinks\n"
-        "clients = {'psycopg', 'nats', 'redis', 'confluent_kafka', 'numba', 'torch'}\n"
+        "clients = {'psycopg', 'nats', 'redis', 'confluent_kafka', 'qdrant_client', 'pymilvus', 'lancedb'}\n"
+        "clients |= {'numba', 'torch'}\n"
         "sys.exit(', '.join(clients & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -127,7 +137,15 @@ def test_clients_are_imported_only_when_a_sink_is_made():
 
 @pytest.mark.parametrize(
     ("kind", "package"),
-    [("postgres", "psycopg"), ("nats", "nats"), ("redis", "redis"), ("kafka", "confluent_kafka")],
+    [
+        ("postgres", "psycopg"),
+        ("nats", "nats"),
+        ("redis", "redis"),
+        ("kafka", "confluent_kafka"),
+        ("qdrant", "qdrant_client"),
+        ("milvus", "pymilvus"),
+        ("lancedb", "lancedb"),
+    ],
 )
 def test_a_missing_client_says_what_to_install(monkeypatch, kind, package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:

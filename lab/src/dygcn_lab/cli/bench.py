@@ -12,14 +12,16 @@ from dygcn_lab.costs.base import CASES, RANK, Case, measure_base
 from dygcn_lab.costs.crossover import measure_crossovers
 from dygcn_lab.costs.engines import measure_engines, measure_reads
 from dygcn_lab.costs.graphs import count_of
-from dygcn_lab.costs.headline import with_costs
 from dygcn_lab.costs.kinds import FITS, GRAPHS, measure_kinds
 from dygcn_lab.costs.memory import measure_memory
 from dygcn_lab.costs.page import write_page
 from dygcn_lab.costs.pictures import draw
+from dygcn_lab.costs.recommend import NODES, K, measure_recommend
 from dygcn_lab.costs.results import KINDS, read_results, write_result
 from dygcn_lab.costs.scale import measure_scale
 from dygcn_lab.costs.score import measure_score
+from dygcn_lab.costs.service_reads import GRAPH as SERVED_GRAPH
+from dygcn_lab.costs.service_reads import RATE, measure_service
 from dygcn_lab.costs.start import GRAPH, HERE, Environment, measure_start
 from dygcn_lab.costs.tables import tables_of
 from dygcn_lab.costs.threads import measure_threads
@@ -288,6 +290,18 @@ def score(graphs: tuple[str, ...], quick: bool, as_json: bool) -> None:
     show_result(result, as_json)
 
 
+@command.command("recommend")
+@graphs_argument
+@number_option("--nodes", NODES)
+@number_option("-k", K)
+@json_option
+def recommend(graphs: tuple[str, ...], nodes: int, k: int, as_json: bool) -> None:
+    """Compare recommendations with the best of everyone: recall, and time."""
+    with progress_bar() as notify:
+        result = measure_recommend(graphs, nodes=nodes, k=k, notify=notify)
+    show_result(result, as_json)
+
+
 @command.command("engines")
 @click.argument("other", metavar="PYTHON", type=click.Path(exists=True))
 @graphs_argument
@@ -317,6 +331,19 @@ def reads(other: str, graphs: tuple[str, ...], rounds: int, as_json: bool) -> No
     show_result(result, as_json)
 
 
+@command.command("service")
+@click.argument("graph", default=SERVED_GRAPH)
+@number_option("--rate", RATE)
+@number_option("--seconds", 8)
+@number_option("--repeats", 3)
+@json_option
+def service(graph: str, rate: int, seconds: int, repeats: int, as_json: bool) -> None:
+    """Read vectors of a served GRAPH by wrk, beside a bare route and beside events."""
+    with progress_bar() as notify:
+        result = measure_service(graph, rate=rate, seconds=seconds, repeats=repeats, notify=notify)
+    show_result(result, as_json)
+
+
 @command.command("start")
 @click.option(
     "--python",
@@ -343,15 +370,11 @@ def start(pythons: tuple[str, ...], repeats: int, graph: str, starts: int, as_js
     "--markdown", default="docs/costs.md", show_default=True, type=click.Path(), help="Page to write."
 )
 @click.option("--out", type=click.Path(), help="Folder of pictures.  [default: images/costs beside the page]")
-@click.option("--readme", type=click.Path(exists=True), help="Also write the table of costs of this README.")
 @json_option
-def page(files: tuple[str, ...], markdown: str, out: str | None, readme: str | None, as_json: bool) -> None:
+def page(files: tuple[str, ...], markdown: str, out: str | None, as_json: bool) -> None:
     """Write the page of costs and its pictures from what other commands printed with --json."""
     results = read_results(map(Path, files))
     file = Path(markdown)
-    if readme is not None:
-        text = with_costs(Path(readme).read_text(encoding="utf-8"), results)
-        Path(readme).write_text(text, encoding="utf-8")
     folder = file.parent / "images" / "costs" if out is None else Path(out)
     pictures = write_page(results, file, folder)
     missing = [kind for kind in KINDS if kind not in results]

@@ -87,9 +87,9 @@ def measure_ways(verbose: bool = False) -> Iterator[tuple[str, Way]]:
         with tempfile.TemporaryDirectory() as folder:
             live.save(f"{folder}/graph")
             with served(on_loopback(f"{folder}/graph")) as one:
-                yield found("POST /events, one event", lambda: _post(one.address, next(new)))
-                yield found("GET /vectors/ID", lambda: _get(f"{one.address}/vectors/7"))
-                yield found("GET /nearest/ID", lambda: _get(f"{one.address}/nearest/7"))
+                yield found("POST /v1/events, one event", lambda: _post(one.address, next(new)))
+                yield found("GET /v1/vectors/ID", lambda: _get(f"{one.address}/v1/vectors/7"))
+                yield found("GET /v1/nearest/ID", lambda: _get(f"{one.address}/v1/nearest/7"))
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
@@ -97,7 +97,7 @@ def measure_ways(verbose: bool = False) -> Iterator[tuple[str, Way]]:
 
 def _post(address: str, node: int) -> None:
     body = b'[{"src": %d, "dst": 5}]' % node
-    request = urllib.request.Request(f"{address}/events", body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(f"{address}/v1/events", body, {"Content-Type": "application/json"})
     urllib.request.urlopen(request).read()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dygcn.datasets import load, names
+from dygcn.datasets import events_by_name
 from dygcn.engine.events import read_events
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import OptionError
@@ -48,7 +48,7 @@ def graph_events(name: str, seed: int = 0) -> EventBatch:
     """
     random = random_graph(name)
     if random is None:
-        return read_events(load(name).events() if name in names() else name)
+        return read_events(events_by_name(name))
     draw, nodes, edges = random
     for spare in _SPARE:  # some pairs are loops or equal
         events = distinct_edges(*draw(nodes, round(spare * edges), seed), edges)

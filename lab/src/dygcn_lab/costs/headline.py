@@ -1,4 +1,4 @@
-"""The few numbers of the page of costs that belong into a README."""
+"""The few numbers with which the page of costs begins."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.cli.numbers import plain
 from dygcn_lab.costs.tables import DIGITS, batch_text
-from dygcn_lab.report.blocks import put_between
-from dygcn_lab.report.tables import Table, Value, markdown_table
+from dygcn_lab.report.tables import Table, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dygcn_lab.costs.results import Result
 
-MARKS = "<!-- costs: written by dygcn bench page -->", "<!-- end of costs -->"
 _COLUMNS = [
     "graph",
     "single edge, us",
@@ -30,11 +28,6 @@ _COLUMNS = [
 _STATE, _VECTORS = "cheaper_from_batch", "cheaper_from_batch_with_vectors"
 _RIVALS = [(name, _STATE) for name in ("recompute in place", "Cleora rerun", "GCN forward")]
 _RIVALS += [(name, _VECTORS) for name in ("recompute in place", "GCN forward")]
-
-
-def with_costs(readme: str, results: Mapping[str, Result]) -> str:
-    """Return a README whose table of costs is that of the results."""
-    return put_between(readme, MARKS, markdown_table(costs_table(results)))
 
 
 def costs_table(results: Mapping[str, Result]) -> Table:

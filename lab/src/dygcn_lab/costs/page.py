@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dygcn.cli.numbers import plain
+from dygcn_lab.costs.headline import costs_table
 from dygcn_lab.costs.pictures import draw
 from dygcn_lab.costs.results import KINDS
 from dygcn_lab.costs.tables import tables_of
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dygcn_lab.costs.results import Result
+
+
+GLANCE = """\
+Hashed features of width 256, two orders; events add and remove edges all over the graph.
+*Cheaper from a batch of*: a smaller batch is cheaper as an update, a larger one as a rerun. If all changed
+vectors are read after every batch, reading is most of the cost, and one pass of a GCN (another embedding,
+untrained, its features and matrix ready) is cheaper much sooner."""
 
 
 def page_text(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str:
@@ -32,7 +40,7 @@ def page_text(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str
     """
     head, *sections = _prose().split("\n## ")
     asked = markdown_table(asked_table(read_asked(), results))
-    parts = [head.strip(), "## What was asked, and what was found", asked]
+    parts = [head.strip(), *_at_a_glance(results), "## What was asked, and what was found", asked]
     for kind, section in zip(KINDS, sections, strict=True):
         title, says = section.strip().split("\n", 1)
         parts += [f"## {title}", says.strip()]
@@ -41,6 +49,12 @@ def page_text(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str
         else:
             parts.append(f"Not measured yet. `dygcn bench {kind} --json` writes what stands here.")
     return "\n\n".join(parts) + "\n"
+
+
+def _at_a_glance(results: Mapping[str, Result]) -> list[str]:
+    if not {"update", "crossover"} <= set(results):
+        return []
+    return ["## At a glance", GLANCE, markdown_table(costs_table(results))]
 
 
 def _prose() -> str:

@@ -40,8 +40,10 @@ def draw(result: Result, file: Path) -> None:
         "base": _base,
         "kinds": _kinds,
         "score": _score,
+        "recommend": _recommend,
         "engines": _engines,
         "reads": _reads,
+        "service": _service,
         "start": _start,
     }
     save(painters[result["kind"]](result), file)
@@ -315,6 +317,24 @@ def _score(result: Result) -> Any:
     return picture
 
 
+def _recommend(result: Result) -> Any:
+    """Recall of both scores, a group for each graph."""
+    picture, axes = panels(1, 1, 7.5, 3.2)
+    axis, rows = axes[0][0], result["rows"]
+    graphs = list(dict.fromkeys(row["graph"] for row in rows))
+    for number, links in enumerate(dict.fromkeys(row["links"] for row in rows)):
+        here = [row for row in rows if row["links"] == links]
+        places = [graphs.index(row["graph"]) + 0.4 * number - 0.2 for row in here]
+        bars = axis.bar(places, [row["recall"] for row in here], 0.4, color=SHADES[2 - number], label=links)
+        axis.bar_label(bars, fmt="%.3f", fontsize=8)
+    axis.axhline(0.95, color="black", lw=0.8, ls=":")
+    axis.set_ylim(0, 1.3)
+    axis.set_xticks(range(len(graphs)), graphs, fontsize=8)
+    axis.set_ylabel(f"recall at {result['k']}")
+    axis.legend(fontsize=8, ncols=2)
+    return picture
+
+
 def _engines(result: Result) -> Any:
     """How long an update takes compared with the other build."""
     rows = result["rows"]
@@ -339,6 +359,22 @@ def _reads(result: Result) -> Any:
     axis.set_xticks(range(len(rows)), [f"{row['graph']}\n{row['features']}" for row in rows], fontsize=8)
     axis.set_ylabel("us a vector, 10,000 at once")
     axis.legend(fontsize=8)
+    return picture
+
+
+def _service(result: Result) -> Any:
+    """Reads a second, ours and bare, quiet and beside events."""
+    picture, axes = panels(1, 1, 6.0, 3.2)
+    axis, rounds = axes[0][0], result["rounds"]
+    for number, (name, about) in enumerate(
+        {"reads_a_second": "the service", "bare_a_second": "a bare route"}.items()
+    ):
+        places = [at + 0.38 * number for at in range(len(rounds))]
+        axis.bar(places, [row[name] for row in rounds], 0.36, label=about)
+    axis.set_xticks([at + 0.19 for at in range(len(rounds))], [row["while"] for row in rounds])
+    axis.set_ylabel("reads a second")
+    axis.margins(y=0.3)
+    axis.legend(frameon=False, loc="upper center", ncols=2)
     return picture
 
 

@@ -24,8 +24,10 @@ KINDS = (
     "base",
     "kinds",
     "score",
+    "recommend",
     "engines",
     "reads",
+    "service",
     "start",
 )
 

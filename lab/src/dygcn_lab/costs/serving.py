@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 POSTS = 100
 _LAST = 20  # of them, whose median stands for the hundredth
 _PATIENCE = 600.0
+_BETWEEN = 0.005  # seconds between two questions whether it is ready
 
 
 def measure_service(
@@ -49,7 +50,7 @@ def measure_service(
         if not line:
             raise DygcnError(f"the service did not start: {(workdir / 'said').read_text()[-2000:]}")
         connection = HTTPConnection(urlsplit(json.loads(line)["address"]).netloc, timeout=_PATIENCE)
-        _ask(connection, "GET", "/healthz")
+        _wait_until_ready(connection)
         ready = time.perf_counter() - begun
         used = processor_seconds(process.pid)
         posts = [_post(connection, number) for number in range(POSTS)]
@@ -74,8 +75,18 @@ def _post(connection: HTTPConnection, number: int) -> float:
     """Add an edge between nodes that are there, and return the seconds until it was applied."""
     body = json.dumps([{"src": 7 * number % 1000, "dst": (11 * number + 5) % 1000}])
     begun = time.perf_counter()
-    _ask(connection, "POST", "/events", body)
+    _ask(connection, "POST", "/v1/events", body)
     return time.perf_counter() - begun
+
+
+def _wait_until_ready(connection: HTTPConnection) -> None:
+    while True:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status == 200:
+            return
+        time.sleep(_BETWEEN)
 
 
 def _ask(connection: HTTPConnection, method: str, path: str, body: str | None = None) -> None:

@@ -25,27 +25,22 @@ if TYPE_CHECKING:
 
 GRAPH = "power-law-100k-1m"
 LINES = """\
-import dygcn
-friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("dan", "eve"), ("eve", "fay"), ("fay", "dan")]
-live = dygcn.fit(friends, dim=64)
-live
-sorted(name for name, score in live.nearest("ann", k=2))
-change = live.update(add=[("ann", "dan"), ("gus", "ann")], remove=[("dan", "eve")])
+import pandas as pd, dygcn
+orders = pd.DataFrame({"user": ["ann", "ann", "bob", "bob", "cat", "dan"],
+                       "item": ["tea", "jam", "tea", "jam", "tea", "oil"]})
+live = dygcn.fit(orders, src="user", dst="item", dim=32)
+[item for item, score in live.recommend("cat", k=1, among=["tea", "jam", "oil"])]
+change = live.update(add=[("cat", "oil")])
 sorted(zip(change.ids, change.orders.tolist()))
-live["gus"].shape, "gus" in live, len(live)
-_ = live.update(remove=[("ann", "dan"), ("gus", "ann")], add=[("dan", "eve")])
-again = dygcn.start(live.model)
-_ = again.update(add=friends)
-again.digest() == live.digest()
 """
-"""The ten lines of the README, which a test compares."""
+"""The example of the README, which a test compares."""
 _SAVE = "import sys; live.save(sys.argv[1])\n"
 _MAIN = "from dygcn.cli import main; main()"
 NOTHING, LIBRARIES, IMPORT, README = (
     "python",
     "import numpy, pyarrow",
     "import dygcn",
-    "the README's ten lines",
+    "the README's example",
 )
 HELP, INFO, NEAREST = "dygcn --help", "dygcn info FOLDER", "dygcn nearest FOLDER ID"
 
@@ -108,7 +103,7 @@ def measure_start(
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """Return the arguments of Python by the name of what is measured; the README's lines make the folder."""
+    """Return the arguments of Python by the name of what is measured; the example makes the folder."""
     return {
         NOTHING: ["-c", "pass"],
         LIBRARIES: ["-c", "import numpy, pyarrow"],

@@ -156,6 +156,18 @@ SCORE_BYTES = {
     "activity": "activity, bytes a node",
     "numbers": "numbers in a head",
 }
+RECOMMEND = {
+    "graph": "graph",
+    "nodes": "nodes",
+    "edges": "edges",
+    "links": "score",
+    "asked": "nodes asked for",
+    "recall": "recall",
+    "least_recall": "least recall of a node",
+    "recommend_ms": "recommend, ms",
+    "everyone_ms": "scoring everyone, ms",
+    "times_faster": "times faster",
+}
 ENGINES = {
     "graph": "graph",
     "width": "width",
@@ -177,6 +189,41 @@ READS = {
     "other_us": "compiled at run time, us a vector",
     "this_us": "ahead of time, us a vector",
     "ratio": "ratio",
+}
+SERVICE = {
+    "while": "while",
+    "reads_a_second": "reads a second",
+    "bare_a_second": "bare route, a second",
+    "ratio": "ratio",
+    "cpu_us": "processor time, us a read",
+    "bare_cpu_us": "bare route, us a read",
+    "p99_ms": "p99, ms",
+    "bare_p99_ms": "bare route, p99, ms",
+}
+SERVICE_WAITS = {
+    "beside": "beside",
+    "reads": "reads",
+    "p50_ms": "p50, ms",
+    "p99_ms": "p99, ms",
+    "times_quiet": "times quiet",
+}
+SERVICE_EVENTS = {
+    "while": "while",
+    "asked_a_second": "events a second, asked",
+    "events_a_second": "events a second, held",
+    "refused": "refused requests",
+    "p50_ms": "p50, ms",
+    "p99_ms": "p99, ms",
+}
+LIFECYCLE = {
+    "state": "SIGTERM",
+    "ready_seconds": "start to ready, s",
+    "first_read_seconds": "first read, s",
+    "first_write_seconds": "first write, s",
+    "first_nearest_seconds": "first nearest, s",
+    "pending": "nodes not in the index then",
+    "exit_seconds": "SIGTERM to exit, s",
+    "exit_code": "exit code",
 }
 START = {
     "environment": "environment",
@@ -221,14 +268,29 @@ def tables_of(result: Result) -> list[Table]:
             _rows("An update", SCORE_UPDATES, found["updates"]),
             _rows("Bytes", SCORE_BYTES, found["bytes"]),
         ],
+        "recommend": lambda found: [_rows(f"Recall at {found['k']}", RECOMMEND, found["rows"])],
         "engines": lambda found: [_rows("", ENGINES, found["rows"])],
         "reads": lambda found: [_rows("", READS, found["rows"])],
+        "service": lambda found: [
+            _rows("Reads of one vector by wrk, 16 connections", SERVICE, found["rounds"]),
+            _rows("One client, a hundred reads a second", SERVICE_WAITS, found["waits"]),
+            _rows("Events", SERVICE_EVENTS, _of_events(found["events"])),
+            _rows("Beginning and end", LIFECYCLE, found["lifecycle"]),
+        ],
         "start": lambda found: [
             _rows("Commands", START, found["rows"]),
             _rows("A service", SERVICES, found["services"]),
         ],
     }
     return makers[result["kind"]](result)
+
+
+def _of_events(events: dict[str, Any]) -> list[dict[str, Any]]:
+    asked = {"asked_a_second": events["asked_a_second"]}
+    return [
+        {"while": "nobody reads", **asked, **events["alone"]},
+        {"while": "wrk reads", **asked, **events["with_reads"]},
+    ]
 
 
 def size_text(count: float) -> str:

@@ -12,6 +12,7 @@ from dygcn_lab.experiments.score_tables import (
     added_table,
     added_words,
     headline_table,
+    short_table,
     trivial_table,
     trivial_wins,
     trivial_words,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from dygcn_lab.experiments.sections import Section
 
 MARKS = "<!-- results: written by dygcn reproduce -->", "<!-- end of results -->"
-PAGE = "docs/results.md"  # as seen from the README
+KINDS = ("as-caida", "hepth-collab", "sx-mathoverflow", "email-eu-core-temporal")
+"""The data sets of the README, one of each kind: machines, co-authors, questions and answers, messages."""
 
 
 def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[str, str]) -> str:
@@ -43,7 +45,9 @@ def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[s
     head = (importlib.resources.files("dygcn_lab.experiments") / "results_head.md").read_text(
         encoding="utf-8"
     )
-    parts = ["# Results", added_words(store), trivial_words(store), head.strip(), _claims(store)]
+    parts = ["# Results", added_words(store), trivial_words(store)]
+    parts += ["## At a glance", fresh_words(store), markdown_table(headline_table(store))]
+    parts += ["## How methods are judged", head.strip(), _claims(store)]
     for section in sections:
         parts.append(_section(section, store, pictures))
         if section.experiment.name == "links":
@@ -80,11 +84,5 @@ def _trivial(store: CellStore) -> str:
 
 
 def with_headline(readme: str, store: CellStore) -> str:
-    """Return a README whose results are those of the cells."""
-    parts = (
-        fresh_words(store),
-        markdown_table(headline_table(store)),
-        added_words(store, PAGE),
-        trivial_words(store, PAGE),
-    )
-    return put_between(readme, MARKS, "\n\n".join(parts))
+    """Return a README whose table of results is that of the cells: four rows and four columns."""
+    return put_between(readme, MARKS, markdown_table(short_table(store, KINDS)))

@@ -13,7 +13,7 @@ from dygcn_lab.experiments.sections import title_of
 from dygcn_lab.report.tables import Table, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from dygcn_lab.evaluation import Paired
     from dygcn_lab.experiments.cells import CellStore
@@ -54,14 +54,8 @@ def _difference(found: Paired) -> str:
     return f"**{text}**" if found.verdict == "better" else f"{text}, {found.verdict}"
 
 
-def added_words(store: CellStore, page: str = "") -> str:
-    """Say on which sets the vectors add nothing, question by question.
-
-    Parameters
-    ----------
-    page
-        Where the table is, as seen from where this is put; the same page if empty.
-    """
+def added_words(store: CellStore) -> str:
+    """Say on which sets the vectors add nothing, question by question."""
     found, said = added(store), []
     for measure, what in ADDED.items():
         here = {name: each[measure] for name, each in found.items() if measure in each}
@@ -75,7 +69,7 @@ def added_words(store: CellStore, page: str = "") -> str:
             rest = f"; on the other {len(some)} of {len(here)} they add {_span(some)}" if some else ""
             said.append(f"To {what}: nothing on {', '.join(none)}{rest}.")
     beside = "The score of a link beside itself, fitted without vectors: recency, popularity and repetition"
-    whole = f"({beside}; paired bootstrap over the steps; [table]({page}#what-the-vectors-add).)"
+    whole = f"({beside}; paired bootstrap over the steps; [table](#what-the-vectors-add).)"
     return " ".join(["**Where the vectors add nothing.**", *said, whole])
 
 
@@ -126,13 +120,13 @@ def trivial_table(store: CellStore) -> Table:
     return Table("", ["question", "data", "row", "its figure", "the score's", "apart", "surely"], rows)
 
 
-def trivial_words(store: CellStore, page: str = "") -> str:
+def trivial_words(store: CellStore) -> str:
     """Say where rows that learn nothing are ahead of the score."""
     measures, (wins, seen) = read_experiment("links").measures, trivial_wins(store)
     head = "**Where trivial methods win.**"
     if seen == 0:
         return f"{head} Not run."
-    link = f"([table]({page}#where-trivial-methods-win))"
+    link = "([table](#where-trivial-methods-win))"
     if not wins:
         return f"{head} {NOWHERE} {link}."
     said = [_listed(measure, wins) for measure in dict.fromkeys(win.measure for win in wins)]
@@ -150,7 +144,7 @@ def _listed(measure: str, wins: Iterable[Win]) -> str:
 
 
 def headline_table(store: CellStore) -> Table:
-    """Return the table of the README: a row a data set."""
+    """Return the table at the head of the page: a row a data set."""
     links, gains = Compared(store, "links"), added(store)
     rows: list[list[str | Value]] = []
     for dataset in links.datasets:
@@ -176,6 +170,17 @@ def headline_table(store: CellStore) -> Table:
         "best trivial",
     ]
     return Table("", [*columns, "vectors add to new links"], rows)
+
+
+def short_table(store: CellStore, datasets: Sequence[str]) -> Table:
+    """Return the table of the README: new links only, some data sets."""
+    links = Compared(store, "links")
+    rows: list[list[str | Value]] = []
+    for dataset in datasets:
+        cells = _side_by_side(links, dataset, NEW, (is_headed, is_headless))
+        rows.append([title_of(dataset), *cells])
+    columns = ["new links, AUC", "dygcn", "best other embedding, same score", "best without a learned score"]
+    return Table("", columns, rows)
 
 
 def _side_by_side(

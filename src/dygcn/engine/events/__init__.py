@@ -11,8 +11,10 @@ from dygcn._late import late_names
 
 if TYPE_CHECKING:
     from dygcn.engine.events.codec import read_events, read_pairs, read_update, removes_then_adds, single_pair
-    from dygcn.engine.events.columns import id_column, join_ids, python_ids, seconds, take
+    from dygcn.engine.events.column_names import ColumnNames
+    from dygcn.engine.events.columns import id_column, join_ids, moment, python_ids, seconds, take
     from dygcn.engine.events.joining import join_events
+    from dygcn.engine.events.one_by_one import as_dicts
     from dygcn.engine.events.windows import cut_steps, rows_of, sort_by_time
     from dygcn.engine.events.wire import BadEvent, Decoded, decode_events
 else:
@@ -20,12 +22,15 @@ else:
         __name__,
         {
             "BadEvent": "dygcn.engine.events.wire",
+            "ColumnNames": "dygcn.engine.events.column_names",
             "Decoded": "dygcn.engine.events.wire",
+            "as_dicts": "dygcn.engine.events.one_by_one",
             "cut_steps": "dygcn.engine.events.windows",
             "decode_events": "dygcn.engine.events.wire",
             "id_column": "dygcn.engine.events.columns",
             "join_events": "dygcn.engine.events.joining",
             "join_ids": "dygcn.engine.events.columns",
+            "moment": "dygcn.engine.events.columns",
             "python_ids": "dygcn.engine.events.columns",
             "read_events": "dygcn.engine.events.codec",
             "read_pairs": "dygcn.engine.events.codec",
@@ -41,12 +46,15 @@ else:
 
 __all__ = [
     "BadEvent",
+    "ColumnNames",
     "Decoded",
+    "as_dicts",
     "cut_steps",
     "decode_events",
     "id_column",
     "join_events",
     "join_ids",
+    "moment",
     "python_ids",
     "read_events",
     "read_pairs",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dygcn.engine.events.showing import shown
 from dygcn.errors import EventError, OptionError
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
@@ -17,6 +19,9 @@ _THREE = (
     "events have three columns without names; is the third one a weight or a time? "
     'say columns=("src", "dst", "weight") or columns=("src", "dst", "t"), or pass a table with column names'
 )
+_TWO_LONG = '; if these are sources and targets, pass {"src": ..., "dst": ...}'
+_SQUARE = "; if this is an adjacency matrix, pass scipy.sparse.coo_array(A)"
+_EDGE_INDEX = 'if it is an edge_index, say columns=("src", "dst")'
 
 
 def check_columns(columns: object) -> tuple[str, ...] | None:
@@ -37,7 +42,7 @@ def check_columns(columns: object) -> tuple[str, ...] | None:
     known = all(isinstance(name, str) and name in COLUMNS for name in names)
     if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
         raise OptionError(
-            f"columns is {columns!r}; allowed are different names out of {', '.join(COLUMNS)}, "
+            f"columns is {shown(columns)}; allowed are different names out of {', '.join(COLUMNS)}, "
             "src and dst among them, in the order in which the rows hold them"
         )
     return names
@@ -77,14 +82,61 @@ def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool)
     return dict(zip(columns, values, strict=True))
 
 
+def is_edge_index(rows: NDArray[Any], columns: tuple[str, ...] | None) -> bool:
+    """Tell sources and targets, each in a row of their own, from rows of events.
+
+    An array of two rows is both if it has 2 to 5 columns: it is then rows of events, unless `columns` names
+    the two ends and nothing else, and the array has more than two columns.
+
+    Examples
+    --------
+    >>> is_edge_index(np.ones((2, 9), int), None), is_edge_index(np.ones((2, 4), int), None)
+    (True, False)
+    >>> is_edge_index(np.ones((2, 4), int), ("src", "dst")), is_edge_index(np.ones((9, 2), int), None)
+    (True, False)
+    """
+    if rows.ndim != 2 or len(rows) != 2 or rows.shape[1] == 2:
+        return False
+    if columns is not None:
+        return len(columns) == 2
+    if not 2 < rows.shape[1] <= len(COLUMNS):
+        return True
+    if rows.dtype.kind in "iu":
+        _refuse_doubtful(rows)
+    return False
+
+
+def _refuse_doubtful(rows: NDArray[Any]) -> None:
+    """Refuse two rows of three to five integers that are no events."""
+    if rows.shape[1] == 3:
+        raise EventError(f"{_THREE}; {_EDGE_INDEX}")
+    if not np.isin(rows[:, 3], (1, -1)).all():
+        names = ", ".join(COLUMNS[: rows.shape[1]])
+        raise EventError(
+            f"an array of 2 x {rows.shape[1]} is read as two rows ({names}), and op is "
+            f"{' and '.join(map(str, rows[:, 3].tolist()))}; allowed are +1 and -1; {_EDGE_INDEX}"
+        )
+
+
 def columns_of(rows: Sequence[Any], accepted: str) -> list[list[Any]]:
     """Turn rows into columns; every row must have as many as the first."""
     for row, item in enumerate(rows):
         if type(item) not in _ROWS and not _is_row(item):
-            raise EventError(f"{item!r} is not an event; {accepted}", row)
+            hint = f"one edge is a list of one: [{shown(tuple(rows))}]; " if _is_edge(rows) else ""
+            raise EventError(f"{shown(item)} is not an event; {hint}{accepted}", row)
         if len(item) != len(rows[0]) or not 2 <= len(item) <= len(COLUMNS):
-            raise EventError(f"{_SHAPE}, not {item!r}", row)
+            raise EventError(f"{_SHAPE}, not {shown(item)}{_hint(rows, item)}", row)
     return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _hint(rows: Sequence[Any], item: Sequence[Any]) -> str:
+    if len(item) != len(rows[0]):
+        return ""
+    return _TWO_LONG if len(rows) == 2 else _SQUARE if len(rows) == len(item) > len(COLUMNS) else ""
+
+
+def _is_edge(rows: Sequence[Any]) -> bool:
+    return len(rows) == 2 and all(isinstance(end, str | int) for end in rows)
 
 
 def _is_row(item: object) -> bool:

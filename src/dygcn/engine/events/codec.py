@@ -9,33 +9,48 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events.bare_rows import COLUMNS, by_name, check_columns, columns_of
-from dygcn.engine.events.columns import id_column, join_ids, operations, times, weights
-from dygcn.engine.events.files import read_table
+from dygcn.engine.events.adapters import Edges, edge_index, recognise
+from dygcn.engine.events.bare_rows import COLUMNS, by_name, check_columns, columns_of, is_edge_index
+from dygcn.engine.events.column_names import OWN_NAMES, ColumnNames
+from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, times, weights
+from dygcn.engine.events.files import IDS, read_table
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import EventError, OptionError
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
 _ACCEPTED = (
-    "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, "
-    "a dict of arrays, or an iterable of (src, dst), (src, dst, t, op[, weight]), or as columns= says"
+    "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, "
+    "a graph (networkx, igraph, scipy.sparse, PyG), or an iterable of (src, dst), "
+    "(src, dst, t, op[, weight]), or as columns= says"
 )
 
 
-def read_events(events: object, kind: str | None = None, columns: Sequence[str] | None = None) -> EventBatch:
-    """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`.
+def read_events(
+    events: object,
+    kind: str | None = None,
+    columns: Sequence[str] | None = None,
+    names: ColumnNames = OWN_NAMES,
+    directed: bool | None = None,
+) -> EventBatch:
+    """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`, or a graph.
 
     Parameters
     ----------
     events
         A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
         an iterable of dicts, of tuples or an array with the columns ``(src, dst)``,
-        ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone.
+        ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone. Or a graph of
+        networkx, igraph, scipy.sparse or PyG, or an edge_index: an array or tensor of two rows.
     kind
         Type of the ids, if known: a CSV file does not distinguish 7 from "7".
     columns
         What the columns of bare rows (tuples, lists, an array) are. Three columns need it.
+    names
+        What a table calls its columns, and a graph its attributes of edges.
+    directed
+        Whether the events are for a directed graph: then an edge of an undirected graph is two events. If
+        not, one that a matrix or edge_index holds in both directions is one. None: edges as they stand.
 
     Returns
     -------
@@ -47,7 +62,7 @@ def read_events(events: object, kind: str | None = None, columns: Sequence[str] 
     EventError
         If any row is bad; it names the first one.
     OptionError
-        If `columns` does not fit, or the events have names of their own.
+        If `columns` or `names` do not fit, or do not belong to such events.
 
     Examples
     --------
@@ -56,19 +71,26 @@ def read_events(events: object, kind: str | None = None, columns: Sequence[str] 
     (2, 'string', [1, 1])
     >>> read_events([("ann", "bob", 0.5)], columns=("src", "dst", "weight")).weight
     array([0.5])
+    >>> read_events({"user": ["ann"], "item": ["tea"]}, names=ColumnNames(src="user", dst="item")).dst.kind
+    'string'
     >>> read_events({"src": [1], "dst": [2], "weight": [float("nan")]})
     Traceback (most recent call last):
     ...
     dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
     """
-    names = check_columns(columns)
-    if isinstance(events, EventBatch) and names is None:
+    known = check_columns(columns)
+    if isinstance(events, EventBatch) and known is None and not names:
         return events
-    return assemble(_columns(_listed(events), kind, names))
+    return assemble(_columns(_listed(events), kind, known, names, directed), names=names)
 
 
 def read_pairs(
-    pairs: object, op: int, kind: str | None = None, columns: Sequence[str] | None = None
+    pairs: object,
+    op: int,
+    kind: str | None = None,
+    columns: Sequence[str] | None = None,
+    names: ColumnNames = OWN_NAMES,
+    directed: bool | None = None,
 ) -> EventBatch:
     """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`.
 
@@ -77,20 +99,26 @@ def read_pairs(
     >>> read_pairs([(1, 2)], op=-1).op.tolist()
     [-1]
     """
-    found = _columns(_listed(pairs), kind, check_columns(columns), pairs=True)
+    found = _columns(_listed(pairs), kind, check_columns(columns), names, directed, pairs=True)
     if found.get("op") is not None:
         raise EventError(
             "add= and remove= say the operation; pass a table with an op column as update(events)"
         )
-    return assemble(found, op)
+    return assemble(found, op, names)
 
 
 def removes_then_adds(
-    add: object, remove: object, kind: str | None = None, columns: Sequence[str] | None = None
+    add: object,
+    remove: object,
+    kind: str | None = None,
+    columns: Sequence[str] | None = None,
+    names: ColumnNames = OWN_NAMES,
+    directed: bool | None = None,
 ) -> EventBatch:
     """Join the two sides of ``update(add=..., remove=...)``; removes come first.
 
     `columns` is for the sides that have no names of their own; rows of two columns are the two ends.
+    `names` is for the others.
 
     Examples
     --------
@@ -98,10 +126,22 @@ def removes_then_adds(
     [-1, 1]
     """
     sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
-    names = check_columns(columns)
+    known = check_columns(columns)
     if sides and all(_has_names(side) for side, _ in sides):
-        _unwanted(names)
-    parts = [read_pairs(side, op, kind, None if _has_names(side) else names) for side, op in sides]
+        _unwanted(known)
+    if sides and not any(_may_be_named(side) for side, _ in sides):
+        _unwanted_names(names)
+    parts = [
+        read_pairs(
+            side,
+            op,
+            kind,
+            None if _has_names(side) else known,
+            names if _may_be_named(side) else OWN_NAMES,
+            directed,
+        )
+        for side, op in sides
+    ]
     parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
     if len(parts) == 1:
         return parts[0]
@@ -120,7 +160,13 @@ def removes_then_adds(
 
 
 def read_update(
-    events: object, add: object, remove: object, kind: str, columns: Sequence[str] | None
+    events: object,
+    add: object,
+    remove: object,
+    kind: str | None,
+    columns: Sequence[str] | None,
+    names: ColumnNames = OWN_NAMES,
+    directed: bool | None = None,
 ) -> EventBatch:
     """Return the events of an update, given as events or as edges to add and remove.
 
@@ -130,12 +176,14 @@ def read_update(
     1
     """
     if events is None:
-        pair = None if columns is not None else single_pair(add, remove)
+        pair = None if columns is not None or names is not OWN_NAMES else single_pair(add, remove)
         batch = None if pair is None else _one_pair(*pair)
-        return batch if batch is not None else removes_then_adds(add, remove, kind, columns)
+        if batch is not None:
+            return batch
+        return removes_then_adds(add, remove, kind, columns, names, directed)
     if add is not None or remove is not None:
         raise OptionError("pass either events or add= and remove=, not both")
-    return read_events(events, kind, columns)
+    return read_events(events, kind, columns, names, directed)
 
 
 def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
@@ -161,10 +209,13 @@ def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
 
 
 def _listed(events: object) -> object:
-    """Return the events; if they are an iterator, as a list that can be looked at twice."""
+    """Return the events in a form that can be looked at twice: iterators as lists, graphs recognised."""
+    if isinstance(events, list):
+        return events
+    events = recognise(events)
     if isinstance(events, np.ndarray):
         return events if events.ndim else [events.item()]
-    if _has_names(events) or isinstance(events, list):
+    if _has_names(events) or isinstance(events, Edges):
         return events
     if isinstance(events, Iterable):
         return list(events)
@@ -175,38 +226,76 @@ def _has_names(events: object) -> bool:
     """Tell tables from bare rows; the edges of a networkx graph are a set and a mapping: bare rows."""
     if isinstance(events, list):
         return bool(events) and all(isinstance(item, Mapping) for item in events)
+    if isinstance(events, Edges):
+        return not events.rows
     tables = (str, os.PathLike, EventBatch, pa.Table, pa.RecordBatch, Mapping)
     return hasattr(events, "__arrow_c_stream__") or (
         isinstance(events, tables) and not isinstance(events, Set)
     )
 
 
+def _may_be_named(events: object) -> bool:
+    """Tell whether `names` may be for these events: tables, graphs, and the edges of a networkx graph."""
+    return _has_names(events) or isinstance(events, Edges)
+
+
 def _unwanted(columns: object) -> None:
     if columns is not None:
         raise OptionError(
             "columns= names the columns of bare rows (tuples, lists, arrays); these events have names of "
-            "their own: leave columns= out, and rename columns in the table"
+            "their own: leave columns= out, and say src=, dst=, t=, op= or weight= where a name is another"
+        )
+
+
+def _unwanted_names(names: ColumnNames) -> None:
+    if names:
+        raise OptionError(
+            f"{', '.join(f'{field}=' for field in names.named)} names columns of a table; these events are "
+            'bare rows: say which columns they have, as in columns=("src", "dst", "t")'
         )
 
 
 def _columns(
-    events: object, kind: str | None, columns: tuple[str, ...] | None, pairs: bool = False
+    events: object,
+    kind: str | None,
+    columns: tuple[str, ...] | None,
+    names: ColumnNames,
+    directed: bool | None,
+    pairs: bool = False,
 ) -> dict[str, Any]:
+    """Return the columns of events by field."""
+    if isinstance(events, Edges) and columns is None:
+        return events.read(names, directed)
     if not _has_names(events):
-        return _from_rows(events, columns, pairs)
+        _unwanted_names(names)
+        rows = list(events.graph) if isinstance(events, Edges) else events
+        return _from_rows(rows, columns, directed, pairs)
     _unwanted(columns)
-    if isinstance(events, str | os.PathLike):
-        events = read_table(os.fspath(events), COLUMNS, kind)
     if isinstance(events, EventBatch):
+        if names:
+            raise OptionError("these events were read before; src=, dst=, t=, op= and weight= name columns")
         return {name: getattr(events, name) for name in COLUMNS}
+    return _from_table(_table(events, kind, names), names)
+
+
+def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | dict[str, Any]:
+    """Return events that have names as a table, or as a dict of columns."""
+    if isinstance(events, str | os.PathLike):
+        ends = names.possible.get("src", "src"), names.possible.get("dst", "dst")
+        ids = IDS if ends == IDS[:2] else ends
+        return read_table(os.fspath(events), list(names.possible.values()), kind, ids)
     if isinstance(events, list):
-        return _named({name: [item.get(name) for item in events] for name in _names(events)})
+        return {str(name): [item.get(name) for item in events] for name in _keys(events)}
     if isinstance(events, Mapping):
-        return _named({str(name): values for name, values in events.items()})
-    return _from_table(events if isinstance(events, pa.Table | pa.RecordBatch) else _import_frame(events))
+        return {str(name): values for name, values in events.items()}
+    return events if isinstance(events, pa.Table | pa.RecordBatch) else _import_frame(events)
 
 
-def _from_rows(rows: Any, columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
+def _from_rows(
+    rows: Any, columns: tuple[str, ...] | None, directed: bool | None, pairs: bool
+) -> dict[str, Any]:
+    if isinstance(rows, np.ndarray) and is_edge_index(rows, columns):
+        return edge_index(rows if columns is None or columns[0] == "src" else rows[::-1], directed)
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and 2 <= rows.shape[1] <= len(COLUMNS):
         return by_name(list(rows.T), columns, pairs)
     if len(rows) == 0:
@@ -221,53 +310,45 @@ def _import_frame(frame: object) -> pa.Table:
         raise EventError(f"a column cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _from_table(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
-    names = table.schema.names
-    twice = [name for name in COLUMNS if names.count(name) > 1]
+def _from_table(table: pa.Table | dict[str, Any], names: ColumnNames) -> dict[str, Any]:
+    there = (
+        [name for name, values in table.items() if values is not None]
+        if isinstance(table, dict)
+        else table.schema.names
+    )
+    found = names.columns_of(there)
+    twice = [name for name in found.values() if there.count(name) > 1]
     if twice:
         raise EventError(f"there are two columns {twice[0]!r}; rename one")
-    return _named({name: table.column(name) for name in COLUMNS if name in names}, names)
+    return {field: table[name] for field, name in found.items()}
 
 
-def _named(columns: dict[str, Any], there: Sequence[str] | None = None) -> dict[str, Any]:
-    for name in ("src", "dst"):
-        if columns.get(name) is None:
-            known = ", ".join(columns if there is None else there) or "none"
-            raise EventError(
-                f"there is no column {name!r} (columns: {known}); "
-                "name the ends of an edge src and dst, and give a file a header"
-            )
-    return columns
+def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OWN_NAMES) -> EventBatch:
+    """Make a batch of columns by field: check each, then that they fit together.
 
-
-def assemble(columns: dict[str, Any], every_op: int = 1) -> EventBatch:
-    """Make a batch of columns by name: check each, then that they fit together."""
-    src, dst = id_column(columns["src"], "src"), id_column(columns["dst"], "dst")
-    src, dst = _one_kind(src, dst)
+    Errors call a column as `names` does.
+    """
+    called = {field: names.named.get(field, field) for field in COLUMNS}
+    src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
+    src, dst = one_kind(src, dst, (called["src"], called["dst"]))
     op_values = columns.get("op")
-    op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values)
+    op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values, called["op"])
     weight_values, t_values = columns.get("weight"), columns.get("t")
     batch = EventBatch(
         src,
         dst,
         op,
-        None if weight_values is None else weights(weight_values, op),
-        None if t_values is None else times(t_values),
+        None if weight_values is None else weights(weight_values, op, called["weight"]),
+        None if t_values is None else times(t_values, called["t"]),
     )
-    for name, column in (("dst", batch.dst), ("op", batch.op), ("weight", batch.weight), ("t", batch.t)):
+    for field, column in (("dst", batch.dst), ("op", batch.op), ("weight", batch.weight), ("t", batch.t)):
         if column is not None and len(column) != len(src):
-            raise EventError(f"column {name!r} has {len(column)} rows, src has {len(src)}")
+            raise EventError(
+                f"column {called[field]!r} has {len(column)} rows, {called['src']} has {len(src)}"
+            )
     return batch
 
 
-def _one_kind(src: IdColumn, dst: IdColumn) -> tuple[IdColumn, IdColumn]:
-    if src.kind == dst.kind:
-        return src, dst
-    if len(src) == 0 and len(dst) == 0:
-        return src, src
-    raise EventError(f"src holds {src.kind} ids and dst {dst.kind}; one type a graph")
-
-
-def _names(rows: list[Mapping[str, Any]]) -> list[str]:
+def _keys(rows: list[Mapping[str, Any]]) -> list[str]:
     """Return the keys of all rows, in the order of their first mention."""
     return list(dict.fromkeys(name for row in rows for name in row))

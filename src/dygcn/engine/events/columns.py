@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 pc = late("pyarrow.compute")  # 0.1 s
+uuid = late("uuid")
 
 Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
 """The bad rows of a column, and a function that returns the reason for one of them."""
@@ -29,6 +32,8 @@ _NUMBERS = {
 }
 _A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
+_FLOATS = {"float", "float16", "float32", "float64"}
+_KINDS = {"large_string": "string", "string_view": "string", "double": "float"}  # of Arrow, in plain words
 
 
 def id_column(values: object, name: str = "id") -> IdColumn:
@@ -61,6 +66,20 @@ def id_column(values: object, name: str = "id") -> IdColumn:
     return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
 
 
+def one_kind(
+    src: IdColumn, dst: IdColumn, names: tuple[str, str] = ("src", "dst")
+) -> tuple[IdColumn, IdColumn]:
+    """Return both ends; raise `EventError` if their ids are of different types."""
+    if src.kind == dst.kind:
+        return src, dst
+    if len(src) == 0 and len(dst) == 0:
+        return src, src
+    raise EventError(
+        f"{names[0]} holds {src.kind} ids and {names[1]} {dst.kind}; one type a graph: "
+        ".astype(str) makes strings of both"
+    )
+
+
 def unmasked(values: object, name: str) -> object:
     """Return an array without a mask; raise `EventError` if a cell is masked, which no later check sees.
 
@@ -71,8 +90,10 @@ def unmasked(values: object, name: str) -> object:
     ...
     dygcn.errors.EventError: row 1: column 'weight' has a masked cell; fill it, or leave the row out
     """
-    if not isinstance(values, np.ndarray) or type(values) is np.ndarray:
+    if type(values) is np.ndarray:
         return values
+    if not isinstance(values, np.ndarray):
+        return untensored(values, name) if hasattr(values, "__dlpack__") else values
     if isinstance(values, np.ma.MaskedArray):
         masked = np.flatnonzero(np.ma.getmaskarray(values))
         if len(masked):
@@ -80,6 +101,19 @@ def unmasked(values: object, name: str) -> object:
                 f"column {name!r} has a masked cell; fill it, or leave the row out", int(masked[0])
             )
     return np.asarray(values)
+
+
+def untensored(values: object, name: str) -> object:
+    """Return a tensor (of torch or another library) as an array, and anything else as it is."""
+    if not hasattr(values, "__dlpack__") or isinstance(values, np.ndarray | pa.Array):
+        return values
+    tensor: Any = values
+    if "sparse" in str(getattr(tensor, "layout", "")):
+        raise EventError(f"{name} cannot be read from a sparse tensor; pass A.coalesce().indices()")
+    try:
+        return np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EventError(f"{name} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def arrow_array(values: object, name: str = "id") -> pa.Array:
@@ -112,11 +146,19 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
             return IdColumn(np.array(values, dtype=np.int64))
         except OverflowError:
             raise EventError(f"column {name!r} holds an id outside int64; {IDS_ALLOWED}") from None
-    found = " and ".join(sorted(kind.__name__ for kind in types))
+    if all(issubclass(kind, uuid.UUID) for kind in types):
+        return _ids_from_strings(list(map(str, values)), name)
+    found = " and ".join(sorted(kind.__name__ for kind in types)[:10])
     usual: set[Any] = set(integers) or {str, np.str_}
     odd = next(i for i, value in enumerate(values) if type(value) not in usual)
     row = odd if len(types) > 1 else None
-    raise EventError(f"column {name!r} holds {found}; {IDS_ALLOWED}, never through floats", row)
+    raise EventError(f"column {name!r} holds {found}; {_no_ids(found)}", row)
+
+
+def _no_ids(found: str) -> str:
+    """Say what ids are; of floats, how they become some."""
+    cast = '; .astype("int64") makes integers of them' if found in _FLOATS else ""
+    return f"{IDS_ALLOWED}, never through floats{cast}"
 
 
 def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
@@ -177,6 +219,8 @@ def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
         row = pc.index(pc.is_null(array), True).as_py()
         raise EventError(f"column {name!r} has an empty cell; every event names two nodes", row)
     kind = array.type
+    if str(kind) == "extension<arrow.uuid>":
+        return _ids_from_objects(array.to_pylist(), name)
     if pa.types.is_integer(kind):
         return IdColumn(_checked_int64(array.to_numpy(zero_copy_only=False), name))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -186,7 +230,8 @@ def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
         return _checked_lengths(offsets, data, name)
     if len(array) == 0:
         return IdColumn(np.empty(0, np.int64))
-    raise EventError(f"column {name!r} holds {kind}; {IDS_ALLOWED}, never through floats")
+    found = _KINDS.get(str(kind), str(kind))
+    raise EventError(f"column {name!r} holds {found}; {_no_ids(found)}")
 
 
 def strings_of(array: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
@@ -242,8 +287,17 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
     return IdColumn(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(data))
 
 
-def numbers(values: object, name: str) -> NDArray[Any]:
-    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
+def numbers(values: object, field: str, name: str | None = None) -> NDArray[Any]:
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970.
+
+    Parameters
+    ----------
+    field
+        What the column is: op, weight or t.
+    name
+        What the user calls it, where that is another word.
+    """
+    name = name or field
     values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
         return values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
@@ -258,40 +312,41 @@ def numbers(values: object, name: str) -> NDArray[Any]:
     if len(array) == 0 or pa.types.is_null(kind):
         return np.full(len(array), np.nan)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise EventError(f"column {name!r} holds {kind}; {_NUMBERS.get(name, 'numbers are expected')}")
+        found = _KINDS.get(str(kind), str(kind))
+        raise EventError(f"column {name!r} holds {found}; {_NUMBERS.get(field, 'numbers are expected')}")
     if array.null_count:
         array = array.cast(pa.float64(), safe=False).fill_null(float("nan"))
-    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return found.astype(np.float64 if found.dtype.kind in "fu" else np.int64)
+    plain: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return plain.astype(np.float64 if plain.dtype.kind in "fu" else np.int64)
 
 
-def operations(values: object) -> Int8:
+def operations(values: object, name: str = "op") -> Int8:
     """Read the `op` column: +1 and -1 only."""
-    found = numbers(values, "op")
-    refuse(op_faults(found))
+    found = numbers(values, "op", name)
+    refuse(op_faults(found, name))
     return found.astype(np.int8)
 
 
-def op_faults(found: NDArray[Any]) -> Faults:
+def op_faults(found: NDArray[Any], name: str = "op") -> Faults:
     """Find operations that are neither +1 nor -1."""
     bad = (found != 1) & (found != -1)
-    return bad, lambda row: f"op is {found[row]:g}; allowed are +1 (add) and -1 (remove)"
+    return bad, lambda row: f"{name} is {found[row]:g}; allowed are +1 (add) and -1 (remove)"
 
 
-def weights(values: object, op: Int8) -> Float64:
+def weights(values: object, op: Int8, name: str = "weight") -> Float64:
     """Read the `weight` column: positive and finite wherever an edge is added."""
-    found = numbers(values, "weight").astype(np.float64)
+    found = numbers(values, "weight", name).astype(np.float64)
     if len(found) != len(op):
-        raise EventError(f"column 'weight' has {len(found)} rows, src has {len(op)}")
-    refuse(weight_faults(found, op))
+        raise EventError(f"column {name!r} has {len(found)} rows, the others have {len(op)}")
+    refuse(weight_faults(found, op, name))
     found[~(found > 0) | np.isinf(found)] = 1.0  # of removes, where nobody looks at it
     return found
 
 
-def weight_faults(found: Float64, op: NDArray[Any]) -> Faults:
+def weight_faults(found: Float64, op: NDArray[Any], name: str = "weight") -> Faults:
     """Find weights that no edge may have, where one is added."""
     bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
-    return bad, lambda row: f"weight is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)"
+    return bad, lambda row: f"{name} is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)"
 
 
 def seconds(value: Any) -> Any:
@@ -314,15 +369,30 @@ def seconds(value: Any) -> Any:
     return value
 
 
-def times(values: object) -> NDArray[Any]:
+def moment(now: object) -> float:
+    """Return the time that a user calls now; dates become seconds since 1970.
+
+    Examples
+    --------
+    >>> moment(7), moment(np.datetime64("1970-01-02"))
+    (7.0, 86400.0)
+    """
+    found = None if isinstance(now, timedelta | np.timedelta64 | bool) else seconds(now)
+    if isinstance(found, int | float | np.integer | np.floating):
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            if math.isfinite(float(found)):
+                return float(found)
+    raise EventError(f"now is {now!r:.60}; allowed is a finite number, in units of t, or a date")
+
+
+def times(values: object, name: str = "t") -> NDArray[Any]:
     """Read the `t` column: finite, in any unit; whole numbers stay whole, so that sorting is exact."""
-    found = numbers(values, "t")
-    refuse(time_faults(found))
+    found = numbers(values, "t", name)
+    refuse(time_faults(found, name))
     return found
 
 
-def time_faults(found: NDArray[Any]) -> Faults:
+def time_faults(found: NDArray[Any], name: str = "t") -> Faults:
     """Find times that are missing or not finite."""
-    return ~np.isfinite(
-        found
-    ), lambda row: f"t is {found[row]}; allowed is a finite number in every row, or no t at all"
+    allowed = f"allowed is a finite number in every row, or no {name} at all"
+    return ~np.isfinite(found), lambda row: f"{name} is {found[row]}; {allowed}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dygcn.errors import EventError, FeatureError
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, IdColumn
 
+_NAMED = ("walks", "hashed", "auto")
 _ACCEPTED = (
     'features are "walks", "hashed", "auto", (ids, values), a dict of id to vector, or a table with a column '
     "id and either "
@@ -78,12 +80,19 @@ def read_features(features: object) -> tuple[IdColumn, Float32]:
         return _checked(list(features.keys()), list(features.values()))
     try:
         if isinstance(features, str | os.PathLike):
+            _refuse_misspelt(os.fspath(features))
             features = read_table(os.fspath(features))
         if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
             return _from_table(pa.table(features))
     except (EventError, pa.ArrowException, TypeError) as error:
         raise FeatureError(f"cannot read features: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
     raise FeatureError(f"cannot read features from {type(features).__name__}; {_ACCEPTED}")
+
+
+def _refuse_misspelt(features: str) -> None:
+    near = get_close_matches(features[:100].lower(), _NAMED, 1)
+    if near and not os.path.exists(features):
+        raise FeatureError(f"features is {features!r}; did you mean {near[0]!r}? {_ACCEPTED}")
 
 
 def _from_table(table: pa.Table) -> tuple[IdColumn, Float32]:
@@ -119,4 +128,17 @@ def _matrix(values: Any) -> Float32:
         values = values.to_pylist()
     if getattr(getattr(values, "dtype", None), "kind", "") == "O":
         values = list(values)
+    if isinstance(values, list):
+        _refuse_ragged(values)
     return np.ascontiguousarray(np.asarray(values, dtype=np.float32))
+
+
+def _refuse_ragged(rows: list[Any]) -> None:
+    """Refuse vectors of different lengths, which numpy would call an inhomogeneous shape."""
+    lengths = [len(row) if isinstance(row, Sized) else None for row in rows]
+    if len(set(lengths)) < 2:
+        return
+    row = next(i for i, length in enumerate(lengths) if length != lengths[0])
+    found = "no vector" if lengths[row] is None else f"{lengths[row]} values"
+    first = "no vector" if lengths[0] is None else f"{lengths[0]} values"
+    raise ValueError(f"row {row} has {found}, row 0 has {first}; all vectors have one length")

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine.graph.ticks cimport Ticks
 
 @cython.final
 cdef class BatchArrays:
@@ -36,3 +37,4 @@ cdef class NodeArrays:
     cdef int8_t[::1] seen
     cdef double[::1] last
     cdef float[::1] count
+    cdef Ticks ticks

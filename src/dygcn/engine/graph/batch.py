@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from dygcn.engine.graph.ticks import Ticks
     from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64
 
 
@@ -88,6 +89,8 @@ class NodeArrays:
         Is there without an edge, too; is in the graph; marks of a batch, zero between batches.
     last, count
         Last contact and count of contacts; empty where they are not kept.
+    ticks
+        Stamps of nodes that came and went.
     """
 
     def __init__(
@@ -99,11 +102,12 @@ class NodeArrays:
         seen: Int8,
         last: Float64,
         count: Float32,
+        ticks: Ticks,
     ) -> None:
-        self.arrays = strength, change, own, active, seen, last, count
+        self.arrays = strength, change, own, active, seen, last, count, ticks
         self.strength, self.change = strength, change
         self.own, self.active, self.seen = own, active, seen
-        self.last, self.count = last, count
+        self.last, self.count, self.ticks = last, count, ticks
 
     def __reduce__(self) -> tuple[type[NodeArrays], tuple[Any, ...]]:
         return NodeArrays, self.arrays

@@ -5,6 +5,7 @@ from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.ghosts cimport ghost_weight
 from dygcn.engine.graph.pairs cimport pair_home, pair_key
+from dygcn.engine.graph.ticks cimport stamp
 from dygcn.engine.graph.touching cimport touch_pair
 
 cdef int64_t AGE

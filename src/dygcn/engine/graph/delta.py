@@ -34,6 +34,7 @@ if not cython.compiled:
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
     from dygcn.engine.graph.ghosts import ghost_weight
     from dygcn.engine.graph.pairs import pair_home, pair_key
+    from dygcn.engine.graph.ticks import stamp
     from dygcn.engine.graph.touching import touch_pair
 
 if TYPE_CHECKING:
@@ -281,6 +282,8 @@ def census(
                 nodes.own[node] = 1
         elif not now:
             _list(batch, WENT if nodes.active[node] else IDLE, node)
+        if now != (nodes.active[node] > 0):
+            stamp(nodes.ticks, node)
         nodes.active[node] = 1 if now else 0
         if not now and len(nodes.last) > 0:
             nodes.last[node] = NEVER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -25,18 +26,19 @@ _BLOCK = 1 << 16
 _FEW_ROWS = 1 << 16  # up to these, arrays grow by half
 _WHOLE = (int, np.integer)
 _ARRAYS = "_table", "keys", "hashes", "_values", "_lengths", "_arena", "_free", "_counts", "_alive", "_secret"
+_READ = "_table", "keys", "hashes", "_values", "_lengths", "_arena"  # by which ids are found
 _END = 1 << 63
 _A = TypeVar("_A", bound="NDArray[Any]")
 Allocator: TypeAlias = "Callable[..., NDArray[Any]]"
 
 
-def grown(array: _A, size: int, zeros: Allocator = np.zeros) -> _A:
+def grown(array: _A, size: int, zeros: Allocator | None = None) -> _A:
     """Return the array with at least `size` rows, new ones zero; amortised over calls.
 
     Parameters
     ----------
     zeros
-        Allocates an array of zeros, given its shape and its type.
+        Allocates an array of zeros, given its shape and its type; None: `numpy.zeros`.
     """
     if len(array) >= size:
         return array
@@ -44,8 +46,15 @@ def grown(array: _A, size: int, zeros: Allocator = np.zeros) -> _A:
     rows = max(size, len(array) + (len(array) >> (1 if len(array) <= _FEW_ROWS else 3)), 16)
     # Never in place: the old array stays whole and at its address until all arrays of its length have grown.
     # Fresh zero pages come from the system when first touched, and may be huge ones.
-    fresh = zeros((rows, *array.shape[1:]), array.dtype)
+    fresh = (zeros or np.zeros)((rows, *array.shape[1:]), array.dtype)
     fresh[: len(array)] = array
+    return cast("_A", fresh)
+
+
+def copied(array: _A, zeros: Allocator) -> _A:
+    """Return a copy of an array, in memory of an allocator."""
+    fresh = zeros(array.shape, array.dtype)
+    fresh[:] = array
     return cast("_A", fresh)
 
 
@@ -86,6 +95,8 @@ class IdMap:
         self._free = np.empty(0, np.int32)
         self._counts = np.zeros(3, np.int64)  # nodes ever given out, free ones, bytes in the arena
         self._wasted = 0
+        self._zeros: Allocator | None = None  # where other processes read the arrays, allocates them
+        self._holds = 0  # while there are some, no node is given back
         self._alive = np.empty(0, np.int8)
         self.arrays: loops.IdArrays
         self._replace()
@@ -134,7 +145,9 @@ class IdMap:
                 return -1
             return loops.find_int(self.arrays, number)
         if type(name) is not str and type(name) is not np.str_:
-            return -1
+            if not isinstance(name, UUID):
+                return -1
+            name = str(name)
         try:
             data = name.encode()
         except UnicodeEncodeError:
@@ -205,7 +218,33 @@ class IdMap:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays in the place of others, together with what hands them to the loops."""
         now = vars(self) | fresh
+        if self._zeros is not None and not fresh.keys().isdisjoint(_READ):
+            # All of them: the old ones stay as they are, and whoever reads them finds no place beyond them.
+            fresh |= {name: copied(now[name], self._zeros) for name in _READ}
+            now |= fresh
         replace_together(self, **fresh, arrays=loops.IdArrays(*(now[name] for name in _ARRAYS)))
+
+    @classmethod
+    def attached(cls, kind: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
+        """Return ids whose arrays another process changes; they can be found here, and nothing else."""
+        ids = cls(kind)
+        ids._secret = secret
+        ids._replace(**arrays)
+        return ids
+
+    def read_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that ids are found by, for `attached`."""
+        return {name: getattr(self, name) for name in _READ}
+
+    @property
+    def secret(self) -> UInt64:
+        """What hashes are keyed with, for `attached`; not for showing."""
+        return self._secret
+
+    def share(self, zeros: Allocator) -> None:
+        """Keep what ids are found by where other processes can read it, in memory of an allocator."""
+        self._zeros = zeros
+        self._replace(keys=self.keys)
 
     def _live(self) -> Nodes:
         """Return the nodes of the table, in its order."""
@@ -229,9 +268,48 @@ class IdMap:
 
     def release(self, nodes: Nodes) -> None:
         """Forget nodes; they will be given to other ids. Nodes already forgotten are left alone."""
+        if self._holds:
+            return
         self._wasted += loops.forget(self.arrays, np.ascontiguousarray(nodes, np.int32))
         if self._wasted > max(1 << 20, int(self._counts[2]) // 2):
             self._compact()
+
+    def hold(self) -> list[int]:
+        """Give no node back from now on; return what `let_go` needs to forget the nodes given out since.
+
+        Examples
+        --------
+        >>> from dygcn.engine.events import id_column
+        >>> ids = IdMap("string")
+        >>> _ = ids.intern(id_column(["ann", "bob"]))
+        >>> before = ids.hold()
+        >>> ids.intern(id_column(["cat"])).tolist()
+        [2]
+        >>> ids.release(np.array([0], np.int32))    # ann stays: she may come back as the same node
+        >>> ids.let_go(before)
+        >>> ids.find(id_column(["ann", "bob", "cat"])).tolist(), ids.high
+        ([0, 1, -1], 2)
+        """
+        self._holds += 1
+        counts: list[int] = self._counts.tolist()
+        return counts
+
+    def let_go(self, before: list[int]) -> None:
+        """Forget the nodes that were given out since `hold`, in the reverse order of several holds."""
+        high, free, _ = self._counts.tolist()
+        if [high, free] != before[:2]:
+            again, fresh = self._free[free : before[1]], np.arange(before[0], high)
+            # The stack of free nodes has only shrunk: in this order the same nodes stand on it again. Above
+            # them stand those that an earlier hold will put back.
+            above = slice(before[1], before[1] + len(fresh))
+            earlier = self._free[above].copy()
+            loops.forget(self.arrays, np.concatenate((again, fresh)).astype(np.int32))
+            self._free[above], self._counts[:] = earlier, before
+        self._holds -= 1
+
+    def end_holds(self) -> None:
+        """Let nodes be given back again, whoever holds them."""
+        self._holds = 0
 
     def _compact(self) -> None:
         live = np.sort(self._live())

@@ -130,6 +130,8 @@ def _place_of_string(ids: IdArrays, hashed: int, data: Bytes, start: int, size: 
 
 
 def _has_bytes(ids: IdArrays, at: int, data: Bytes, start: int, size: int) -> bool:
+    if at + size > len(ids.arena):  # another process is giving the node to another id
+        return False
     for j in range(size):  # noqa: SIM110 - all() is not for compiled loops
         if ids.arena[at + j] != data[start + j]:
             return False

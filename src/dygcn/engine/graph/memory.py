@@ -58,6 +58,20 @@ class Memory:
         due = np.unique(loops.take_due(self.arrays, clock))
         return (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
 
+    def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
+        """Return the pairs that `take_due` would return, and leave them in the queue."""
+        size, keys = int(self._heap_size[0]), [np.empty(0, np.int64)]
+        at = np.arange(min(size, 1))
+        while len(at):  # down the heap, no further than what is due
+            at = at[self._heap_times[at] <= clock]
+            keys.append(self._heap_keys[at])
+            at = np.concatenate((2 * at + 1, 2 * at + 2))
+            at = at[at < size]
+        due = np.unique(np.concatenate(keys))
+        a, b = (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
+        there = self.recall(a, b)[0] != 0
+        return a[there], b[there]
+
     def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
         """Return the full weight and the time of removal of each pair's ghost (0 where there is none)."""
         return loops.recalled(self.arrays, a, b)

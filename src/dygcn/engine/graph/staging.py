@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
+from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int32, Int64, Nodes
 
 
 @dataclass(slots=True)
@@ -39,3 +39,15 @@ class StagedPairs:
     contact_clock: float = -np.inf
     own: int | None = None  # 1 or 0: the named nodes get or lose the mark of having features of their own
     touched: tuple[Nodes, Float64, Float32] | None = None  # nodes, their last contacts and counts
+
+
+@dataclass(slots=True)
+class Before:
+    """What a graph was before a trial, as far as the trial can change it."""
+
+    given: list[int]  # for `IdMap.let_go`
+    clock: float  # of the memory
+    contact_clock: float
+    pairs: StagedPairs | None = None  # None: nothing is written yet
+    features: FeatureDelta | None = None  # brings rows of features back
+    entered: bool = False

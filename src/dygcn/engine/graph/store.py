@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.batch import NodeArrays
 from dygcn.engine.graph.contacts import Contacts
 from dygcn.engine.graph.fixed import DEEPEST
-from dygcn.engine.graph.ids import IdMap, grown, replace_together
+from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.on_grid import off_grid, units_of
 from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.engine.graph.pair_contacts import pair_contacts
+from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import (
     Bool,
@@ -95,6 +96,7 @@ class Graph:
         self._active = np.empty(0, np.int8)
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
+        self._ticks, self._zeros = NO_TICKS, cast("Allocator | None", None)
         self._node_count = 0
         self.buffers = PairBuffers()
         self.plain_shift = self._unused(self.one)
@@ -106,7 +108,7 @@ class Graph:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays of nodes in the place of others, together with what loops are handed."""
         now = vars(self) | fresh
-        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays
+        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays, now["_ticks"]
         replace_together(self, **fresh, node_arrays=NodeArrays(*arrays))
 
     @property
@@ -198,7 +200,7 @@ class Graph:
             return batch.t.astype(np.float64) + 0.0
         if now is None and self.contacts is not None:
             return np.full(len(batch), self.contacts.clock)  # before the first time: never
-        return np.full(len(batch), now or 0.0)
+        return np.full(len(batch), now or 0.0, np.float64)
 
     @property
     def takes_ones(self) -> bool:
@@ -256,8 +258,6 @@ class Graph:
 
     def clock_after(self, batch: EventBatch, now: float | None) -> float:
         """Return the time at which a batch leaves the memory's clock, 0 where there is none."""
-        if now is not None and not (isinstance(now, int | float | np.number) and np.isfinite(now)):
-            raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
         if self.memory is None:
             return 0.0
         if batch.t is None and now is None and len(batch):
@@ -273,13 +273,28 @@ class Graph:
         """Have a place for every node that was given out in all arrays of nodes; no value changes."""
         high = self.ids.high
         contacts = self.contacts
-        if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-1] is contacts.counts):
+        if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-2] is contacts.counts):
             return
         self.pull.reserve(high)
         self.push.reserve(high)
         if self.contacts is not None:
             self.contacts.reserve(high)
-        self._replace(**{name: grown(getattr(self, name), high) for name in _OF_NODES})
+        fresh: dict[str, Any] = {name: grown(getattr(self, name), high) for name in _OF_NODES}
+        if self._zeros is not None:
+            fresh["_active"] = grown(self._active, high, self._zeros)
+            fresh["_ticks"] = grown_ticks(self._ticks, high, self._zeros)
+        self._replace(**fresh)
+
+    @property
+    def shared_arrays(self) -> tuple[Int8, Int64]:
+        """Who is in the graph, and the stamps of nodes, as other processes read them."""
+        return self._active, self._ticks.arrays[0]
+
+    def share(self, zeros: Allocator, now: Int64) -> None:
+        """Keep ids, and who is in the graph, where other processes can read them; see `Sums.share`."""
+        self.ids.share(zeros)
+        self._zeros = zeros
+        self._replace(_active=copied(self._active, zeros), _ticks=new_ticks(len(self._active), zeros, now))
 
     def forget_scratch(self) -> None:
         """Clear what only means something while a batch is written."""

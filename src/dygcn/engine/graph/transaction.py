@@ -3,6 +3,10 @@
 `stage` checks a batch and reserves capacity: nothing that anyone can see. Then the batch is written, and
 `release` forgets who left. An exception before the first write is answered by `undo`; one that comes later
 leaves the mark `torn`, and `complete` finishes the graph.
+
+A *trial* is a change that is taken back: `open_trial`, then `stage`, `note_before` and the writes; later what
+was there before is staged or written again, and `close_trial` ends it. Trials can be nested. While one is
+open, `complete` brings back the graph from before the first.
 """
 
 from __future__ import annotations
@@ -11,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import seconds
+from dygcn.engine.events import moment
 from dygcn.engine.graph import writing
 from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.outcomes import AGE, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
-from dygcn.engine.graph.staging import NodeEvents, StagedPairs
+from dygcn.engine.graph.staging import Before, NodeEvents, StagedPairs
 from dygcn.engine.records import GraphDelta, Written
-from dygcn.errors import CapacityError, EventError, FeatureError
+from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dygcn.engine.graph.memory import Memory
     from dygcn.engine.graph.store import Graph
@@ -28,7 +32,12 @@ if TYPE_CHECKING:
 
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _NOBODY = np.empty(0, np.int32)
+_REMOVE_OR_ADD = np.array([-1, 1], np.int8)
 _REFUSALS = EventError, FeatureError
+_IN_A_TRIAL = (
+    "a trial is open, and what it did will be taken back: leave it before the next change; "
+    "inside a trial, only another trial can be entered"
+)
 
 
 class Transaction:
@@ -44,6 +53,10 @@ class Transaction:
         What is staged: checked events, or one edge as (source, target, +1 or -1).
     pairs, features
         What `complete` may have to write again: pairs that are not written in one call, rows of features.
+    trials
+        What the graph was before each of the open trials, the outermost first.
+    after
+        Called whenever the state is whole again and no trial is open, or stands for a later sequence.
 
     Examples
     --------
@@ -66,9 +79,13 @@ class Transaction:
         self.edge: tuple[int, int, int] | None = None
         self.pairs: StagedPairs | None = None
         self.features: FeatureDelta | None = None
+        self.trials: list[Before] = []
         self.nobody = graph.ids.names(_NOBODY)
+        self.after: Callable[[], None] | None = None
 
     def __enter__(self) -> None:
+        if self.trials:
+            raise OpenTrial(_IN_A_TRIAL)
         self.torn, self.written = True, False  # one line: an exception after it would leave the mark
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -76,7 +93,13 @@ class Transaction:
             if self.begun and (self.written or not issubclass(kind, _REFUSALS)):
                 return
             self.undo()  # a refusal comes before the first write
+        self.end()
+
+    def end(self) -> None:
+        """Note that the state is whole again."""
         self.begun = self.torn = False
+        if self.after is not None and not self.trials:
+            self.after()
 
     # ---- before the first write ------------------------------------------------------------------------
 
@@ -93,7 +116,7 @@ class Transaction:
         """
         graph, contacts, count = self.graph, self.graph.contacts, len(batch.op)
         if now is not None:
-            now = seconds(now)
+            now = moment(now)
         plain = batch.weight is None and count <= len(graph.ones)
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
         clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)
@@ -115,6 +138,8 @@ class Transaction:
             here = inside[graph.present(inside)]
             graph.ids.release(np.setdiff1d(named, here, assume_unique=True))
         self.events = self.edge = None
+        if self.trials and not self.trials[-1].entered:
+            self.close_trial()
 
     # ---- writing ---------------------------------------------------------------------------------------
 
@@ -248,15 +273,24 @@ class Transaction:
 
     def remove(self, nodes: Nodes) -> GraphDelta:
         """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
-        graph, buffers = self.graph, self.graph.buffers
-        owner, other, _ = graph.pull.arcs(nodes)
-        if graph.directed:
-            receiver, sender, _ = graph.push.arcs(nodes)
+        return self._take_away(*self.pairs_of(nodes), nodes, own=0)
+
+    def pairs_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        """Return the pairs that nodes belong to, each once."""
+        owner, other, _ = self.graph.pull.arcs(nodes)
+        if self.graph.directed:
+            receiver, sender, _ = self.graph.push.arcs(nodes)
             owner, other = np.concatenate((owner, sender)), np.concatenate((other, receiver))
-        buffers.reserve(len(owner))
-        found = find_pairs(buffers.arrays, owner, other, graph.directed)
-        a, b = buffers.a[:found].copy(), buffers.b[:found].copy()
-        return self._take_away(a, b, nodes, own=0)
+        return self._distinct(owner, other)
+
+    def _distinct(self, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
+        """Return each pair once that events speak of."""
+        if len(src) == 1 and 0 <= src[0] != dst[0] >= 0:  # a single edge needs no loop
+            return (src, dst) if self.graph.directed or src[0] < dst[0] else (dst, src)
+        buffers = self.graph.buffers
+        buffers.reserve(len(src))
+        found = find_pairs(buffers.arrays, src, dst, self.graph.directed)
+        return buffers.a[:found].copy(), buffers.b[:found].copy()
 
     def set_own(self, nodes: Nodes) -> Nodes:
         """Say that nodes have features of their own; return those that came into the graph by it."""
@@ -268,6 +302,88 @@ class Transaction:
         none = _NO_TIMES, _NO_COUNTS
         pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
         return self.write_pairs(pairs, self.graph.pull.look_up(a, b))
+
+    # ---- trials ----------------------------------------------------------------------------------------
+
+    def open_trial(self) -> None:
+        """Begin a change that will be taken back. From here on no node is given to another id."""
+        graph = self.graph
+        self.torn, self.written = True, False
+        clock = -np.inf if graph.memory is None else graph.memory.clock
+        contact_clock = -np.inf if graph.contacts is None else graph.contacts.clock
+        self.trials.append(Before(graph.ids.hold(), clock, contact_clock))
+
+    def staged_pairs(self) -> tuple[Nodes, Nodes]:
+        """Return each pair once that staged events will write, and ghosts that weigh less by then."""
+        events, memory = self.events, self.graph.memory
+        assert events is not None
+        src, dst = events.src, events.dst
+        if memory is not None and events.clock > memory.clock:
+            self.begun = True  # the queue is written to
+            due = memory.take_due(events.clock)
+            memory.remember(*due, *memory.recall(*due))
+            src, dst = np.concatenate((src, due[0])), np.concatenate((dst, due[1]))
+        return self._distinct(src, dst)
+
+    def note_before(self, a: Nodes, b: Nodes, nodes: Nodes = _NOBODY) -> None:
+        """Note what pairs and nodes are, before a trial writes them."""
+        graph, memory, contacts = self.graph, self.graph.memory, self.graph.contacts
+        if contacts is None:
+            weight, last, count, touched = graph.pull.look_up(a, b), _NO_TIMES, _NO_COUNTS, None
+        else:
+            weight, last, count = graph.pull.look_up_contacts(a, b)
+            ends = np.concatenate((a, b, nodes) if len(nodes) else (a, b))
+            touched = ends, contacts.times[ends], contacts.counts[ends]
+        ghosts, ghost_t = (weight, _NO_TIMES) if memory is None else memory.recall(a, b)
+        own = nodes[graph.owns(nodes)] if len(nodes) else nodes
+        loops = np.full(len(own), LOOP, np.int32) if len(own) else own
+        stored = a, b, weight, last, count, own, loops, ghosts, ghost_t
+        self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched)
+
+    def stage_before(self) -> bool:
+        """Stage what the graph was before the innermost trial, as events; False: it must be written as pairs.
+
+        Events are written in one call. They bring back arcs, and nothing else: `write_contacts` follows.
+        """
+        before, pairs = self.trials[-1], self.trials[-1].pairs
+        assert pairs is not None
+        self._set_clocks(before)
+        if self.graph.memory is not None or len(pairs.named) or before.features is not None:
+            return False
+        op = _REMOVE_OR_ADD.take(pairs.new > 0)
+        times = _NO_TIMES if self.graph.contacts is None else np.zeros(len(op))
+        self.events = NodeEvents(pairs.a, pairs.b, op, pairs.new, times, 0.0, before.contact_clock)
+        return True
+
+    def write_before(self) -> GraphDelta:
+        """Write to the graph what it was before the innermost trial; return the net effect."""
+        pairs = self.trials[-1].pairs
+        assert pairs is not None
+        return self.write_pairs(pairs, self.graph.pull.look_up(pairs.a, pairs.b))
+
+    def write_contacts(self) -> None:
+        """Write what contacts were before the innermost trial, where all arcs are what they were."""
+        graph, pairs = self.graph, self.trials[-1].pairs
+        assert pairs is not None
+        if graph.contacts is not None and pairs.touched is not None:
+            graph.contacts.put(*pairs.touched)
+            graph.buffers.load(pairs, pairs.new, (0, 0, 0))
+            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
+            writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, True)
+
+    def close_trial(self) -> None:
+        """Forget a trial, and the nodes that it brought."""
+        before = self.trials.pop()
+        self.pairs = self.features = self.events = self.edge = None
+        # Last: `complete` must not write pairs of nodes that are forgotten.
+        self.graph.ids.let_go(before.given)
+
+    def _set_clocks(self, before: Before) -> None:
+        """Set clocks back. First: when a ghost is looked at again depends on its clock."""
+        if self.graph.memory is not None:
+            self.graph.memory.clock = before.clock
+        if self.graph.contacts is not None:
+            self.graph.contacts.clock = before.contact_clock
 
     # ---- after the last write, or an exception ---------------------------------------------------------
 
@@ -283,10 +399,13 @@ class Transaction:
     def complete(self) -> bool:
         """Finish what an exception interrupted; say whether staged pairs were written for it.
 
-        Afterwards the graph is whole and holds all of the interrupted change, or nothing of it. If `complete`
-        is interrupted itself, it may be called again.
+        Afterwards the graph is whole and holds all of the interrupted change, or nothing of it; nothing of
+        trials. If `complete` is interrupted itself, it may be called again.
         """
-        graph, pairs = self.graph, self.pairs
+        graph, pairs = self.graph, None if self.trials else self.pairs
+        if self.trials:
+            self.events = self.edge = None
+            self._set_clocks(self.trials[0])
         graph.ids.repair()
         graph.reserve()
         graph.forget_scratch()
@@ -294,6 +413,11 @@ class Transaction:
             graph.memory.rebuild_heap()
         if pairs is not None:
             self.write_pairs(pairs, graph.pull.look_up(pairs.a, pairs.b))
+        for before in reversed(self.trials):
+            if before.pairs is not None:
+                self.write_pairs(before.pairs, graph.pull.look_up(before.pairs.a, before.pairs.b))
+        self.trials.clear()
+        graph.ids.end_holds()
         graph.count_again()
         return pairs is not None
 

@@ -2,6 +2,7 @@
 
 from dygcn.engine.models.cosines import cosines, norms, pair_cosines
 from dygcn.engine.models.exact import ExactSpec
+from dygcn.engine.models.explaining import Movement, Shares, explain, explain_change
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.engine.models.model import Baseline, Model
@@ -9,6 +10,7 @@ from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
 from dygcn.engine.models.specs import RULES, RuleSpec, find_fitting, find_spec, register
 from dygcn.engine.models.state import Outcome, State, StateImage
+from dygcn.engine.models.trial import RemovalTrial, Trial
 
 __all__ = [
     "KINDS",
@@ -17,12 +19,18 @@ __all__ = [
     "ExactSpec",
     "LinkHead",
     "Model",
+    "Movement",
     "Outcome",
+    "RemovalTrial",
     "RuleSpec",
+    "Shares",
     "State",
     "StateImage",
+    "Trial",
     "cosines",
     "drift",
+    "explain",
+    "explain_change",
     "find_fitting",
     "find_spec",
     "link_vectors",

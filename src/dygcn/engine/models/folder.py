@@ -19,9 +19,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from dygcn.engine._disk import sync_file, sync_names
-from dygcn.errors import DamagedFolder, FolderError, UnsupportedFolder
+from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -181,6 +181,8 @@ def read_folder(
 
     Raises
     ------
+    MissingFolder
+        If there is none.
     DamagedFolder
         If a file is missing, truncated, altered or contradicts the manifest.
     UnsupportedFolder
@@ -214,7 +216,7 @@ def _read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     try:
         if not folder.exists():
-            raise DamagedFolder(f"{folder} does not exist")
+            raise MissingFolder(f"{folder} does not exist; check the name, or save an embedding there first")
         if not file.is_file():
             raise DamagedFolder(f"{folder} is not a dygcn folder: there is no {MANIFEST}")
         if file.stat().st_size > _LARGEST_MANIFEST:

@@ -85,6 +85,16 @@ class Model:
     links: Mapping[str, LinkHead] = field(default_factory=dict)
     table: RowTable | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        rows = "" if self.table is None else f", rows={len(self.table)}"
+        links = ", ".join(self.links) or "cosine"
+        half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
+        return (
+            f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
+            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}, "
+            f"links={links!r})"
+        )
+
     @property
     def rule(self) -> str:
         """Name of the rule."""

@@ -19,10 +19,15 @@ from dygcn.engine.features.walks import ROW_BITS
 from dygcn.engine.models.read_kernels import ReadBuffers, project, read_mixed, read_projected, unit_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.features.units import UnitTable
     from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models.model import Model
     from dygcn.engine.propagation import ExactRule, Rule
-    from dygcn.engine.records import Bool, Float32, Int64, Nodes
+    from dygcn.engine.propagation.sum_rows import SumRows
+    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 _BLOCK = 1024
 _FLOOR = 1e-6  # of the scale: messages shorter than this are not scaled up to length one
@@ -62,7 +67,7 @@ class Readout:
         self.model = model
         self._rule = rule
         self._graph = graph
-        self._rooms: list[ReadBuffers] = []  # that nobody uses now
+        self._plan = read_plan(model, rule)
 
     def __reduce__(self) -> tuple[type[Readout], tuple[Model, ExactRule, Graph]]:
         return Readout, (self.model, self._rule, self._graph)
@@ -70,6 +75,11 @@ class Readout:
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
         rule, model = self._rule, self.model
+        if self._plan is not None:
+            features, ids = rule.features, self._graph.ids
+            assert isinstance(features, Hashed | Walks)
+            sums = [each.arrays for each in rule.sums]
+            return self._plan.vectors(nodes, ids, features.unit_table(ids), sums)
         out = np.zeros((len(nodes), model.dim), np.float32)
         if model.baseline is not None:
             base_row = model.baseline.rows_of(self._graph.ids.names(nodes))
@@ -77,48 +87,83 @@ class Readout:
                 block = slice(start, start + _BLOCK)
                 _read_fresh(model, rule, self._graph, nodes[block], base_row[block], out[block])
             return out
-        try:
-            buffers = self._rooms.pop()
-        except IndexError:
-            buffers = self._new_capacity(rule)
-        if model.table is None:
-            self._read_projected(rule, nodes, buffers, out)
-        else:
-            self._read_walks(rule, nodes, buffers, out)
-        self._rooms.append(buffers)
-        return out
-
-    def _new_capacity(self, rule: ExactRule) -> ReadBuffers:
-        model = self.model
-        steps = model.scales * 2.0**-GRID_BITS
-        if model.table is not None:
-            return ReadBuffers(
-                model.weights, steps, steps, _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS)
-            )
-        # Powers of two: a feature in units of its own times these has the bits of one on the grid.
-        feature_steps = steps * 2.0**rule.features.message_shift
-        return ReadBuffers(model.weights, steps, feature_steps, model.floor, model.floor)
-
-    def _read_projected(self, rule: ExactRule, nodes: Nodes, buffers: ReadBuffers, out: Float32) -> None:
         features, ids = rule.features, self._graph.ids
         sums = [each.arrays for each in rule.sums]
-        if isinstance(features, Hashed | Walks):
-            read_projected(nodes, None, ids.arrays, features.unit_table(ids), sums, buffers, out)
-            return
+        buffers = _projecting(model.weights, model.scales, features.message_shift, model.floor)
         for start in range(0, len(nodes), _BLOCK):
             some = nodes[start : start + _BLOCK]
             given = RowBlock(features.units(some, ids)[0])
             read_projected(some, given, ids.arrays, None, sums, buffers, out[start : start + _BLOCK])
+        return out
 
-    def _read_walks(self, rule: ExactRule, nodes: Nodes, buffers: ReadBuffers, out: Float32) -> None:
-        """Read a walk model; a node that no row reaches reads as its hashed signs, which nobody is sent."""
-        assert isinstance(rule.features, Walks)
-        model, ids = self.model, self._graph.ids
-        sums = [each.arrays for each in rule.sums]
-        if read_mixed(nodes, ids.arrays, rule.features.unit_table(ids), sums, buffers, out):
+
+def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int, floor: float) -> ReadBuffers:
+    steps = scales * 2.0**-GRID_BITS
+    # Powers of two: a feature in units of its own times these has the bits of one on the grid.
+    return ReadBuffers(weights, steps, steps * 2.0**message_shift, floor, floor)
+
+
+class ReadPlan:
+    """What the readout takes from a model whose features are looked up: all but the rows themselves.
+
+    Parameters
+    ----------
+    weights, scales, seed, floor
+        Of the model.
+    dim
+        Numbers in a vector.
+    mixed
+        The weights are numbers, and vectors have length one: those of a walk model.
+    message_shift
+        Of the features.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[Float32],
+        scales: Float64,
+        seed: int,
+        floor: float,
+        dim: int,
+        mixed: bool,
+        message_shift: int,
+    ) -> None:
+        self.weights, self.scales, self.seed, self.floor = weights, scales, seed, floor
+        self.dim, self.mixed, self.message_shift = dim, mixed, message_shift
+        self._unused: list[ReadBuffers] = []
+
+    def vectors(self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows]) -> Float32:
+        """Return the vectors of nodes, (n, dim), given where ids, features and sums are."""
+        out = np.zeros((len(nodes), self.dim), np.float32)
+        try:
+            buffers = self._unused.pop()
+        except IndexError:
+            buffers = self._buffers()
+        if not self.mixed:
+            read_projected(nodes, None, ids.arrays, table, sums, buffers, out)
+        elif read_mixed(nodes, ids.arrays, table, sums, buffers, out):
+            # A node that no row reaches reads as its hashed signs, which nobody is sent.
             lost = np.flatnonzero(~out.any(axis=1))
-            signs, _ = Hashed(model.width, model.seed).units(nodes[lost], ids)
-            out[lost] = signs / np.float32(np.sqrt(model.dim))
+            signs, _ = Hashed(len(self.scales), self.seed).units(nodes[lost], ids)
+            out[lost] = signs / np.float32(np.sqrt(self.dim))
+        self._unused.append(buffers)
+        return out
+
+    def _buffers(self) -> ReadBuffers:
+        if not self.mixed:
+            return _projecting(self.weights, self.scales, self.message_shift, self.floor)
+        steps = self.scales * 2.0**-GRID_BITS
+        floors = _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS)
+        return ReadBuffers(self.weights, steps, steps, *floors)
+
+
+def read_plan(model: Model, rule: ExactRule) -> ReadPlan | None:
+    """Return what the readout takes from a model; None if features are stored, or an embedding kept fresh."""
+    features = rule.features
+    if model.baseline is not None or not isinstance(features, Hashed | Walks):
+        return None
+    about = model.weights, model.scales, model.seed, model.floor, model.dim
+    return ReadPlan(*about, model.table is not None, features.message_shift)
 
 
 def _read_fresh(

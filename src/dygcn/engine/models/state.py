@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.ids import Allocator
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model
     from dygcn.engine.models.specs import Reading
@@ -105,6 +106,11 @@ class State:
                 "or to compute anew; fit with rule='exact' for these"
             )
         return self.rule
+
+    def share(self, zeros: Allocator, now: Int64) -> None:
+        """Keep rows, ids and who is in the graph where other processes can read them; see `Sums.share`."""
+        self.graph.share(zeros, now)
+        self.exact.share(zeros, now)
 
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""
@@ -191,10 +197,14 @@ class State:
     def complete(self) -> None:
         """Finish a change of the graph that an exception interrupted.
 
-        Afterwards graph and features are those with all of the change, or with nothing of it. Messages are
-        not computed: the state stays torn, and `image` gives all that a whole one is built from.
+        Afterwards graph and features are those with all of the change, or with nothing of it; nothing of
+        trials. Messages are not computed: the state stays torn, and `image` gives all that a whole one is
+        built from.
         """
         features, rule = self.transaction.features, self.exact
+        for before in reversed(self.transaction.trials):
+            if before.features is not None:
+                rule.features.write(before.features)
         if self.transaction.complete() and features is not None:
             rule.features.write(features)
         self.transaction.release(_NOBODY)

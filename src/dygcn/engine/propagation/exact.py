@@ -18,6 +18,7 @@ from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.pair_buffers import FEW
 from dygcn.engine.graph.store import GREATEST_SHIFT
+from dygcn.engine.graph.ticks import stamp_all
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
 from dygcn.engine.propagation.gathering import distinct_rows
@@ -70,11 +71,11 @@ class ExactRule:
     [1, 1, 1]
     """
 
-    def __init__(self, features: Features, orders: int, zeros: Allocator = np.zeros) -> None:
+    def __init__(self, features: Features, orders: int) -> None:
         self.features = features
         self.orders = orders
         shifts = [features.message_shift] + [0] * (orders - 1)
-        self.sums = [Sums(features.width, features.message_bits, shift, zeros) for shift in shifts]
+        self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
         self._buffers = ScratchBuffers(features.width)
         self._spreading = Spreading(self.sums, self._buffers)
         self._nodes, self._shift = 0, GREATEST_SHIFT  # what there are rows for
@@ -277,10 +278,16 @@ class ExactRule:
                 message, has = self.features.units(everyone, graph.ids)
             else:
                 message, has = self.messages(graph, everyone, k)
+            stamp_all(sums.ticks, everyone)
             in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
             sums.place(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
+
+    def share(self, zeros: Allocator, now: Int64) -> None:
+        """Keep all rows where other processes can read them; see `Sums.share`."""
+        for sums in self.sums:
+            sums.share(zeros, now)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
@@ -288,9 +295,16 @@ class ExactRule:
             return self.features.rows(nodes, graph.ids)
         return messages_of(self.sums[order - 1].arrays, nodes, self.features.width)
 
+    def published(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
+        """Return what sums of the next order hold: h_order of nodes without what a tolerance withholds."""
+        rows, has = self.messages(graph, nodes, order)
+        if order and self._spreading.withheld:
+            rows = rows - self._spreading.withheld[order - 1].rows(nodes)
+        return rows, has
+
     def unreached(self, graph: Graph) -> int:
         """Return how many nodes have no message of any order, features included."""
-        nodes = graph.ids.given()
+        nodes = np.flatnonzero(graph.here).astype(np.int32)
         for sums in self.sums:
             nodes = nodes[sums.degree[nodes] == 0]
         return int((self.features.units(nodes, graph.ids)[1] == 0).sum())

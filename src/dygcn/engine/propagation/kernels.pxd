@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, prefetch_row
 from dygcn.engine.graph.arcs cimport ArcArrays
+from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
 from dygcn.engine.propagation.gathering cimport count_pushes, gather, in_units, note_orders
 from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, write_messages
 from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work

@@ -14,6 +14,7 @@ if not cython.compiled:
     from dygcn.engine._native import prefetch_8
     from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.ticks import prefetch_stamp, stamp
     from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, write_messages
     from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
@@ -32,6 +33,7 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
         prefetch_row(sums.narrow, node)
     else:
         prefetch_row(sums.wide, slot)
+    prefetch_stamp(sums.ticks, node)
 
 
 def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int) -> int:
@@ -50,6 +52,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
         v, slot, first, stop = work.receivers[i], work.slots[i], work.first[i], work.first[i + 1]
         was, now = sums.scale * inverse_of(work.before[i]), sums.scale * inverse_of(work.after[i])
         to = out_row + n if wanted else -1
+        stamp(sums.ticks, v)
         sums.degree[v] = work.after[i]
         if slot < 0:
             changed = add_all(

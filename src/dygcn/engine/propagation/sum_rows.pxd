@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 from dygcn.engine._rows cimport RowBlock, add_row, clear_row, prefetch_row, write_message
+from dygcn.engine.graph.ticks cimport Ticks, stamp
 
 cdef int64_t AHEAD
 cdef int32_t NARROW
@@ -16,6 +17,7 @@ cdef class SumRows:
     cdef int64_t[::1] counts
     cdef double scale
     cdef int64_t limit
+    cdef Ticks ticks
 
 cdef double inverse_of(int64_t degree) noexcept nogil
 cdef void write_messages(SumRows sums, const int32_t[::1] nodes, Py_ssize_t n, RowBlock out, int64_t[::1] has) noexcept nogil

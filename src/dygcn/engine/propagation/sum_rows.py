@@ -18,11 +18,12 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
+    from dygcn.engine.graph.ticks import Ticks, stamp
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
-    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int]
+    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks]
 
 AHEAD = 6  # rows
 
@@ -44,6 +45,8 @@ class SumRows:
         What a stored value is to be multiplied by.
     limit
         Rows of nodes whose degree is below this are narrow.
+    ticks
+        Stamps of nodes whose degree or row is written.
     """
 
     def __init__(
@@ -56,11 +59,12 @@ class SumRows:
         counts: Int64,
         scale: float,
         limit: int,
+        ticks: Ticks,
     ) -> None:
-        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit
+        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks
         self.degree, self.slot, self.free, self.counts = degree, slot, free, counts
         self.narrow, self.wide = RowBlock(narrow), RowBlock(wide)
-        self.scale, self.limit = scale, limit
+        self.scale, self.limit, self.ticks = scale, limit, ticks
 
     def __reduce__(self) -> tuple[type[SumRows], Parts]:
         return SumRows, self.arrays
@@ -122,6 +126,7 @@ def place_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
 
 
 def _widen(sums: SumRows, node: int) -> None:
+    stamp(sums.ticks, node)
     at = sums.counts[0]
     if sums.counts[1] > 0:
         sums.counts[1] -= 1
@@ -136,6 +141,7 @@ def _widen(sums: SumRows, node: int) -> None:
 
 
 def _narrow(sums: SumRows, node: int) -> None:
+    stamp(sums.ticks, node)
     at = sums.slot[node]
     clear_row(sums.narrow, node)
     add_row(sums.narrow, node, sums.wide, at, 1)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.engine.graph.ids import Allocator, grown, replace_together
+from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
+from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.propagation.outcomes import NARROW
 from dygcn.engine.propagation.sum_rows import SumRows, count_moves, place_rows
@@ -35,8 +36,6 @@ class Sums:
         Messages are at most ``2**message_bits``.
     message_shift
         Messages are multiples of ``2**message_shift``.
-    zeros
-        Allocates an array of zeros, given its shape and its type: where other processes read rows, say.
 
     Examples
     --------
@@ -50,11 +49,10 @@ class Sums:
     (dtype('int8'), 128)
     """
 
-    def __init__(
-        self, width: int, message_bits: int, message_shift: int, zeros: Allocator = np.zeros
-    ) -> None:
+    def __init__(self, width: int, message_bits: int, message_shift: int) -> None:
         self.width = width
-        self._zeros = zeros
+        self._zeros: Allocator | None = None  # where other processes read rows, allocates them
+        self.ticks = NO_TICKS
         self._value_bits = message_bits - message_shift
         self.message_shift = message_shift
         self.narrow: Stored = np.zeros((0, width), np.int32)
@@ -111,12 +109,28 @@ class Sums:
         slot = grown(self.slot, nodes, self._zeros)
         slot[known:] = NARROW
         narrow = grown(self.narrow, nodes, self._zeros) if self.limit else self.narrow
-        self._replace(slot=slot, degree=grown(self.degree, nodes, self._zeros), narrow=narrow)
+        degree, ticks = grown(self.degree, nodes, self._zeros), grown_ticks(self.ticks, nodes, self._zeros)
+        self._replace(slot=slot, degree=degree, narrow=narrow, ticks=ticks)
+
+    def share(self, zeros: Allocator, now: Int64) -> None:
+        """Keep rows where other processes can read them, and stamp each before it is written.
+
+        Parameters
+        ----------
+        zeros
+            Allocates an array of zeros, given its shape and its type.
+        now
+            The change that is being made; see `Ticks`.
+        """
+        self._zeros = zeros
+        names = "degree", "slot", "narrow", "wide"
+        fresh = {name: copied(getattr(self, name), zeros) for name in names}
+        self._replace(**fresh, ticks=new_ticks(len(self.slot), zeros, now))
 
     def _replace(self, **fresh: Any) -> None:
         """Put arrays in the place of others, together with what loops see of them."""
         now = vars(self) | fresh
-        names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit"
+        names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit", "ticks"
         replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names)))
 
     def place(self, nodes: Nodes, degree: Int64) -> None:
@@ -124,7 +138,10 @@ class Sums:
         more = count_moves(self.arrays, nodes, degree)
         if more:
             size = int(self._counts[0]) + more
-            self._replace(wide=grown(self.wide, size, self._zeros), _free=grown(self._free, size))
+            wide, slot = grown(self.wide, size, self._zeros), self.slot
+            if self._zeros is not None and wide is not self.wide:
+                slot = copied(slot, self._zeros)  # whoever still reads the old rows must find no new ones
+            self._replace(wide=wide, slot=slot, _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1]:
             return
         place_rows(self.arrays, nodes, degree)

@@ -18,7 +18,7 @@ from dygcn.engine.propagation.work import Handoff
 
 if TYPE_CHECKING:
     from dygcn.engine.propagation.spreading import Wave
-    from dygcn.engine.records import Float64, Nodes
+    from dygcn.engine.records import Float64, Int32, Nodes
 
 NOTHING = -1
 
@@ -77,6 +77,15 @@ class Withheld:
         """Withhold nothing more; what was is lost."""
         self._held.arrays.slot.fill(NOTHING)
         self._held.arrays.counts[:] = 0
+
+    def rows(self, nodes: Nodes) -> Int32:
+        """Return what each node withholds, (n, width), zero where it withholds nothing."""
+        kept = self._held.arrays
+        out = np.zeros((len(nodes), kept.rows.shape[1]), np.int32)
+        held = np.flatnonzero(nodes < len(kept.slot))
+        held = held[kept.slot[nodes[held]] >= 0]
+        out[held] = kept.rows[kept.slot[nodes[held]]]
+        return out
 
     def lengths(self, nodes: Nodes) -> Float64:
         """Return the length of what each node withholds, on the grid."""

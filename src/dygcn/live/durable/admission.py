@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dygcn.engine.events import moment
 from dygcn.live.durable import followed as budgets
 from dygcn.live.durable.followed import Followed, is_client
 from dygcn.live.durable.source_batch import (
@@ -17,7 +18,6 @@ from dygcn.live.durable.source_batch import (
     REPEATED,
     Receipt,
     SourceBatch,
-    time_of,
 )
 
 
@@ -38,7 +38,7 @@ def screen(parts: Sequence[SourceBatch], followed: Followed) -> Screened:
     for part in parts:
         part.check()
         if part.now is not None:
-            part = dataclasses.replace(part, now=time_of(part.now))
+            part = dataclasses.replace(part, now=moment(part.now))
         receipt = Receipt(APPLIED)
         found.receipts.append(receipt)
         if part.stream:

@@ -51,6 +51,8 @@ class Departures:
         The sequence up to which nobody knows who left.
     most
         Departures that are kept; of more, those that are over go first, then the oldest.
+    ids, sequences
+        Who left behind the floor already, in that order, and when.
 
     Examples
     --------
@@ -62,15 +64,24 @@ class Departures:
     ['cat']
     """
 
-    def __init__(self, floor: int, most: int) -> None:
+    def __init__(
+        self, floor: int, most: int, ids: IdColumn | None = None, sequences: Int64 | None = None
+    ) -> None:
         self._most = most
         self._runs: list[Run] = []
         self.floor = floor
         self.last = 0  # the number of the last departure
+        if ids is not None and sequences is not None and len(ids):
+            self.last = len(ids)
+            self._runs.append(Run(np.arange(1, self.last + 1), sequences, ids))
         self.forgotten = 0  # the number of the last one that is no longer known
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
+
+    def everything(self) -> Run | None:
+        """Return all that is kept, in order; None if there is nothing."""
+        return _joined(self._runs) if self._runs else None
 
     def note(self, ids: IdColumn, sequence: int, gone: Gone) -> None:
         """Write down who left at a sequence."""

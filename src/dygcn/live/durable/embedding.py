@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dygcn.engine.events import join_events, read_update
+from dygcn.engine.events import join_events, moment, read_update
+from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
@@ -21,14 +23,15 @@ from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
 from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, time_of, whole, without_refused
+from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, whole, without_refused
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
-    from dygcn.live.durable.storage import FolderLock
+    from dygcn.live.durable.observer import Observer
+    from dygcn.live.durable.storage import FolderLock, KeepLog
     from dygcn.live.search.nearest import VectorCache
 
 _Done = TypeVar("_Done")
@@ -54,13 +57,15 @@ class DurableEmbedding(EmbeddingView):
         What recovery found that could not be used, and did without.
     """
 
-    def __init__(self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int) -> None:
+    def __init__(
+        self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int, keep_log: KeepLog
+    ) -> None:
         self._ahead, self._live, self.log = ahead, ahead.live, ahead.log
         super().__init__(self._live.state, self._live.guard)
         self.followed, self.feed, self.damage = ahead.followed, ahead.feed, ahead.damage
         self.folder, self._held, self._every = folder, held, every
         self.lock, self.guard.waits = self.guard.lock, True
-        self._snapshots = Snapshots(folder, ahead)
+        self._snapshots = Snapshots(folder, ahead, keep_log)
         self._closed = False
 
     # ---- changing ----------------------------------------------------------------------------------
@@ -73,6 +78,11 @@ class DurableEmbedding(EmbeddingView):
         remove: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -80,7 +90,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, now, columns
+        events, add, remove, now, columns, src, dst, t, op, weight
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -93,8 +103,9 @@ class DurableEmbedding(EmbeddingView):
         WriteFailed
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
-        batch = read_update(events, add, remove, self.model.kind, columns)
-        part = SourceBatch(batch, stream, whole(position), now=time_of(now))
+        names, directed = column_names(src, dst, t, op, weight), self.model.directed
+        batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
+        part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():
             last = self.followed.last_of(stream) if stream else None
@@ -116,6 +127,7 @@ class DurableEmbedding(EmbeddingView):
             What became of each part, in order. All that was applied is on disk.
         """
         with self._ahead.one_writer():
+            parts = self._still_dead(parts)
             receipts, fresh, leaving, repeated = screen(parts, self.followed)
             if leaving:
                 self._ahead.forget(leaving)
@@ -155,6 +167,18 @@ class DurableEmbedding(EmbeddingView):
             if position is not None:
                 self._ahead.forget([name])
             return position
+
+    def _still_dead(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
+        """Leave out the events of dead letters that are dead no longer: somebody else replayed them."""
+        asked = [number for part in parts for number, _ in part.replayed]
+        if not asked:
+            return parts
+        left = {number for number, _ in self.log.letters(asked)}
+        kept = []
+        for part in parts:
+            kept.append(part.of_letters(left) if part.replayed else part)
+            left -= {number for number, _ in part.replayed}
+        return kept
 
     def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
@@ -204,12 +228,21 @@ class DurableEmbedding(EmbeddingView):
                     self.followed.reach(part.stream, part.position)
             return done
 
-        done = self._ahead.log_then(entries, apply, dead, refusable=EventError)
+        settled = [number for part in parts for number, _ in part.replayed]
+        done = self._ahead.log_then(entries, apply, dead, refusable=EventError, settled=settled)
         if self._ahead.events >= self._every:
             self._snapshots.write_behind()
         if isinstance(done, Warning):
             raise done
         return done
+
+    def track_distances(self, on: bool = True) -> None:
+        """Let every update measure how far vectors move; see `LiveEmbedding.track_distances`."""
+        self._live.track_distances(on)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of everything that is written from now on."""
+        self._ahead.observer, self.log.on_failure = observer, observer.write_failed
 
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
         """Call a function with the nodes that moved, at every update, under the lock."""
@@ -217,13 +250,25 @@ class DurableEmbedding(EmbeddingView):
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
-    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None) -> Change:
+    def bulk(
+        self,
+        parts: Iterable[object],
+        columns: Sequence[str] | None = None,
+        *,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
+    ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
+        names = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
+
         def load() -> Change | Exception:
             try:
-                return self._ahead.done_or_error(lambda: self._live.bulk(parts, columns), Exception)
+                return self._ahead.done_or_error(lambda: self._live.bulk(parts, columns, **names), Exception)
             finally:
                 self.feed.forget(self.sequence)  # ids that left in between are not listed
 
@@ -280,7 +325,7 @@ class DurableEmbedding(EmbeddingView):
     # ---- snapshots -----------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write a snapshot now, and return when it is on disk; the log before it is forgotten."""
+        """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten."""
         with self._ahead.one_writer():
             self._snapshots.wait()
             self._ahead.check_whole()
@@ -322,6 +367,16 @@ class DurableEmbedding(EmbeddingView):
         return self._ahead.saved_at
 
     @property
+    def saved_time(self) -> float:
+        """When the newest snapshot that is on disk was written, in seconds since 1970."""
+        return self._snapshots.saved_time
+
+    @property
+    def keep_log(self) -> str:
+        """How much of the past is kept: a span such as ``"7d"``, or a size such as ``"256MB"``."""
+        return self._snapshots.keep_log
+
+    @property
     def snapshot_seconds(self) -> float:
         """How long the last snapshot took to write."""
         return self._snapshots.seconds
@@ -335,6 +390,12 @@ class DurableEmbedding(EmbeddingView):
         if Path(path).resolve() == self.folder.resolve():
             raise FolderError(f"{path} is the folder of this embedding, which is durable; choose another")
         super().save(path)
+
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        # Writers screen events outside of the lock, so a trial must be none of their business.
+        with self._ahead.one_writer(), self.guard.lent():
+            yield
 
     # ---- the end -------------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import python_ids, take
-from dygcn.engine.records import Bool, Nodes, Rows
+from dygcn.engine.records import Bool, Int64, Nodes, Rows
 from dygcn.errors import OptionError
+from dygcn.live.changed import FeedImage
 from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.histories import ALL_NODES, Cursor, PagePosition
 
@@ -40,12 +41,27 @@ class Page:
 class Feed:
     """What moved since: the embedding's record of who moved when, and which ids left when.
 
+    Snapshots hold it, so it outlives the program: a reader goes on where it was.
+
     A cursor says which position of which history its reader was shown. Where the log does not confirm that
     position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
 
     A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
     two positions, and each page is true as a whole at its own sequence: a change after an id was shown has a
     later number or sequence, which no position has passed.
+
+    Parameters
+    ----------
+    live
+        Whose vectors are shown.
+    histories
+        Which positions there have been.
+    sequence
+        The position now.
+    floor
+        The sequence up to which nobody knows who left.
+    image
+        Who moved and left up to now; None: everyone who is there moved now.
 
     Examples
     --------
@@ -61,12 +77,29 @@ class Feed:
     (['ann', 'bob'], True, ['cat', 'dan'])
     """
 
-    def __init__(self, live: LiveEmbedding, histories: Histories, floor: int) -> None:
+    def __init__(
+        self, live: LiveEmbedding, histories: Histories, sequence: int, floor: int, image: FeedImage | None
+    ) -> None:
         self._live, self._histories = live, histories
         self._run = secrets.token_hex(8)
-        self._changes = live.changes(floor)
-        self._departures = Departures(floor, MOST_LEFT)
-        self.sequence = floor
+        self.sequence = sequence
+        if image is None:
+            self._changes = live.changes(sequence)
+            self._departures = Departures(floor, MOST_LEFT)
+            return
+        graph = live.state.graph
+        moved: Int64 = np.full(graph.ids.high, sequence, np.int64)
+        moved[graph.nodes()] = image.moved
+        self._changes = live.changes(moved)
+        self._departures = Departures(floor, MOST_LEFT, image.left, image.left_at)
+
+    def image(self, nodes: Nodes) -> tuple[FeedImage, int]:
+        """Return what is to be saved, for nodes in this order, and up to where nobody knows who left."""
+        run, moved = self._departures.everything(), self._changes.sequences_of(nodes)
+        if run is None:
+            none = self._live.names(nodes[:0])
+            return FeedImage(moved, none, np.empty(0, np.int64)), self._departures.floor
+        return FeedImage(moved, run.ids, run.sequences), self._departures.floor
 
     @property
     def history(self) -> History:

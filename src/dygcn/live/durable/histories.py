@@ -10,6 +10,8 @@ from dygcn.engine.records import History
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dygcn.live.durable.storage import Epoch, EventLog
 
 _CHAIN = 16  # digits of the chain value in a cursor
@@ -82,6 +84,9 @@ class Cursor:
 class Histories:
     """The positions of one log in its present epoch, as far back as the log knows its chain values.
 
+    An entry whose change could not be written to a snapshot is refused when the folder is opened again. Until
+    then readers were shown that change, which never happened: the position is none of this history.
+
     Examples
     --------
     >>> import tempfile
@@ -96,9 +101,19 @@ class Histories:
     (True, None)
     """
 
-    def __init__(self, log: EventLog, epoch: Epoch) -> None:
+    def __init__(self, log: EventLog, epoch: Epoch, refused: Iterable[int] = ()) -> None:
         self._log = log
         self.epoch = epoch
+        self._refused = set(refused)
+
+    def refuse(self, sequences: Iterable[int]) -> None:
+        """Say that what readers were shown at these entries never happened."""
+        self._refused.update(sequences)
+
+    def refused(self) -> list[int]:
+        """Return the entries that were refused, as far as the log knows them."""
+        self._refused = {one for one in self._refused if self._log.chain_at(one) is not None}
+        return sorted(self._refused)
 
     def at(self, sequence: int) -> History | None:
         """Return the position at a sequence; None if there is none, or none that is still known."""
@@ -115,9 +130,11 @@ class Histories:
 
     def confirm(self, history: History) -> bool:
         """Say whether a position is one of this history."""
-        return self.at(history.sequence) == history
+        return history.sequence not in self._refused and self.at(history.sequence) == history
 
     def confirm_cursor(self, cursor: Cursor) -> bool:
         """Say whether the reader at a cursor was shown this history."""
+        if cursor.sequence in self._refused:
+            return False
         ours = self.at(cursor.sequence) if cursor.epoch == self.epoch.id else None
         return ours is not None and ours.chain[:_CHAIN] == cursor.chain

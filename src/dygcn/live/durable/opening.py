@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from dygcn.engine._disk import sync_file, sync_names
 from dygcn.engine.records import History
-from dygcn.errors import DamagedFolder, DamagedLog, FolderError, OptionError, StorageError
+from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
+from dygcn.live.durable.moments import AsOf
+from dygcn.live.durable.past import PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.storage import (
     CURSORS,
+    KEEP_LOG,
     LOCK_FILE,
     LOG_FILE,
     EventLog,
     FolderLock,
+    KeepLog,
     clear_leftovers,
     list_snapshots,
     prepare_layout,
@@ -31,12 +37,25 @@ if TYPE_CHECKING:
     from dygcn.live.view import EmbeddingView
 
 
+@overload
 def open(
     path: str | os.PathLike[str],
     begin: EmbeddingView | None = None,
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
-) -> DurableEmbedding:
+    keep_log: str | timedelta | None = None,
+    as_of: None = None,
+) -> DurableEmbedding: ...
+@overload
+def open(path: str | os.PathLike[str], *, as_of: AsOf) -> PastEmbedding: ...
+def open(
+    path: str | os.PathLike[str],
+    begin: EmbeddingView | None = None,
+    *,
+    snapshot_every: int = SNAPSHOT_EVERY,
+    keep_log: str | timedelta | None = None,
+    as_of: AsOf | None = None,
+) -> DurableEmbedding | PastEmbedding:
     """Open a folder for durable updates: what `update` returned from is on disk and survives a crash.
 
     Parameters
@@ -48,11 +67,28 @@ def open(
         Where there is no folder yet: what to begin it with.
     snapshot_every
         Events between two snapshots, which are written in the background.
+    keep_log
+        How much of the past is kept for `as_of`: a span (``"7d"``, a timedelta), or a size (``"2GB"``) that
+        log and snapshots may take beside what recovery needs. The folder remembers it; at first it is 256 MB.
+    as_of
+        A moment: then the folder is only read, and what comes back is the embedding as it was. A sequence
+        (`live.sequence`), or a time, for the state after the last batch that was logged by then: a datetime
+        with a zone, seconds since 1970 as a float, or text such as ``"2026-11-10T12:00Z"``. It may be open
+        elsewhere.
+
+    Returns
+    -------
+    DurableEmbedding or PastEmbedding
+        The second if there is a moment: it answers what the first answers, and cannot be changed.
 
     Raises
     ------
     FolderInUse
         If another process has it open.
+    MissingFolder
+        If there is none.
+    NoSuchPast
+        If the moment is still to come, or further back than is kept.
     DamagedFolder, DamagedLog
         If what was acknowledged cannot be had from it.
 
@@ -65,17 +101,28 @@ def open(
     ...     live.close()
     ...     with dygcn.open(f"{folder}/friends") as again:
     ...         "dan" in again, again.streams
+    ...     "dan" in dygcn.open(f"{folder}/friends", as_of=0)
     (True, {'clicks': 7})
+    False
     """
     folder = Path(path)
+    if as_of is not None:
+        if begin is not None or keep_log is not None:
+            raise OptionError("as_of reads the past of a folder; open it without begin and keep_log")
+        return open_past(folder, as_of)
+    wanted = None if keep_log is None else KeepLog.read(keep_log)
     if snapshot_every < 1:
         raise OptionError(f"snapshot_every is {snapshot_every}; allowed is a whole number, 1 or more")
     if begin is not None:
         if os.path.exists(folder) and not (folder.is_dir() and next(folder.iterdir(), None) is None):
             raise FolderError(f"{folder} exists; open it without begin, or choose another name")
         begin.save(folder)
+    elif os.path.isfile(folder):
+        raise FolderError(f"{folder} is not a folder; choose another name")
     elif not os.path.isdir(folder):
-        raise DamagedFolder(f"{folder} does not exist; pass what to begin it with: dygcn.open(path, live)")
+        raise MissingFolder(
+            f"{folder} does not exist; check the name, or pass what to begin it with: dygcn.open(path, live)"
+        )
     held = FolderLock(folder)
     log = first = None
     try:
@@ -87,7 +134,10 @@ def open(
         clear_leftovers(folder)
         log = EventLog(folder / LOG_FILE)
         found = newest_good(folder, log, first)
-        live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every)
+        keeping = wanted or _remembered(log)
+        live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every, keeping)
+        if wanted is not None:
+            log.remember_keep_log(str(wanted))
         for unusable in found.unusable:
             set_aside(unusable)
         return live
@@ -96,6 +146,16 @@ def open(
             log.close()
         held.release()
         raise
+
+
+def _remembered(log: EventLog) -> KeepLog:
+    """Return how much of the past is kept where nobody says it now."""
+    try:
+        return KeepLog.read(log.keep_log or KEEP_LOG)
+    except OptionError as error:
+        raise DamagedLog(
+            f"{log.path} does not say how much is kept ({error}); open it with keep_log="
+        ) from None
 
 
 def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> History:
@@ -148,13 +208,32 @@ def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> H
             held.release()
 
 
+class _CopyOnce:
+    """Copies files; of one that has two names, the copy has two, too."""
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[int, int], str] = {}
+
+    def __call__(self, source: str, target: str, *, follow_symlinks: bool = False) -> str:
+        about = os.stat(source, follow_symlinks=False)
+        known = self._copies.setdefault((about.st_dev, about.st_ino), target)
+        if known != target:
+            with suppress(OSError):
+                os.link(known, target)
+                return target
+        return str(shutil.copy2(source, target, follow_symlinks=follow_symlinks))
+
+
 def _copied(source: Path, target: Path) -> History:
     """Make the copy beside its place: no folder is ever there without its new epoch."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", CURSORS)
     try:
-        shutil.copytree(source, staged, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+        once = _CopyOnce()
+        shutil.copytree(
+            source, staged, symlinks=True, ignore=left_out, copy_function=once, dirs_exist_ok=True
+        )
         staged.chmod(0o755)
         with open(staged) as live:
             position = live.begin_epoch()

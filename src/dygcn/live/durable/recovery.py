@@ -34,10 +34,12 @@ from dygcn.live.files import Loaded, LogPosition, load_snapshot
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
-    from dygcn.engine.records import EventBatch, IdColumn, Nodes
+    from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
+    from dygcn.live.changed import FeedImage
 
 _NO_EVENTS = pack(read_events([]))
 _MERGED = 20_000  # events that are replayed as one batch, where borders of batches do not show in the result
+_SHARE = 4  # a part of what remains of the log, and no more, is replayed as one batch
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class Beginning:
     state: State
     version: int
     position: LogPosition
+    feed: FeedImage | None = None  # who moved up to it; None: nobody knows
     damage: list[str] = field(default_factory=list)  # snapshots that could not be used, and why
     unusable: list[Path] = field(default_factory=list)  # where they lie
 
@@ -74,20 +77,20 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
     for sequence, path in [*found, (0, folder)]:
         try:
             loaded = first if path == folder else None
-            state, version, position = loaded or load_snapshot(path)
+            state, version, position, feed = loaded or load_snapshot(path)
             if path == folder:
                 genesis = log.genesis.hex()
                 position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)
-            elif position is None or position.sequence != sequence or not _makes_sense(position):
+            elif position is None or position.sequence != sequence or not makes_sense(position):
                 raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
         except FolderError as error:
             damage.append(str(error))
             if path != folder:
                 unusable.append(path)
             continue
-        chain = log.chain_at(position.sequence) if _makes_sense(position) else None
+        chain = log.chain_at(position.sequence) if makes_sense(position) else None
         if chain is not None and chain.hex() == position.chain:
-            return Beginning(state, version, position, damage, unusable)
+            return Beginning(state, version, position, feed, damage, unusable)
         if position.sequence > 0 or log.last == 0:
             raise DamagedLog(
                 f"{log.path} does not hold entry {position.sequence}, which {path} was made of; "
@@ -97,7 +100,8 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
     raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
 
 
-def _makes_sense(position: LogPosition) -> bool:
+def makes_sense(position: LogPosition) -> bool:
+    """Say whether a position may be what a snapshot wrote."""
     numbers = position.sequence, position.batch_id, *position.streams.values()
     whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
     try:
@@ -147,8 +151,19 @@ class Replayed:
     certain: bool = True
 
 
-def batches(found: Iterable[tuple[LoggedBatch, bool]], merge: bool) -> Iterator[Replayed]:
-    """Yield what to apply: each logged batch, or many as one where borders do not show in the result."""
+def batches(
+    found: Iterable[tuple[LoggedBatch, bool]], merge: bool, end: int | None = None
+) -> Iterator[Replayed]:
+    """Yield what to apply: each logged batch, or many as one where borders do not show in the result.
+
+    Parameters
+    ----------
+    merge
+        Whether they are joined at all.
+    end
+        The last entry of the log, where it matters when each node moved: readers are mostly near the end, so
+        no more than a quarter of what remains is joined, and the last batches are alone. None: it does not.
+    """
     gathered: list[Replayed] = []
     for logged, doubtful in found:
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
@@ -156,6 +171,9 @@ def batches(found: Iterable[tuple[LoggedBatch, bool]], merge: bool) -> Iterator[
         one = Replayed(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
         alone = not merge or doubtful or now is not None or logged[0].kind == FORGET
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
+        if gathered and end is not None:
+            start = gathered[0].logged_batches[0][0].seq
+            fits = fits and _SHARE * (logged[-1].seq - start) <= end - start
         if gathered and (alone or not fits or sum(len(g.batch) for g in gathered) >= _MERGED):
             yield _joined(gathered)
             gathered = []
@@ -182,10 +200,16 @@ class Standing:
     tolerance: float
     tolerated: bool  # whether readers may have been served vectors that were not exact
     batch_id: int = 0  # of the last change of vectors alone
+    refused: list[int] = field(default_factory=list)  # barriers whose change never happened
 
     def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Yield entries as they come, and learn from those that are no events."""
+        barrier: Entry | None = None
         for entry in entries:
+            if entry.kind == BARRIER:
+                barrier = entry
+            elif entry.kind == REFUSAL and barrier and entry.body == str(barrier.batch_id).encode():
+                self.refused.append(barrier.seq)
             if entry.kind == EPOCH:
                 self.epoch = Epoch.unpack(entry.body)
             elif entry.kind == TOLERANCE:
@@ -200,20 +224,30 @@ def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Repl
     """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
     standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
-    for one in batches(logged_batches(standing.follow(entries)), merge):
+    for one in batches(logged_batches(standing.follow(entries)), merge, log.last):
         apply(one)
     return standing
 
 
-def may_have_moved(state: State, reached: list[Nodes], named: list[IdColumn]) -> tuple[Nodes, IdColumn]:
+def may_have_moved(state: State, one: Replayed, delta: GraphDelta, left: IdColumn) -> tuple[Nodes, IdColumn]:
     """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
 
     That is who can be reached from what was touched, along the edges that are there in the end: an edge
-    that came or went has two ends that were touched.
+    that came or went has two ends that were touched. Of one batch it is who moved when it was first applied;
+    of several that are joined, one may have taken back what another did, so all ends of events count.
+
+    Parameters
+    ----------
+    one
+        What was replayed.
+    delta, left
+        What it did to the graph: nodes that were touched, and ids that left.
     """
-    graph = state.graph
-    names = join_ids([ids for ids in named if len(ids)] or [graph.ids.names(graph.nodes()[:0])])
-    ends = graph.find(names)
-    touched = np.unique(np.concatenate((ends[ends >= 0], *reached)))
+    graph, touched = state.graph, np.unique(np.concatenate((delta.receiver, delta.arrived)))
+    if len(one.logged_batches) > 1:
+        names = join_ids([ids for ids in (one.batch.src, one.batch.dst, left) if len(ids)] or [left])
+        ends = graph.find(names)
+        touched = np.unique(np.concatenate((ends[ends >= 0], touched)))
+        left = take(names, np.flatnonzero(ends < 0))
     rings = influence(graph, touched[graph.present(touched)], state.model.orders).orders
-    return np.concatenate(rings), take(names, np.flatnonzero(ends < 0))
+    return np.concatenate(rings), left

@@ -8,8 +8,19 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import StorageError
-from dygcn.live.durable.storage import drop_old_snapshots, snapshot_path
+from dygcn.live.durable.storage import (
+    BARRIER,
+    KEPT,
+    KeepLog,
+    OldSnapshot,
+    drop_old_snapshots,
+    list_snapshots,
+    own_bytes,
+    snapshot_path,
+    times,
+)
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 
 if TYPE_CHECKING:
@@ -19,11 +30,27 @@ if TYPE_CHECKING:
 
 
 class Snapshots:
-    """Writes snapshots, and forgets what the log has from before the oldest that is kept."""
+    """Writes snapshots, and forgets what the log has from before the oldest that is kept.
 
-    def __init__(self, folder: Path, ahead: WriteAhead) -> None:
+    Attributes
+    ----------
+    seconds
+        How long the last one took to write.
+    saved_time
+        When the newest one that is on disk was written, in seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:
         self._folder, self._ahead, self.seconds = folder, ahead, 0.0  # that the last one took
+        self.saved_time = _written_at(folder, ahead.saved_at)
+        self._keep_log = keep_log
+        self._log_bytes: dict[tuple[int, int], int] = {}  # of the entries between two snapshots
         self._thread: threading.Thread | None = None
+
+    @property
+    def keep_log(self) -> str:
+        """How much of the past is kept."""
+        return self._keep_log.short
 
     def write(self) -> None:
         """Write a snapshot now."""
@@ -52,8 +79,9 @@ class Snapshots:
             where = ahead.sequence, log.last_batch_id, log.chain.hex()
             standing = ahead.histories.epoch.pack().hex(), live.tolerance
             streams, heard, forgotten = ahead.followed.image()
-            position = LogPosition(*where, streams, *standing, heard, forgotten)
-            taken = take_snapshot(live.state, live.version, position)
+            refused = ahead.histories.refused()
+            position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
+            taken = take_snapshot(live.state, live.version, position, ahead.feed.image)
             ahead.events = 0
         return taken
 
@@ -65,13 +93,50 @@ class Snapshots:
             taken.write(snapshot_path(self._folder, sequence), self._folder)
             log.note_snapshot(sequence)
             self._ahead.saved_at = max(self._ahead.saved_at, sequence)
+            self.saved_time = time.time()
         except Exception as error:  # whatever it was, it is not on disk
+            self._ahead.observer.snapshot_failed(sequence, error)
             raise log.fail(error) from None
         self.seconds = time.perf_counter() - begun
+        self._ahead.observer.snapshot_written(sequence, self.seconds)
         self._tidy()
 
     def _tidy(self) -> None:
-        """Drop old snapshots, and the entries of the log that each of the others holds."""
-        oldest = drop_old_snapshots(self._folder)
+        """Drop snapshots that neither recovery nor the past needs, and the log before the others."""
+        also = self._past()
+        try:
+            oldest = drop_old_snapshots(self._folder, also=also)
+        except OSError as error:
+            raise self._ahead.log.fail(error) from None
         if oldest is not None:
             self._ahead.log.prune(oldest)
+
+    def _past(self) -> list[int]:
+        """Return which snapshots stay for the past alone."""
+        log, found, places = self._ahead.log, [], list_snapshots(self._folder)[KEPT - 1 :]
+        sizes, newer, behind = {}, places[0][0] if places else 0, 0
+        for sequence, path in [*places, (0, self._folder)]:
+            entry = log.kind_and_time(sequence)
+            if entry is None or (sequence == 0 and log.kind_and_time(1) is None):
+                break  # the log does not reach back to it
+            kind, logged = entry
+            sizes[sequence, newer] = size = self._between(sequence, newer)
+            behind, newer = behind + size, sequence
+            alone = own_bytes(path) if sequence else 0  # what the folder was begun with is always there
+            found.append(OldSnapshot(sequence, logged, alone, behind, kind == BARRIER))
+        self._log_bytes = sizes
+        now = max(times.clock(), log.last_logged)
+        return self._keep_log.choose(found[1:], found[0], now) if found else []
+
+    def _between(self, older: int, newer: int) -> int:
+        known = self._log_bytes.get((older, newer))
+        return self._ahead.log.bytes_between(older, newer) if known is None else known
+
+
+def _written_at(folder: Path, sequence: int) -> float:
+    """Return when the snapshot of a sequence was written; of 0, what the folder was begun with."""
+    place = snapshot_path(folder, sequence) if sequence else folder
+    try:
+        return (place / MANIFEST).stat().st_mtime
+    except OSError:
+        return 0.0

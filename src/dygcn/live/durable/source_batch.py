@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from dygcn.engine.events import python_ids, rows_of, seconds
+from dygcn.engine.events import as_dicts, rows_of
 from dygcn.engine.records import EventBatch, Int64
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import OptionError
 from dygcn.live.durable.storage import DeadLetter
 
 APPLIED, REPEATED, GAP, FULL, FORGOTTEN = "applied", "repeated", "gap", "full", "forgotten"
@@ -35,6 +35,7 @@ class SourceBatch:
     message: int = -1  # the place that dead letters name, where the part does not reach it itself
     origins: Int64 | None = None  # (len(batch),) the place of each one's own message, where there are several
     resumes: bool = False  # the sender knows that its stream was forgotten, and goes on where it ended
+    replayed: tuple[tuple[int, DeadLetter], ...] = ()  # letters by number; `rows` and `dead` count in these
 
     def check(self) -> None:
         """Refuse a stream or a position that cannot be kept."""
@@ -62,6 +63,23 @@ class SourceBatch:
         origins = None if self.origins is None else self.origins[keep]
         return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows[keep], origins=origins)
 
+    def of_letters(self, left: Container[int]) -> SourceBatch:
+        """Return a replay of those letters alone that are left."""
+        gone = {row for row, (number, _) in enumerate(self.replayed) if number not in left}
+        if not gone:
+            return self
+        assert self.rows is not None
+        keep = [i for i, row in enumerate(self.rows.tolist()) if row not in gone]
+        names = {_name(letter) for row, (_, letter) in enumerate(self.replayed) if row in gone}
+        dead = tuple(letter for letter in self.dead if _name(letter) not in names)
+        rest = np.array([row for row in range(len(self.replayed)) if row not in gone], np.int64)
+        return dataclasses.replace(
+            self._only(np.array(keep, np.int64)),
+            rows=np.searchsorted(rest, self.rows[keep]).astype(np.int64),
+            dead=dead,
+            replayed=tuple(self.replayed[row] for row in rest.tolist()),
+        )
+
     def chunks(self) -> Iterator[SourceBatch]:
         """Yield the part, or several if it is too long for one entry; the last one reaches the position."""
         n = len(self.batch)
@@ -72,6 +90,12 @@ class SourceBatch:
             batch = rows_of(self.batch, np.arange(start, min(start + MOST_EVENTS, n)))
             position = self.position if start + MOST_EVENTS >= n else -1
             yield dataclasses.replace(self, batch=batch, position=position)
+
+    def _letter(self, origin: int, row: int, reason: str, event: str) -> DeadLetter:
+        """Return a letter; one that was replayed keeps its stream, place and row."""
+        if self.replayed:
+            return dataclasses.replace(self.replayed[row][1], reason=reason, event=event)
+        return DeadLetter(self.stream, origin, row, reason, event)
 
     def without(self, refused: Mapping[int, str], sequence: int) -> SourceBatch:
         """Return the part with some of its events as dead letters.
@@ -91,9 +115,13 @@ class SourceBatch:
         position = position if position >= 0 else sequence
         origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
         columns = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
-        letters = tuple(DeadLetter(self.stream, *letter) for letter in columns)
+        letters = tuple(self._letter(*letter) for letter in columns)
         kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
+
+
+def _name(letter: DeadLetter) -> tuple[str, int, int]:
+    return letter.stream, letter.position, letter.row
 
 
 def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], last: int) -> list[SourceBatch]:
@@ -122,23 +150,6 @@ def whole(position: object) -> int:
         raise OptionError(f"position is {position!r}; allowed is a whole number") from None
 
 
-def time_of(now: object) -> float | None:
-    """Return a time as the log keeps it; dates become seconds since 1970.
-
-    Examples
-    --------
-    >>> time_of(7), time_of(None)
-    (7.0, None)
-    """
-    if now is None:
-        return None
-    found = seconds(now)
-    real = isinstance(found, int | float | np.number) and not isinstance(found, bool | np.bool_)
-    if not real or not np.isfinite(found):
-        raise EventError(f"now is {now!r}; allowed is a finite number, in units of t")
-    return float(found)
-
-
 def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
     """Return some events of a batch as JSON.
 
@@ -148,14 +159,7 @@ def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
     >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
     ['{"src":3,"dst":4,"op":1}']
     """
-    some = rows_of(batch, rows)
-    columns = {"src": python_ids(some.src), "dst": python_ids(some.dst), "op": some.op}
-    if some.weight is not None:
-        columns["weight"] = some.weight
-    if some.t is not None:
-        columns["t"] = some.t
-    events = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [msgspec.json.encode(dict(zip(columns, event, strict=True))).decode() for event in events]
+    return [msgspec.json.encode(event).decode() for event in as_dicts(rows_of(batch, rows))]
 
 
 def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[SourceBatch, Receipt]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +12,7 @@ from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
+from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
 from dygcn.live.durable.storage import BARRIER, EPOCH, FLUSH, FORGET, REFUSAL, Epoch, NewEntry
 from dygcn.live.embedding import LiveEmbedding
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dygcn.engine.models import Outcome
-    from dygcn.engine.records import EventBatch, IdColumn, Nodes
+    from dygcn.engine.records import Nodes
     from dygcn.live.durable.storage import DeadLetter, EventLog
 
 _Done = TypeVar("_Done")
@@ -37,6 +39,8 @@ class WriteAhead:
         From before an entry is written to the log until all is done that it asks for.
     saved_at, events
         The last entry that a snapshot holds, and how many events are behind it.
+    observer
+        Is told how long logging and applying took.
     watchers
         Called with the nodes that moved, at every change, under the lock.
     """
@@ -50,14 +54,13 @@ class WriteAhead:
         self.pending, self.events = False, 0
         self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self.watchers: list[Callable[[Nodes], None]] = []
+        self.observer = Observer()
         self.followed = Followed(position.streams, position.heard, position.forgotten)
-        self.histories = Histories(log, epoch_of(position))
-        self.feed = Feed(self.live, self.histories, position.sequence)
+        self.histories = Histories(log, epoch_of(position), position.refused)
+        self.feed = Feed(self.live, self.histories, position.sequence, position.floor, begin.feed)
         self._state = begin.state
-        self._reached: list[Nodes] = []  # in a replay of the graph alone
-        self._named: list[IdColumn] = []
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
-        self._finish_replay()
+        self._state.rebuild()
         self.live.renumber(max(self.live.version, standing.batch_id))
         self._go_on_from(standing)
         self._reach()  # a refusal may stand behind the last batch
@@ -70,15 +73,19 @@ class WriteAhead:
         ------
         ConcurrentUse
             If another thread writes, and this one holds the lock.
+        OpenTrial
+            If this thread has a trial open: nothing of it may come to the log or into a snapshot.
         """
         with ExitStack() as held:
-            blocking = not self.live.guard.lock._is_owned()  # type: ignore[attr-defined]
+            blocking = not self.live.guard.owned()
             if not self._writing.acquire(blocking=blocking):
                 raise ConcurrentUse(
                     "another thread writes to this embedding and waits for its lock, which this thread "
                     "holds; write without holding live.lock, which is for reading"
                 )
             held.callback(self._writing.release)
+            if self._state.transaction.trials and not self._state.torn:
+                self.live.guard.check()
             yield
 
     def log_then(
@@ -87,6 +94,7 @@ class WriteAhead:
         change: Callable[[], _Done],
         dead: Sequence[DeadLetter] = (),
         refusable: type[DygcnError] | tuple[()] = (),
+        settled: Sequence[int] = (),
     ) -> _Done:
         """Write the entries of one batch to the log, then make their change, under the lock.
 
@@ -98,11 +106,14 @@ class WriteAhead:
         refusable
             What may be raised in place of changing anything: then a refusal stands behind the entries. After
             any other exception nobody knows how much was done, and nothing more is accepted.
+        settled
+            Numbers of dead letters that the entries hold mended.
         """
         self.check_whole()
         batch_id = self.log.last_batch_id + 1
-        self.pending = True
-        self._making = self.log.append(entries, batch_id, dead), batch_id
+        self.pending, begun = True, time.perf_counter()
+        self._making = self.log.append(entries, batch_id, dead, settled), batch_id
+        on_disk = time.perf_counter()
         try:
             with self.live.guard.lock:
                 done = change()
@@ -115,6 +126,8 @@ class WriteAhead:
                 self.log.fail(error)
             raise
         self.pending = False
+        self.observer.logged(len(entries), on_disk - begun)
+        self.observer.applied(time.perf_counter() - on_disk)
         return done
 
     def forget(self, streams: Sequence[str]) -> None:
@@ -163,6 +176,8 @@ class WriteAhead:
         """Note that nothing moved up to the end of the log."""
         self.sequence = self.log.last
         self.feed.reach(self.sequence)
+        if self._state.transaction.after is not None:
+            self._state.transaction.after()
 
     # ---- recovery ------------------------------------------------------------------------------------
 
@@ -175,12 +190,13 @@ class WriteAhead:
                     f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
                 )
             self._refuse(last.batch_id)  # its snapshot was never written, so it was never acknowledged
+            self.histories.refuse([last.seq])  # but perhaps shown, after the write had failed
             return
         if last.kind == FORGET:
             self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
         try:
-            self._replay_batch(one.batch, one.now, last.batch_id)
+            self._replay_batch(one)
         except EventError:
             if one.certain:
                 raise
@@ -194,26 +210,19 @@ class WriteAhead:
                 if entry.position >= 0:
                     self.followed.reach(entry.stream, entry.position)
 
-    def _replay_batch(self, batch: EventBatch, now: float | None, batch_id: int) -> None:
+    def _replay_batch(self, one: Replayed) -> None:
         """Apply a batch again: to the graph alone, where all else follows from it."""
         if not self._state.model.spec.from_graph:
-            self.live.apply(batch, now)
+            self.live.apply(one.batch, one.now)
             return
-        delta, left = self._state.apply_to_graph(batch, now)
-        self.live.renumber(batch_id)
-        self._reached += [delta.receiver]
-        self._named += [batch.src, batch.dst, left]  # time takes away ids that no event names
-
-    def _finish_replay(self) -> None:
-        """Compute what follows from the graph, and note all that the log may have moved."""
-        self._state.rebuild()
-        if self._reached:
-            self.feed.note(*may_have_moved(self._state, self._reached, self._named), self.sequence)
-        self._reached, self._named = [], []
+        delta, left = self._state.apply_to_graph(one.batch, one.now)
+        self.live.renumber(self._making[1])
+        self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
     def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch and tolerance. All vectors are exact now; readers that had others get them."""
+        """Take up epoch, refusals, tolerance. All vectors are exact now; readers that had others get them."""
         self.histories.epoch = standing.epoch
+        self.histories.refuse(standing.refused)
         if standing.tolerance > 0:
             self._state.tolerate(standing.tolerance)
             if self.log.last_kind != FLUSH:

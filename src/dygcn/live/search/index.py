@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +11,7 @@ import numpy as np
 
 from dygcn.engine.models import cosines, norms, read_vectors, to_units
 from dygcn.errors import OptionError
+from dygcn.live.search.all_vectors import nearest_of_all, read_stale
 from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
 from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.live.search.recall import AT, Questions, choose_probes, questions
@@ -18,6 +19,8 @@ from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dygcn.engine.records import Float32, Float64, Nodes
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
@@ -71,7 +74,9 @@ class NearestIndex:
     """Candidates for the nearest by cosine, of vectors that move: exact while few, FAISS IVF beyond.
 
     `top_k` ranks them by the vectors as they are now: who moved and is not in the index yet is a candidate,
-    too. Not for several threads at once: these hold `lock` around every call.
+    too. With a guard several threads may ask, and one may `refresh` and `measure` meanwhile: an index is
+    built beside the one that is asked, which it replaces when it is whole; while there is none, all vectors
+    are looked at. Without one, threads hold `lock` around every call.
 
     Parameters
     ----------
@@ -116,7 +121,7 @@ class NearestIndex:
         _at_least("probes", 1 if probes is None else probes, 1)
         _at_least("threads", threads, 1)
         self._cache, self._state, self._dim = cache, cache.state, cache.state.model.dim
-        self.lock = threading.Lock()
+        self.lock, self._reading = threading.RLock(), threading.Lock()
         self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
         self._upkeep = Upkeep(cache, guard)
         self._guard = self._upkeep.guard
@@ -148,18 +153,26 @@ class NearestIndex:
         """
         _at_least("limit", 0 if limit is None else limit, 0)
         upkeep = self._upkeep
-        with self._guard:
-            upkeep.poll()
         if self._outgrown():  # without the guard: FAISS may have to be loaded
             self._best_recall = 1.0
             self._build()
             return 0
-        self._replaced += upkeep.put(limit)
-        self._begun = self._begun or self._replaced > 0
+        self._put(limit)
         many = upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend)
         if many and not self._measuring:  # a question of a measurement may refresh, too
             self.measure(_HELD_OUT)
         return len(upkeep.dirty)
+
+    def cancel(self) -> None:
+        """Have whatever is being built or measured end with `Cancelled` at its next step."""
+        self._upkeep.cancelled = True
+
+    def _put(self, limit: int | None) -> None:
+        with self.lock:
+            with self._guard:
+                self._upkeep.poll()
+            self._replaced += self._upkeep.put(limit)
+            self._begun = self._begun or self._replaced > 0
 
     def _outgrown(self) -> bool:
         nodes = len(self._state.graph)
@@ -178,20 +191,28 @@ class NearestIndex:
     def _build(self) -> None:
         """Build the index of all nodes from nothing, with fresh centres if there are many."""
         nodes = len(self._state.graph)
-        self._rebuilds += self._begun
-        self._begun, self._replaced = True, 0
         if nodes <= self._exact_up_to or self._faiss is None:
-            self._trained_at = 0
-            self._upkeep.refill(UnitRows(self._dim))
+            self._swap(self._upkeep.fill(UnitRows(self._dim)), 0, 0)
             return
+        if self._upkeep.late:
+            with self._reading:  # first, and in large parts: questions wait for these vectors
+                read_stale(self._cache, self._guard, lambda: self._upkeep.cancelled)
         # The first that are drawn are asked later, so no centre is learned from them.
         with self._guard:
             drawn = self._state.graph.some_nodes(self._seed, _HELD_OUT + sample_for(nodes))
         sample = self._upkeep.units(drawn[_HELD_OUT:])
         lists = InvertedLists(self._faiss, sample, lists_for(nodes), self._seed, self._threads)
-        self._upkeep.refill(lists)
+        swap = self._upkeep.fill(lists)
         self._choose_probes(lists, 1)
-        self._trained_at, self._wanted = nodes, lists.probes
+        self._swap(swap, nodes, lists.probes)
+
+    def _swap(self, swap: Callable[[], None], trained_at: int, wanted: int) -> None:
+        """Have questions answered by what was built beside."""
+        with self.lock:
+            swap()
+            self._rebuilds += self._begun
+            self._begun, self._replaced = True, 0
+            self._trained_at, self._wanted = trained_at, wanted
 
     def _choose_probes(self, lists: InvertedLists, start: int) -> None:
         """Look at as many lists as sampled nodes want, or as the caller set."""
@@ -201,7 +222,8 @@ class NearestIndex:
         with self._guard:
             askers = self._state.graph.some_nodes(self._seed, _HELD_OUT)
         asked = self._questions(askers)
-        lists.probes = choose_probes(lists, asked, start, _TARGET)
+        with self.lock if lists is self._upkeep.backend else nullcontext():
+            lists.probes = choose_probes(lists, asked, start, _TARGET)
 
     # ---- asking ------------------------------------------------------------------------------------
 
@@ -218,28 +240,45 @@ class NearestIndex:
             A node that is no candidate; below 0: none.
         """
         _at_least("k", k, 1)
-        upkeep = self._upkeep
-        with self._guard:
-            upkeep.poll()
-        if len(upkeep.dirty) > (_BESIDE if upkeep.late or upkeep.backend.kind == "ivf" else 0):
-            self.refresh(_AT_ONCE if upkeep.late else None)
         unit = to_units(query[None], norms(query[None]))[0]
-        if unit.any():
-            spare = k if upkeep.late else 0  # some are no longer where they were
-            near = upkeep.backend.candidates(unit, k + spare + (leave_out >= 0))
-            found = np.concatenate((near, upkeep.dirty[-_BESIDE:]))
-        else:  # as near to one as to any other: the first by id
+        if not unit.any():  # as near to one as to any other: the first by id
             with self._guard:
                 found = self._state.graph.nodes()[: k + 1]
+        elif self._upkeep.late:
+            found = self._near_late(unit, k + (leave_out >= 0))
+        else:
+            found = self._near(unit, k + (leave_out >= 0))
         others: Nodes = found[found != leave_out]
         return others
 
+    def _near(self, unit: Float32, k: int) -> Nodes:
+        upkeep = self._upkeep
+        upkeep.poll()
+        if len(upkeep.dirty) > (_BESIDE if upkeep.backend.kind == "ivf" else 0):
+            self.refresh()
+        return np.concatenate((upkeep.backend.candidates(unit, k), upkeep.dirty[-_BESIDE:]))
+
+    def _near_late(self, unit: Float32, k: int) -> Nodes:
+        """Answer while another thread writes, and perhaps another builds: neither is waited for."""
+        upkeep = self._upkeep
+        if upkeep.backend.kind == "exact" and self._outgrown():
+            return nearest_of_all(self._cache, self._guard, self._reading, unit, 2 * k)
+        with self.lock:
+            with self._guard:
+                upkeep.poll()
+            if len(upkeep.dirty) > _BESIDE:
+                self._put(_AT_ONCE)
+            near = upkeep.backend.candidates(unit, 2 * k)  # some are no longer where they were
+            return np.concatenate((near, upkeep.dirty[-_BESIDE:]))
+
     def checked(self, vector: Float32 | list[float]) -> Float32:
-        """Return a vector as a query; raise `OptionError` if it is none of `dim` finite numbers."""
+        """Return a vector as a query; raise `OptionError` if it is none of `dim` finite numbers, or zero."""
         with np.errstate(over="ignore"):  # what is too large is not finite, and refused
             query = np.ascontiguousarray(vector, np.float32)
         if query.shape != (self._dim,) or not np.isfinite(query).all():
             raise OptionError(f"the vector has {query.size} numbers; allowed are {self._dim} finite ones")
+        if not query.any():
+            raise OptionError("the vector is zero, so it has no direction and no node is nearest to it")
         return query
 
     # ---- measuring ---------------------------------------------------------------------------------
@@ -308,7 +347,7 @@ class NearestIndex:
 
     def status(self) -> IndexStatus:
         """Return how the index stands; no vector is read for it."""
-        with self._guard:
+        with self.lock, self._guard:
             self._upkeep.poll()
         backend = self._upkeep.backend
         lists, probes = (backend.lists, backend.probes) if isinstance(backend, InvertedLists) else (0, 0)

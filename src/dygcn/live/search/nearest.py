@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.models import cosines, norms
+from dygcn.engine.models import cosines, norms, to_units
+from dygcn.live.search.unit_rows import rounding
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
     from dygcn.engine.models.specs import Reading
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
     from dygcn.live.changed import ChangeRecord
+
+_PRODUCTS = 1 << 22  # of askers and candidates that are held at once
 
 
 class VectorCache:
@@ -46,6 +50,22 @@ class VectorCache:
         if len(stale):
             self._read(stale)
         return self._vectors[nodes], self._lengths[nodes]
+
+    def stale(self) -> Nodes:
+        """Return the nodes whose vectors are not as they are now."""
+        self._reserve()
+        high = self.state.graph.ids.high
+        here = self.state.graph.here[:high] > 0
+        behind = self._read_at[:high] < self.changes.moved_at[:high]
+        return np.flatnonzero(here & behind).astype(np.int32)
+
+    def arrays(self) -> tuple[Float32, Float64]:
+        """Return vectors and lengths by node as they were when they were read last; not to be changed."""
+        return self._vectors, self._lengths
+
+    def peek(self, nodes: Nodes) -> Float32:
+        """Return vectors as they were when they were read last; they must have been."""
+        return self._vectors[nodes]
 
     def one(self, node: int) -> Float32:
         """Return the vector of one node as it is now, (dim,); the caller may change it."""
@@ -108,3 +128,26 @@ def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tupl
     by_id = np.searchsorted(nodes, graph.ids.sorted(nodes))
     best = by_id[np.argsort(-scores[by_id], kind="stable")][:k]
     return nodes[best], scores[best]
+
+
+def top_k_of_each(
+    cache: VectorCache, candidates: Nodes, askers: Nodes, k: int
+) -> Iterator[tuple[Nodes, Float64]]:
+    """Yield what `top_k` returns for the vector of each asker, none being its own neighbour.
+
+    A product of matrices finds, for many askers at once, all who may be among the k; `top_k` ranks these.
+    """
+    everyone = np.unique(candidates[cache.state.graph.present(candidates)])
+    vectors, lengths = cache.refresh(everyone)
+    units, slack = to_units(vectors, lengths), np.float32(rounding(vectors.shape[1]))
+    block = max(1, _PRODUCTS // max(len(everyone), 1))
+    for start in range(0, len(askers), block):
+        some = askers[start : start + block]
+        queries, sizes = cache.refresh(some)
+        near = to_units(queries, sizes) @ units.T
+        near[some[:, None] == everyone] = -np.inf
+        last = max(len(everyone) - k, 0)
+        for node, query, row in zip(some, queries, near, strict=True):
+            bar = np.partition(row, last)[last] - slack if len(row) else 0.0
+            found = everyone[row >= bar]
+            yield top_k(cache, found[found != node], query, k)

@@ -13,13 +13,17 @@ from dygcn.engine.models import to_units
 from dygcn.live.search.unit_rows import UnitRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dygcn.engine.records import Float32, Int8, Int64, Nodes
     from dygcn.live.search.inverted import InvertedLists
     from dygcn.live.search.nearest import VectorCache
 
 _BLOCK, _SMALL_BLOCK = 1 << 14, 512
+
+
+class Cancelled(Exception):
+    """The index is wanted no longer; what was being built is left as it is, and nobody was shown it."""
 
 
 class Upkeep:
@@ -55,6 +59,7 @@ class Upkeep:
         self._position = 0  # in the record of changes: all up to it is on the backend
         self.dirty: Nodes = np.empty(0, np.int32)  # who waits, as of `poll`, those first that moved first
         self._positions: Int64 = np.empty(0, np.int64)  # theirs in the record
+        self.cancelled = False
 
     def poll(self) -> None:
         """Read who moved and who left since; take old vectors from the backend."""
@@ -85,15 +90,26 @@ class Upkeep:
             self.dirty, self._positions = self.dirty[len(taken) :], self._positions[len(taken) :]
         return len(taken)
 
-    def refill(self, backend: UnitRows | InvertedLists) -> None:
-        """Put every node on an empty backend, which takes the place of the other."""
-        with self.guard:  # one moment for capacity and nodes: another thread may bring nodes in between
-            self._reserve()
+    def fill(self, backend: UnitRows | InvertedLists) -> Callable[[], None]:
+        """Put every node on an empty backend, beside the one that is asked meanwhile.
+
+        Returns
+        -------
+        callable
+            Puts it in the place of the other. Who moved since the filling began waits then.
+        """
+        with self.guard:  # one moment for all three: another thread may bring nodes in between
+            held = np.zeros(self._state.graph.ids.high, np.int8)
             nodes, position = self._numbers(), self._changes.last
-        self.backend, self._position = backend, 0
-        self._held[:] = 0
-        self._put(nodes)
-        self._position, self.dirty, self._positions = position, nodes[:0], self._positions[:0]
+        for some, units in self._units(nodes):
+            backend.put(some, units)
+        held[nodes] = 1
+
+        def swap() -> None:
+            self.backend, self._held, self._position = backend, held, position
+            self.dirty, self._positions = nodes[:0], self._positions[:0]
+
+        return swap
 
     def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
         """Yield all nodes, in parts, with the vectors that they have now, whatever is on the backend."""
@@ -128,6 +144,8 @@ class Upkeep:
     def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:
         held = 0.0
         for start in range(0, len(nodes), self._block):
+            if self.cancelled:
+                raise Cancelled
             if self.late:  # who waits for a lock that is taken again at once hardly ever gets it
                 time.sleep(held)
             some = nodes[start : start + self._block]

@@ -1,11 +1,10 @@
-"""The thin web shell: doors first, then a handler, and every error as JSON with a status."""
+"""The thin web shell: doors first, then a handler, and every error as a problem."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import hashlib
-import logging
 import re
 import signal
 import socket
@@ -19,17 +18,23 @@ from typing import Any
 import msgspec
 
 from dygcn._extras import extra
-from dygcn.errors import DygcnError, EventError, OptionError, UnknownNode, WriteFailed
+from dygcn.errors import DygcnError, OptionError
+from dygcn.serving.observing.events import note
+from dygcn.serving.observing.request_ids import current_request_id
 from dygcn.serving.service.auth import Doors
+from dygcn.serving.service.behind_readers import behind_readers
 from dygcn.serving.service.body_limits import Bodies, Body
 from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.handlers import FORMS, Handlers, content_type, problem
-from dygcn.serving.service.ingest_queue import Closing, Overloaded
+from dygcn.serving.service.content_coding import CODINGS, compressed, decoded
+from dygcn.serving.service.drain import leave_behind
+from dygcn.serving.service.handlers import FORMS, content_type
+from dygcn.serving.service.mending import Mending
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.openapi import describe
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.problems import problem, refusal
+from dygcn.serving.service.routes import ROUTES, V1
 from dygcn.serving.service.routes import Route as Entry
-from dygcn.serving.service.server import Server, bind
+from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits, ServiceSettings
 from dygcn.serving.service.warming import warm_up
@@ -41,10 +46,9 @@ with extra("serve"):
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
-    from starlette.routing import Route
+    from starlette.routing import Match, Route
 
 _SWITCH = 1e-4  # seconds; with the usual 5 ms the writing thread would wait that long after every loop
-_LOG = logging.getLogger(__name__)
 _PAGE_RULES = {
     "Content-Security-Policy": "default-src 'none'; script-src {script}; style-src {style}; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -54,9 +58,9 @@ _PAGE_RULES = {
     "Cache-Control": "no-cache",
 }
 _DENIED = {
-    401: ("Unauthorized", "a token is needed: send it as 'Authorization: Bearer TOKEN'"),
-    403: ("Forbidden", "the token does not have the scope for this"),
-    421: ("Misdirected", "the service is not known by that host name; add it to http.names"),
+    401: ("unauthorized", "a token is needed: send it as 'Authorization: Bearer TOKEN'"),
+    403: ("forbidden", "the token does not have the scope for this"),
+    421: ("misdirected", "the service is not known by that host name; add it to http.names"),
 }
 
 
@@ -78,18 +82,25 @@ class _AnyText(Convertor[str]):
 register_url_convertor("node", _AnyText())
 
 
-class Web(Handlers):
+class Web(Mending):
     """The handlers that need the web itself."""
 
     def __init__(self, service: Service, waiters: Waiters) -> None:
         super().__init__(service, waiters)
         self.metrics = Metrics(service)
-        self.bodies = Bodies(service.settings.limits.bodies_bytes)
-        model, settings = service.live.model, service.settings
-        guarded = bool(settings.http.tokens)
-        self._openapi = msgspec.json.encode(describe(settings.limits, model.kind, model.dim, guarded=guarded))
+        self.bodies = Bodies(self.limits.bodies_bytes)
+        service.current.watch(self._follow_settings)
+        self._follow_settings()
         self._page = (files("dygcn.serving.service") / "page.html").read_bytes()
         self._page_rules = page_rules(self._page)
+
+    def _follow_settings(self) -> None:
+        """Take what may change while the service runs."""
+        model, limits, http = self.service.live.model, self.limits, self.service.current.http
+        self.doors = Doors(http)
+        self.bodies.most, self.waiters.most = limits.bodies_bytes, limits.feeds
+        described = describe(limits, model.kind, model.dim, guarded=bool(http.tokens))
+        self._openapi = msgspec.json.encode(described)
 
     async def get_metrics(self, request: Request) -> Response:
         """Return the metrics."""
@@ -123,8 +134,8 @@ def page_rules(page: bytes) -> dict[str, str]:
 
 def make_app(service: Service) -> Starlette:
     """Return the application of a service; it warms up, starts and drains the service with itself."""
-    waiters = Waiters(service.settings.limits.feeds)
-    web, doors = Web(service, waiters), Doors(service.settings.http)
+    waiters = Waiters(service.current.limits.feeds)
+    web = Web(service, waiters)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -140,7 +151,7 @@ def make_app(service: Service) -> Starlette:
     routes = [
         Route(
             entry.path.replace("{id}", "{id:node}"),
-            _guarded(entry, getattr(web, entry.handler), doors, web),
+            _guarded(entry, getattr(web, entry.handler), web),
             methods=[entry.method],
         )
         for entry in ROUTES
@@ -148,35 +159,57 @@ def make_app(service: Service) -> Starlette:
     handlers = {HTTPException: _not_found, Exception: _unexpected}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.waiters = waiters
+    app.state.waiters, app.state.service = waiters, service
     return app
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    allowed = ", ".join(f"{route.method} {route.path}" for route in ROUTES)
     headers = dict(error.headers or {})
-    response = problem(error.status_code, error.detail.replace(" ", ""), f"there is: {allowed}")
+    message = _versioned(request) or "there is: " + ", ".join(f"{one.method} {one.path}" for one in ROUTES)
+    response = problem("not-found" if error.status_code == 404 else "method-not-allowed", message)
     response.headers.update(headers)
+    if error.status_code == 405:  # the framework names the methods of the first route with that path alone
+        response.headers["Allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Return every method that the path of a request has."""
+    routes: list[Route] = request.app.router.routes
+    return {
+        one
+        for route in routes
+        if route.matches(request.scope)[0] != Match.NONE
+        for one in route.methods or ()
+    }
+
+
+def _versioned(request: Request) -> str:
+    """Say where a route is that was asked for without its version; nothing, if it is not one."""
+    first = request.url.path.split("/")[1]
+    if any(route.path.split("/")[1:3] == [V1[1:], first] for route in ROUTES):
+        return f"/{first} is at {V1}/{first}: the API has its version in the path"
+    return ""
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     """Say that something broke, and nothing of what."""
-    return problem(500, "InternalError", "something broke inside the service; its log says what")
+    return problem("internal-error", "something broke inside the service; its log says what")
 
 
 def _guarded(
-    entry: Entry, handler: Callable[[Request], Awaitable[Response]], doors: Doors, web: Web
+    entry: Entry, handler: Callable[[Request], Awaitable[Response]], web: Web
 ) -> Callable[[Request], Awaitable[Response]]:
     """Wrap a handler: who may, how much, and what errors look like."""
 
     async def answer(request: Request) -> Response:
         headers = request.headers
-        status = doors.status(entry.scope, headers.get("authorization"), headers.get("host"))
+        status = web.doors.status(entry.scope, headers.get("authorization"), headers.get("host"))
         if status != 200:
             return denied(status)
         try:
+            _check_query(entry, request)
             if not entry.forms:
                 return await handler(request)
             with web.bodies.opened() as body:
@@ -184,23 +217,46 @@ def _guarded(
         except DygcnError as error:
             return refusal(error)
         except Exception as error:
-            _LOG.exception("%s %s broke", entry.method, entry.path)
+            note("request.failed", method=entry.method, route=entry.path, exc_info=error)
             return await _unexpected(request, error)
+
+    seen = web.service.observations
+
+    async def traced(request: Request) -> Response:
+        with seen.tracing.request(entry.method, entry.path, request.headers) as span:
+            response = await answer(request)
+            seen.tracing.answered(span, response.status_code, current_request_id())
+            return response
 
     async def counted(request: Request) -> Response:
         begun = time.perf_counter()
-        response = await answer(request)
-        web.metrics.count(entry.path, response.status_code, time.perf_counter() - begun)
+        response = await (traced(request) if seen.tracing.on else answer(request))
+        response = await compressed(response, request.headers.get("accept-encoding", ""))
+        seen.requests.count(entry.path, response.status_code, time.perf_counter() - begun)
         return response
 
     return counted
+
+
+def _check_query(entry: Entry, request: Request) -> None:
+    """Refuse a parameter that the route does not have: what it asks for would not be answered."""
+    known = [param.name for param in entry.params if param.place == "query"]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown and entry.handler != "get_page":
+        allowed = f"it has {', '.join(known)}" if known else "it has none"
+        raise OptionError(f"{entry.method} {entry.path} has no parameter {unknown[0][:60]!r}; {allowed}")
 
 
 async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits) -> Response | None:
     """Read the body within its bounds; return the refusal, if it is one."""
     if content_type(request) not in entry.forms:
         allowed = ", ".join(form for form in FORMS if form in entry.forms)
-        return problem(415, "UnsupportedMediaType", f"send Content-Type: {allowed}")
+        return problem("unsupported-media-type", f"send Content-Type: {allowed}")
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity", *CODINGS):
+        understood = ", ".join(CODINGS)
+        detail = f"Content-Encoding is {coding[:40]!r}; understood are {understood}, or none"
+        return problem("unsupported-encoding", detail, Accept_Encoding=understood)
     most, patience = limits.body_bytes, limits.seconds_to_send
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length) > most:
@@ -212,45 +268,39 @@ async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits)
                 if body.size > most:
                     return too_large(most)
     except TimeoutError:
-        return problem(408, "TooSlow", f"the body did not come within {patience:g} s", Connection="close")
+        return problem("too-slow", f"the body did not come within {patience:g} s", Connection="close")
     except ClientDisconnect:
-        return problem(400, "Disconnected", "the body ended too early")
+        return problem("interrupted", "the body ended too early")
     request._body = b"".join(body.chunks)
     body.chunks.clear()
+    if coding in CODINGS:
+        whole = await run_in_threadpool(decoded, request._body, coding, most)
+        if whole is None:
+            return too_large(most)
+        body.take(whole)
+        body.chunks.clear()
+        request._body = whole
     return None
 
 
 def too_large(most: int) -> Response:
     """Return the answer for a body beyond what is allowed."""
-    return problem(413, "TooLarge", f"the body is larger than {most} bytes; send it in parts")
+    return problem("too-large", f"the body is larger than {most} bytes; send it in parts")
 
 
 def denied(status: int) -> Response:
     """Return the answer for someone who may not."""
     kind, message = _DENIED[status]
     if status == 401:
-        return problem(401, kind, message, WWW_Authenticate=_ASK)
-    return problem(status, kind, message)
-
-
-def refusal(error: DygcnError) -> Response:
-    """Return the answer for an error: the status says whose fault it is."""
-    kind, message = type(error).__name__, str(error)
-    if isinstance(error, UnknownNode):
-        return problem(404, kind, message)
-    if isinstance(error, Overloaded):
-        return problem(429, kind, message, Retry_After=str(error.retry_after))
-    if isinstance(error, Closing | WriteFailed):
-        return problem(503, kind, message, Retry_After="5")
-    if isinstance(error, OptionError | EventError):
-        return problem(400, kind, message)
-    return problem(503, kind, message, Retry_After="5")
+        return problem(kind, message, WWW_Authenticate=_ASK)
+    return problem(kind, message)
 
 
 def run_app(
     service: Service,
     ready: Callable[[str], Any] | None = None,
     sockets: list[socket.socket] | None = None,
+    reread: Callable[[], ServiceSettings] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
@@ -260,19 +310,31 @@ def run_app(
         Called with the address once requests are answered.
     sockets
         Where to listen, from `bind`; None: they are bound now.
+    reread
+        Returns the settings for SIGHUP; None: there is no file to read again.
     """
-    serve_app(make_app(service), service.settings, ready, sockets)
+    serve_app(make_app(service), ready, sockets, reread)
 
 
 def serve_app(
     app: Starlette,
-    settings: ServiceSettings,
     ready: Callable[[str], Any] | None = None,
     sockets: list[socket.socket] | None = None,
+    reread: Callable[[], ServiceSettings] | None = None,
 ) -> None:
     """Serve an application that `make_app` made."""
-    sockets = bind(settings.http) if sockets is None else sockets
+    service: Service = app.state.service
+    sockets = bind(service.settings.http) if sockets is None else sockets
     sys.setswitchinterval(_SWITCH)
+    allow_many_connections()
+    with behind_readers(service, sockets) as readers:
+        _run(Server(app, ready, reread, readers), sockets)
+    leave_behind(service.left_behind)
+
+
+def _run(server: Server, sockets: list[socket.socket]) -> None:
     for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to whoever was there before
         signal.signal(one, lambda *_: None)
-    Server(app, settings, app.state.waiters, ready).run(sockets)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: server.ask_to_reload())
+    server.run(sockets)

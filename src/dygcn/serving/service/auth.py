@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from dygcn.serving.service.settings import Http, Scope, Token, is_loopback
 
-OPEN = "open"  # the scope of /healthz
+_REMEMBERED = 1_000  # pairs of headers
+OPEN = "open"  # the scope of /livez and /readyz
 
 
 def new_token(name: str, scopes: Sequence[Scope]) -> tuple[str, Token]:
@@ -39,6 +40,7 @@ class Doors:
         self._tokens = http.tokens
         self._names = {name.lower() for name in (*http.names, http.host, "localhost", "127.0.0.1", "[::1]")}
         self._check_names = is_loopback(http.host) and not http.tokens
+        self._readers: set[tuple[bytes | None, bytes | None]] = set()  # headers that were found to be good
 
     def status(self, scope: str, authorization: str | None, host: str | None) -> int:
         """Return 200, or 401 (who are you?), 403 (not you), 421 (not by that name)."""
@@ -56,6 +58,18 @@ class Doors:
         if found is None:
             return 401
         return 200 if scope in found.scopes or "admin" in found.scopes else 403
+
+    def allows_read(self, authorization: bytes | None, host: bytes | None) -> bool:
+        """Say whether a request may read; a good header is remembered, since its hash is the costly part."""
+        if (authorization, host) in self._readers:
+            return True
+        texts = (one.decode("latin-1") if one is not None else None for one in (authorization, host))
+        allowed = self.status("read", *texts) == 200
+        if allowed:
+            if len(self._readers) >= _REMEMBERED:
+                self._readers.clear()
+            self._readers.add((authorization, host))
+        return allowed
 
     def _known_name(self, host: str | None) -> bool:
         name = (host or "").lower()

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
+from dygcn.serving.json_text import encode
 from dygcn.serving.service.answers import Changes
 from dygcn.serving.service.ingest_queue import Overloaded
 
@@ -19,14 +18,13 @@ _QUIET = 15.0  # seconds after which a silent stream says that it lives
 _BETWEEN = 0.1  # seconds in which changes gather before they are sent
 _LOOK = 2.0  # seconds after which is looked whether a client that waits is still there
 Gone: TypeAlias = "Callable[[], Awaitable[bool]]"
-_encode = msgspec.json.Encoder().encode
 
 
 class Waiters:
     """Whoever waits for news. Lives in the event loop; `wake` may be called from any thread."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._count = most, 0
+        self.most, self._count = most, 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
         self._woken = False
@@ -60,7 +58,7 @@ class Waiters:
         Overloaded
             If there are as many as are allowed.
         """
-        if self._count >= self._most:
+        if self._count >= self.most:
             raise Overloaded(5, f"{self._count} connections wait for changes already")
         self._count += 1
 
@@ -116,7 +114,7 @@ async def stream_changes(
     while not waiters.closing and not await gone():
         page = service.page(since, limit)
         if page.moved or page.left or page.reset:
-            yield b"id: %s\nevent: changes\ndata: %s\n\n" % (page.next.encode(), _encode(page))
+            yield b"id: %s\nevent: changes\ndata: %s\n\n" % (page.next.encode(), encode(page))
         else:
             yield b": quiet\n\n"
         since = page.next

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import join_ids
+from dygcn.engine.events import join_ids, python_ids
+from dygcn.engine.graph.fixed import DEEPEST
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph.memory import Memory
     from dygcn.engine.models import State
-    from dygcn.engine.records import EventBatch
+    from dygcn.engine.records import EventBatch, Float64, Nodes
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
+
+ROWS_RANKED = 256  # that count for one node whose nearest are wanted
 
 
 def expected_rows(state: State, batch: EventBatch) -> int:
@@ -28,8 +33,74 @@ def expected_rows(state: State, batch: EventBatch) -> int:
     """
     if len(batch) == 0 or batch.src.kind != state.model.kind:
         return len(batch)
+    return _rows_behind(state, state.graph.find(join_ids([batch.src, batch.dst])))
+
+
+def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None, most: int) -> int:
+    """Return about how many rows events touch that are played one after the other, and time between them.
+
+    What a batch reaches twice it touches once; here every event touches all that it reaches. The count stops
+    above `most`.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.engine.events import read_events
+    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8, orders=3)
+    >>> events = read_events([(1, 500), (2, 501)])
+    >>> together = expected_rows(live.state, events)
+    >>> together, expected_rows_one_by_one(live.state, events, None, 1000) > together
+    (110, True)
+    """
+    if len(batch) == 0 or batch.src.kind != state.model.kind:
+        return len(batch) + _rows_of_ageing(state, _clocks(state, batch, now), most)
+    nodes = state.graph.find(join_ids([batch.src, batch.dst])).reshape(2, -1)
+    rows = 0
+    for ends, met in zip(nodes.T, _met_before(batch), strict=True):
+        rows += _rows_behind(state, ends) + (state.model.orders - 1) * met
+        if rows > most:
+            return rows
+    removed = batch.op < 0
+    gone = None if batch.t is None else (*nodes[:, removed], batch.t[removed].astype(np.float64))
+    return rows + _rows_of_ageing(state, _clocks(state, batch, now), most - rows, gone)
+
+
+def expected_rows_of_ageing(state: State, batch: EventBatch, now: float | None, most: int) -> int:
+    """Return about how many rows the passing of time touches, to the end of a batch: ghosts weigh less.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.engine.events import read_events
+    >>> events = [{"src": 1, "dst": 2, "t": 0.0, "op": 1}, {"src": 1, "dst": 2, "t": 1.0, "op": -1}]
+    >>> live = dygcn.fit(events, dim=8, memory=10.0)
+    >>> nothing = read_events([], "int64")
+    >>> [expected_rows_of_ageing(live.state, nothing, now, 1000) > 0 for now in (2.0, 11.0)]
+    [False, True]
+    """
+    return _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
+
+
+def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
+    """Return about how many rows it touches to remove nodes: theirs, those of their neighbours, and so on.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8)
+    >>> expected_rows_of_removal(live.state, np.array([0])) > 99
+    True
+    """
+    graph = state.graph
+    ends = [nodes, graph.push.arcs(nodes)[1]]
+    if graph.directed:
+        ends.append(graph.pull.arcs(nodes)[1])
+    return _rows_behind(state, np.concatenate(ends))
+
+
+def _rows_behind(state: State, nodes: Nodes) -> int:
+    """Return how many rows changes of these nodes touch; below 0 stands for one that is new."""
     graph, orders = state.graph, state.model.orders
-    nodes = graph.find(join_ids([batch.src, batch.dst]))
     ring = nodes[nodes >= 0]
     total = ends = len(nodes)
     for order in range(2, orders + 1):
@@ -40,3 +111,58 @@ def expected_rows(state: State, batch: EventBatch) -> int:
         if order < orders:
             ring = np.unique(np.concatenate((ring, graph.push.arcs(np.unique(ring))[1])))
     return total
+
+
+def _met_before(batch: EventBatch) -> list[int]:
+    """Return how many ends of earlier events of a batch are an end of each event: they stand beside it."""
+    seen: Counter[int | str] = Counter()
+    met = []
+    for pair in zip(python_ids(batch.src).tolist(), python_ids(batch.dst).tolist(), strict=True):
+        met.append(sum(seen[one] for one in pair))
+        seen.update(pair)
+    return met
+
+
+# ---- time --------------------------------------------------------------------------------------------------
+
+
+def _clocks(state: State, batch: EventBatch, now: float | None) -> Float64:
+    """Return the time after each event, and after all; none where there is no memory, or no time."""
+    memory = state.graph.memory
+    if memory is None:
+        return np.empty(0)
+    times = [] if batch.t is None else batch.t.tolist()
+    steps = np.array([memory.clock, *times, *(() if now is None else (now,))], np.float64)
+    return np.maximum.accumulate(steps)
+
+
+def _rows_of_ageing(
+    state: State, clocks: Float64, most: int, gone: tuple[Nodes, Nodes, Float64] | None = None
+) -> int:
+    """Return about how many rows it touches that ghosts age, clock after clock; `gone` are those to come."""
+    memory = state.graph.memory
+    if memory is None or not len(clocks) or clocks[-1] <= memory.clock:
+        return 0
+    ages, ends = _ages(memory, float(clocks[-1]), gone)
+    order = np.argsort(ages, kind="stable")
+    first = np.searchsorted(ages[order], clocks, side="right")  # behind what has aged by each clock
+    rows = 0
+    for begin, end in zip((0, *first[:-1]), first, strict=True):
+        if end > begin:
+            nodes = np.unique(ends[:, order[begin:end]])
+            rows += _rows_behind(state, nodes[nodes >= 0])
+        if rows > most:
+            break
+    return rows
+
+
+def _ages(memory: Memory, clock: float, gone: tuple[Nodes, Nodes, Float64] | None) -> tuple[Float64, Nodes]:
+    """Return when ghosts age, after the time of the memory and up to a clock, (n,), and whose, (2, n)."""
+    a, b = memory.look_due(clock)
+    t = memory.recall(a, b)[1]
+    if gone is not None:
+        a, b, t = np.append(a, gone[0]), np.append(b, gone[1]), np.append(t, gone[2])
+    ages = t + memory.half_life * np.arange(1, DEEPEST + 1)[:, None]
+    ends = np.broadcast_to(np.stack((a, b))[:, None], (2, *ages.shape))
+    wanted = (ages > memory.clock) & (ages <= clock)
+    return ages[wanted], ends[:, wanted]

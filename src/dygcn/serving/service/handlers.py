@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,9 +17,12 @@ from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.followed import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.serving.json_text import encode
 from dygcn.serving.service import answers
 from dygcn.serving.service.changes import Waiters, stream_changes
+from dygcn.serving.service.problems import problem
 from dygcn.serving.service.service import Service
+from dygcn.serving.service.settings import Limits
 from dygcn.serving.service.workers import letters_of
 
 with extra("serve"):
@@ -30,7 +34,6 @@ with extra("serve"):
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 EVENT_STREAM = "text/event-stream"
 FORMS = {JSON: "json", NDJSON: "ndjson", ARROW: "arrow"}
-_encode = msgspec.json.Encoder().encode
 _LARGE = 64 << 10  # bytes that are decoded beside the event loop
 _LONGEST_WAIT = 60.0
 _LONGEST_NAME = 100  # of a client, in characters
@@ -43,8 +46,12 @@ class Handlers:
 
     def __init__(self, service: Service, waiters: Waiters) -> None:
         self.service, self.waiters = service, waiters
-        self.limits = service.settings.limits
         self.kind = service.live.model.kind
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as they are now."""
+        return self.service.current.limits
 
     # ---- events --------------------------------------------------------------------------------------
 
@@ -85,20 +92,20 @@ class Handlers:
         receipt = await self._apply(part)
         if receipt.status == "gap":
             message = f"sequence {first} comes too early; send {receipt.expected} first"
-            return problem(409, "SequenceGap", message, expected=receipt.expected)
+            return problem("sequence-gap", message, expected=receipt.expected)
         if receipt.status == "forgotten":
             message = (
                 f"client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
                 f"Its last number was {receipt.expected - 1}: go on with sequence={receipt.expected}"
                 f"&expected={receipt.expected}, or begin anew with sequence 0 under another name"
             )
-            return problem(409, "ForgottenClient", message, expected=receipt.expected)
+            return problem("forgotten-client", message, expected=receipt.expected)
         if receipt.status == "full":
             message = (
                 "no more clients can be followed; reuse a client name, "
-                "or have an administrator forget one (DELETE /clients/NAME)"
+                "or have an administrator forget one (DELETE /v1/clients/NAME)"
             )
-            return problem(429, "TooManyClients", message, Retry_After="60")
+            return problem("too-many-clients", message, retry_after=60)
         bad = [answers.BadRow(one.row, one.reason) for one in decoded.bad[:10]]
         return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
 
@@ -145,7 +152,13 @@ class Handlers:
 
     async def get_vector(self, request: Request) -> Response:
         """Return the vector of one node."""
-        node = self._id(request.path_params["id"])
+        node, as_of = self._id(request.path_params["id"]), request.query_params.get("as_of")
+        if as_of is not None:
+            then = await run_in_threadpool(self.service.past.vectors, as_of, [node])
+            if then.missing:
+                raise UnknownNode(node, f"; this is as of sequence {then.sequence}")
+            vector = then.vectors[0]
+            return respond(answers.OneVector(then.sequence, node, vector, then.digest, then.logged))
         found = self.service.vector_now(node, _SHORT)
         async for now in self._looks():
             if found is not None:
@@ -157,26 +170,26 @@ class Handlers:
         sequence, vector = found
         if vector is None:
             raise UnknownNode(node)
-        return respond(answers.OneVector(sequence, node, vector.tolist()))
+        return respond(answers.OneVector(sequence, node, vector))
 
     async def post_vectors(self, request: Request) -> Response:
         """Return the vectors of many nodes, as JSON or Arrow."""
         wanted = read_body(await request.body(), answers.WantedVectors)
         self._check_count(len(wanted.ids), self.limits.ids, "ids")
-        sequence, ids, vectors, missing = await run_in_threadpool(self.service.vectors, wanted.ids)
+        as_of, moment = request.query_params.get("as_of"), {}
+        if as_of is None:
+            sequence, ids, vectors, missing = await run_in_threadpool(self.service.vectors, wanted.ids)
+        else:
+            then = await run_in_threadpool(self.service.past.vectors, as_of, wanted.ids)
+            sequence, ids, vectors, missing = then.sequence, then.ids, then.vectors, then.missing
+            moment = {"digest": then.digest, "logged": then.logged}
         if ARROW in request.headers.get("accept", ""):
             kind = pa.int64() if self.kind == "int64" else pa.string()
-            return arrow_answer({"id": pa.array(ids, kind)}, vectors, sequence)
-        return respond(answers.ManyVectors(sequence, ids, vectors.tolist(), missing))
+            return arrow_answer({"id": pa.array(ids, kind)}, vectors, sequence, **moment)
+        return respond(answers.ManyVectors(sequence, ids, vectors, missing, **moment))
 
     def _id(self, text: str) -> int | str:
-        if self.kind == "string":
-            return text
-        digits = text.removeprefix("-")
-        whole_number = digits.isascii() and digits.isdigit() and len(digits) <= 19
-        if not whole_number or not -(2**63) <= int(text) < 2**63:
-            raise UnknownNode(text, "; its ids are int64")
-        return int(text)
+        return read_id(text, self.kind)
 
     # ---- neighbours and scores -----------------------------------------------------------------------
 
@@ -188,20 +201,8 @@ class Handlers:
             raise UnknownNode(node)
         return respond(found)
 
-    async def post_nearest(self, request: Request) -> Response:
-        """Return the nearest nodes to a vector."""
-        wanted = read_body(await request.body(), answers.WantedNeighbours)
-        self._check_count(wanted.k, self.limits.neighbours, "neighbours")
-        return respond(await run_in_threadpool(self.service.nearest, wanted.vector, wanted.k))
-
-    async def post_score(self, request: Request) -> Response:
-        """Return how likely pairs are linked next."""
-        wanted = read_body(await request.body(), answers.WantedScores)
-        self._check_count(len(wanted.pairs), self.limits.ids, "pairs")
-        return respond(await run_in_threadpool(self.service.scores, wanted.pairs, wanted.links))
-
     def _neighbours(self, request: Request) -> int:
-        return whole(request.query_params.get("k", "10"), "k", 1, self.limits.neighbours)
+        return whole(request.query_params.get("k", "10"), "k", 1, self.limits.k)
 
     def _check_count(self, count: int, most: int, what: str) -> None:
         if count > most:
@@ -233,15 +234,10 @@ class Handlers:
         """Return everything worth knowing at a glance."""
         return respond(await run_in_threadpool(self.service.status))  # it may wait for the disk
 
-    async def get_map(self, request: Request) -> Response:
-        """Return some nodes in two dimensions."""
-        return respond(await run_in_threadpool(self.service.map))
-
-    async def get_dead_letters(self, request: Request) -> Response:
-        """Return events that could not be applied."""
-        limit = whole(request.query_params.get("limit", "100"), "limit", 1, 1_000)
-        before = whole(request.query_params.get("before", str(2**62)), "before", 0, 2**62)
-        return respond(await run_in_threadpool(self.service.letters, limit, before))
+    async def get_history(self, request: Request) -> Response:
+        """Return the load of the last hour."""
+        since = moment(request.query_params.get("since", "0"))
+        return respond(await run_in_threadpool(self.service.load_history.since, since))
 
     async def delete_client(self, request: Request) -> Response:
         """Follow a client no longer."""
@@ -252,9 +248,16 @@ class Handlers:
         expected = None if position is None else position + 1
         return respond(answers.Forgotten(self.service.live.sequence, name, position is not None, expected))
 
-    async def get_health(self, request: Request) -> Response:
-        """Say that the service lives."""
-        return respond(answers.Health(True, self.service.accepting))
+    async def get_alive(self, request: Request) -> Response:
+        """Say that the process answers."""
+        return respond(answers.Alive(True))
+
+    async def get_ready(self, request: Request) -> Response:
+        """Say whether requests should come, and why not."""
+        reason = self.service.readiness.reason()
+        if reason is not None:
+            return problem("not-ready", reason, retry_after=1)
+        return respond(answers.Ready(True, self.service.accepting))
 
 
 class _Stream(StreamingResponse):
@@ -271,7 +274,24 @@ class _Stream(StreamingResponse):
             self._ended()
 
 
-def resolve(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> None:
+def read_id(text: str, kind: str) -> int | str:
+    """Read an id from a path.
+
+    Raises
+    ------
+    UnknownNode
+        If it is no id of that kind.
+    """
+    if kind == "string":
+        return text
+    digits = text.removeprefix("-")
+    whole_number = digits.isascii() and digits.isdigit() and len(digits) <= 19
+    if not whole_number or not -(2**63) <= int(text) < 2**63:
+        raise UnknownNode(text, "; its ids are int64")
+    return int(text)
+
+
+def resolve(done: asyncio.Future[Any], result: Any) -> None:
     """Give a waiting request its answer, unless it went away."""
     if done.done():
         return
@@ -283,21 +303,14 @@ def resolve(done: asyncio.Future[Receipt], result: Receipt | BaseException) -> N
 
 def respond(answer: Any, status: int = 200) -> Response:
     """Return an answer as JSON."""
-    return Response(_encode(answer), status, media_type=JSON)
+    return Response(encode(answer), status, media_type=JSON)
 
 
-def problem(status: int, kind: str, message: str, *, expected: int | None = None, **headers: str) -> Response:
-    """Return an error as JSON."""
-    refused = answers.Refused(answers.Problem(kind, message, expected))
-    fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(_encode(refused), status, headers=fields, media_type=JSON)
-
-
-def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int) -> Response:
-    """Return vectors as an Arrow stream; its metadata has the sequence."""
+def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int, **moment: str) -> Response:
+    """Return vectors as an Arrow stream; its metadata has the sequence, and the moment of the past."""
     flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
     columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-    table = pa.table(columns).replace_schema_metadata({"sequence": str(sequence)})
+    table = pa.table(columns).replace_schema_metadata({"sequence": str(sequence), **moment})
     return Response(arrow_stream(table), media_type=ARROW)
 
 
@@ -317,7 +330,10 @@ def read_body(body: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise OptionError(f"the body cannot be read: {error}") from None
+        known = ", ".join(getattr(kind, "__struct_fields__", ()))
+        unknown = known and "unknown field" in str(error) and "- at" not in str(error)
+        hint = f"; known are {known}" if unknown else ""
+        raise OptionError(f"the body cannot be read: {error}{hint}") from None
 
 
 def content_type(request: Request) -> str:
@@ -340,6 +356,17 @@ def seconds(text: str) -> float:
         found = -1.0
     if not 0 <= found <= _LONGEST_WAIT:
         raise OptionError(f"wait is {text[:40]!r}; allowed are seconds from 0 to {_LONGEST_WAIT:g}")
+    return found
+
+
+def moment(text: str) -> float:
+    """Read a time from a query, in seconds since 1970."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise OptionError(f"since is {text[:40]!r}; allowed are seconds since 1970")
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from dygcn.errors import TornState
+from dygcn.live.search.upkeep import Cancelled
+from dygcn.serving.observing.events import note
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 _AT_ONCE = 512  # nodes that are put into the index before others may have it
 _RECENT = 60.0  # seconds after a question in which the index is kept up
 _SHARE = 0.2  # of the time that keeping it up may take
+_LONGEST_STOP = 1.0  # seconds
 _PATIENCE = 0.05  # seconds to wait for a fresh status
 
 
 class IndexWorker:
     """Builds the index, and keeps it up while somebody asks.
 
-    Two locks: the index's own, and the embedding's inside it, which is taken for moments only. Whoever
-    writes never waits for the index.
+    Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
+    built beside the one that is asked, so that neither who writes nor who asks waits for it.
 
     Attributes
     ----------
@@ -43,11 +45,17 @@ class IndexWorker:
         self._index.load()
         self._thread.start()
 
-    def stop(self) -> None:
-        """Keep it up no longer."""
+    def stop(self, seconds: float = _LONGEST_STOP) -> bool:
+        """Keep it up no longer, wait so long for the step that is being made, and say whether it ended.
+
+        Learning the centres of lists is one step, of many seconds where there are many nodes, and cannot be
+        interrupted. The thread then ends after it, or with the process: nobody waits, nothing is written.
+        """
         self._stop.set()
+        self._index.cancel()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def status(self) -> IndexStatus:
         """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
@@ -59,21 +67,30 @@ class IndexWorker:
         return self._status
 
     def _keep_up(self) -> None:
-        with contextlib.suppress(TornState):  # then nothing is answered until the folder is opened again
+        try:
             self._work()
+        except TornState:  # then nothing is answered until the folder is opened again
+            note("index.failed", error="the state is torn")
+        except Cancelled:
+            return
+        except Exception as error:
+            note("index.failed", error=str(error) or type(error).__name__)
+            raise
 
     def _work(self) -> None:
         index, built, measured = self._index, False, time.monotonic()
+        start, nodes = measured, len(self._state.graph)
+        note("index.building", nodes=nodes)
         while not self._stop.is_set():
             recent = time.monotonic() - self.asked_at < _RECENT
             dirty, begun = 0, time.monotonic()
             if recent or not built:
-                with index.lock:
-                    dirty = index.refresh(_AT_ONCE)
-            built = built or not dirty
+                dirty = index.refresh(_AT_ONCE)
+            if not built and not dirty:
+                built = True
+                note("index.ready", nodes=nodes, seconds=round(time.monotonic() - start, 3))
             spent = time.monotonic() - begun
             if built and recent and time.monotonic() - measured > self._measure_seconds:
-                with index.lock:
-                    index.measure()
+                index.measure()
                 measured = time.monotonic()
             self._stop.wait(0.25 if not dirty else spent / _SHARE if built else 0.001)

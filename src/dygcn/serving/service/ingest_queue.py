@@ -7,14 +7,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.service.cost_estimate import expected_rows
-from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service.observations import Observations
+from dygcn.serving.service.rejections import Rejections
 
 Answer = Callable[[Receipt | BaseException], None]
+TrialAnswer = Callable[[Any], None]  # of what the trial returned, or of its exception
 
 
 class Overloaded(DygcnError):
@@ -35,7 +39,17 @@ class _Pending:
     events: int
     rows: int
     answer: Answer
-    since: float
+    since: float = 0.0  # when it was put into the queue
+    context: Any = None  # of the trace that it belongs to
+
+
+@dataclass(slots=True)
+class _PendingTrial:
+    trial: Callable[[], object]
+    rows: int
+    answer: TrialAnswer
+    events: int = 1
+    since: float = 0.0
 
 
 class IngestQueue:
@@ -47,16 +61,26 @@ class IngestQueue:
         What they are applied to. No one else writes to it.
     applied
         Called after every transaction, in the writing thread.
+    observations
+        What is told of waiting, batches and refusals.
     """
 
-    def __init__(self, live: DurableEmbedding, limits: Limits, applied: Callable[[], None]) -> None:
-        self._live, self._limits, self._applied = live, limits, applied
-        self._queue: deque[_Pending] = deque()
+    def __init__(
+        self,
+        live: DurableEmbedding,
+        current: CurrentSettings,
+        applied: Callable[[], None],
+        observations: Observations | None = None,
+    ) -> None:
+        self._live, self._current, self._applied = live, current, applied
+        self._seen = Observations() if observations is None else observations
+        self._queue: deque[_Pending | _PendingTrial] = deque()
         self._changed = threading.Condition()
         self._open = True
         self.events = self.rows = 0  # waiting
         self.seconds_a_row = 2e-7  # as measured
         self.total_events = self.total_requests = self.total_dead = self.shed = 0
+        self.rejections = Rejections(current.limits.rejected_share)
         self.longest_wait = 0.0  # of the last transaction: from its arrival to being readable
         self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
         self._thread.start()
@@ -78,7 +102,26 @@ class IngestQueue:
         """
         with self._live.lock:
             rows = expected_rows(self._live.state, part.batch)
-        self._put(part, rows, answer, wait)
+        self._put_part(part, rows, answer, wait)
+
+    def submit_trial(self, trial: Callable[[], object], rows: int, answer: TrialAnswer) -> None:
+        """Have the writing thread make a trial, when all that came before it is applied.
+
+        Parameters
+        ----------
+        trial
+            Called once; it must leave everything as it was.
+        rows
+            How many rows it is expected to touch.
+
+        Raises
+        ------
+        Overloaded
+            If the queue is full.
+        Closing
+            If nothing more is taken.
+        """
+        self._put(_PendingTrial(trial, rows, answer), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
         """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
@@ -88,7 +131,7 @@ class IngestQueue:
             rows = expected_rows(self._live.state, part.batch)
         finally:
             self._live.lock.release()
-        self._put(part, rows, answer, 0.0)
+        self._put_part(part, rows, answer, 0.0)
         return True
 
     def refuse_if_full(self) -> None:
@@ -105,23 +148,30 @@ class IngestQueue:
 
     def _overloaded(self) -> Overloaded:
         self.shed += 1
+        self._seen.overload.refused(self.events, self.rows)
         return Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
 
-    def _put(self, part: SourceBatch, rows: int, answer: Answer, wait: float) -> None:
+    def _put_part(self, part: SourceBatch, rows: int, answer: Answer, wait: float) -> None:
         events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
+        self._put(_Pending(part, events, rows, answer, context=self._seen.tracing.current()), wait)
+
+    def _put(self, one: _Pending | _PendingTrial, wait: float) -> None:
+        events, rows = one.events, one.rows
         with self._changed:
             fits = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
             if not self._open:
                 raise Closing("the service is going down")
             if not fits:
                 raise self._overloaded()
-            self._queue.append(_Pending(part, events, rows, answer, time.monotonic()))
+            one.since = time.monotonic()
+            self._queue.append(one)
             self.events += events
             self.rows += rows
             self._changed.notify_all()
+        self._seen.overload.taken()
 
     def _fits(self, events: int, rows: int) -> bool:
-        limits = self._limits
+        limits = self._current.limits
         fits = self.events + events <= limits.queued_events and self.rows + rows <= limits.queued_rows
         return fits or not self._queue  # one that is larger than the queue comes in alone
 
@@ -136,31 +186,52 @@ class IngestQueue:
                     return
                 taken = self._take()
             begun = time.perf_counter()
-            self._apply(taken)
-            rows = sum(one.rows for one in taken)
+            if isinstance(taken, _PendingTrial):
+                self._try(taken)
+            else:
+                self._apply(taken)
+            done = [taken] if isinstance(taken, _PendingTrial) else taken
+            rows = sum(one.rows for one in done)
             if rows:
                 spent = (time.perf_counter() - begun) / rows
                 self.seconds_a_row += 0.1 * (spent - self.seconds_a_row)
             with self._changed:
-                self.events -= sum(one.events for one in taken)
+                self.events -= sum(one.events for one in done)
                 self.rows -= rows
                 self._changed.notify_all()
 
-    def _take(self) -> list[_Pending]:
-        """Take from the front what makes one cut."""
+    def _take(self) -> list[_Pending] | _PendingTrial:
+        """Take from the front what makes one cut, or one trial."""
         taken: list[_Pending] = []
         events = rows = 0
+        limits = self._current.limits
         while self._queue:
             one = self._queue[0]
-            events, rows = events + one.events, rows + one.rows
-            if taken and (events > self._limits.cut_events or rows > self._limits.cut_rows):
+            if isinstance(one, _PendingTrial):
+                if not taken:
+                    self._queue.popleft()
+                    return one
                 break
-            taken.append(self._queue.popleft())
+            events, rows = events + one.events, rows + one.rows
+            if taken and (events > limits.cut_events or rows > limits.cut_rows):
+                break
+            self._queue.popleft()
+            taken.append(one)
         return taken
 
-    def _apply(self, taken: list[_Pending]) -> None:
+    def _try(self, one: _PendingTrial) -> None:
         try:
-            results: list[Receipt | BaseException] = [*self._live.ingest([one.part for one in taken])]
+            result = one.trial()
+        except Exception as error:  # to whoever waits for an answer
+            result = error
+        one.answer(result)
+
+    def _apply(self, taken: list[_Pending]) -> None:
+        begun, parts = time.monotonic(), [one.part for one in taken]
+        waits = [begun - one.since for one in taken]
+        try:
+            with self._seen.batching(waits, [one.context for one in taken]):
+                results: list[Receipt | BaseException] = [*self._live.ingest(parts)]
         except Exception as error:  # to whoever waits for an answer
             results = [error] * len(taken)
         now = time.monotonic()
@@ -170,6 +241,10 @@ class IngestQueue:
             if isinstance(result, Receipt):
                 self.total_events += result.applied
                 self.total_dead += result.dead
+                self.rejections.count(result.applied, result.dead)
+        self._seen.batch(waits, parts, results)
+        for one in taken:
+            self._seen.lag.observe(now - one.since)
         self._applied()
         for one, result in zip(taken, results, strict=True):
             one.answer(result)

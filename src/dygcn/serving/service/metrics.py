@@ -1,90 +1,140 @@
-"""Counts and times for Prometheus, read from the service when they are asked for."""
+"""Metrics for Prometheus: what the table lists, read from the service when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import platform
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+import dygcn
 from dygcn._extras import extra
-from dygcn.serving.service.service import Service
+from dygcn.serving.observing.counts import Distribution
+from dygcn.serving.observing.metrics import COUNTER, GAUGE, METRICS, Metric
 
 with extra("serve"):
-    from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-_TIMES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+if TYPE_CHECKING:
+    from dygcn.serving.service.service import Service
+
+Value = float | int | Distribution
+Values = Mapping[tuple[str, ...], Value]  # by the values of the labels
+_NO_LABELS: tuple[str, ...] = ()
 
 
 class Metrics:
     """The metrics of one service; several may live in one process."""
 
     def __init__(self, service: Service) -> None:
+        self._service = service
         self._registry = CollectorRegistry()
-        self._registry.register(_Reading(service))
-        self._requests = Counter(
-            "dygcn_requests", "Requests by route and status", ["route", "status"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "dygcn_request_seconds",
-            "Seconds that requests took",
-            ["route"],
-            buckets=_TIMES,
-            registry=self._registry,
-        )
-        self._children: dict[tuple[str, int], Any] = {}
-        self._timers: dict[str, Any] = {}
-
-    def count(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        child = self._children.get((route, status))
-        if child is None:
-            child = self._children[route, status] = self._requests.labels(route, str(status))
-            self._timers.setdefault(route, self._seconds.labels(route))
-        child.inc()
-        self._timers[route].observe(seconds)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
         """Return them all in Prometheus' format."""
         return generate_latest(self._registry)
 
-
-class _Reading:
-    """Reads the service at every scrape."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def describe(self) -> list[Any]:
+        """Return nothing: the registry need not ask the service for its names."""
+        return []
 
     def collect(self) -> Iterator[Any]:
         """Yield one family after the other."""
-        status = self._service.status()
-        gauges = {
-            "dygcn_sequence": ("The last event sequence that vectors reflect", status.sequence),
-            "dygcn_nodes": ("Nodes in the graph", status.nodes),
-            "dygcn_edges": ("Edges in the graph", status.edges),
-            "dygcn_unreached": ("Nodes that no row of the model reaches", status.unreached),
-            "dygcn_queue_events": ("Events that wait to be applied", status.queue.events),
-            "dygcn_queue_rows": ("Rows that waiting events will touch", status.queue.rows),
-            "dygcn_lag_seconds": ("From arrival to being readable, last cut", status.queue.lag_ms / 1e3),
-            "dygcn_accepting": ("1 while events are taken", int(status.accepting)),
-            "dygcn_snapshot_sequence": ("Sequence of the newest snapshot", status.snapshot.sequence),
-            "dygcn_dead_letters": ("Events that could not be applied", status.traffic.dead_letters),
-            "dygcn_nearest_pending": ("Nodes not yet in the index", status.nearest.get("pending") or 0),
-        }
-        for name, (about, value) in gauges.items():
-            yield GaugeMetricFamily(name, about, value=value)
-        recall = status.nearest.get("recall")
-        if recall is not None:
-            yield GaugeMetricFamily("dygcn_nearest_recall", "Recall at 10, last measured", value=recall)
-        counters = {
-            "dygcn_events": ("Events applied", status.traffic.events),
-            "dygcn_reads": ("Reads answered", status.traffic.reads),
-            "dygcn_shed": ("Requests refused for overload", status.queue.shed),
-        }
-        for name, (about, value) in counters.items():
-            yield CounterMetricFamily(name, about, value=value)
-        failures = GaugeMetricFamily(
-            "dygcn_worker_failing", "1 while a source or sink fails", labels=["name"]
-        )
-        for worker in (*status.sources, *status.sinks):
-            failures.add_metric([worker["name"]], 0 if worker["failure"] is None else 1)
-        yield failures
+        found = read_values(self._service)
+        for metric in METRICS:
+            yield _family(metric, found[metric.name])
+
+
+def _family(metric: Metric, values: Values) -> Any:
+    kinds = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
+    about = f"{metric.about[0].upper()}{metric.about[1:]}"
+    family: Any = kinds.get(metric.kind, HistogramMetricFamily)(metric.name, about, labels=metric.labels)
+    for labels, value in values.items():
+        if isinstance(value, Distribution):
+            family.add_metric(labels, value.cumulative(), value.total)
+        else:
+            family.add_metric(labels, value)
+    return family
+
+
+def read_values(service: Service) -> dict[str, Values]:
+    """Return the values of every metric of the table."""
+    status, seen = service.status(), service.observations
+    recall, index = status.nearest.get("recall"), status.nearest
+    requests = seen.requests.added(seen.other_requests())
+    single: dict[str, Value | None] = {
+        "dygcn_ready": int(seen.ready),
+        "dygcn_accepting": int(status.accepting),
+        "dygcn_draining": int(seen.draining),
+        "dygcn_reader_processes": seen.reader_processes(),
+        "dygcn_connections": seen.connections(),
+        "dygcn_sequence": status.sequence,
+        "dygcn_nodes": status.nodes,
+        "dygcn_edges": status.edges,
+        "dygcn_unreached_nodes": status.unreached,
+        "dygcn_reads_total": status.traffic.reads,
+        "dygcn_events_total": status.traffic.events,
+        "dygcn_batch_events": seen.batch_events,
+        "dygcn_queue_wait_seconds": seen.queue_wait,
+        "dygcn_log_write_seconds": seen.log_write,
+        "dygcn_apply_seconds": seen.apply,
+        "dygcn_lag_seconds": status.queue.lag_ms / 1e3,
+        "dygcn_queue_events": status.queue.events,
+        "dygcn_queue_rows": status.queue.rows,
+        "dygcn_queue_limit_events": service.current.limits.queued_events,
+        "dygcn_shed_requests_total": status.queue.shed,
+        "dygcn_overloaded": int(seen.overload.on),
+        "dygcn_dead_letters_kept": status.traffic.dead_letters,
+        "dygcn_mass_rejection": int(service.ingest_queue.rejections.active),
+        "dygcn_snapshot_sequence": status.snapshot.sequence,
+        "dygcn_snapshot_timestamp_seconds": seen.snapshot_at,
+        "dygcn_snapshot_write_seconds": service.live.snapshot_seconds,
+        "dygcn_snapshots_total": seen.snapshots,
+        "dygcn_snapshot_failures_total": seen.snapshot_failures,
+        "dygcn_index_nodes": index.get("nodes") or 0,
+        "dygcn_index_pending_nodes": index.get("pending") or 0,
+        "dygcn_index_recall_ratio": recall,
+    }
+    found: dict[str, Values] = {
+        name: {} if value is None else {_NO_LABELS: value} for name, value in single.items()
+    }
+    versions = dygcn.__version__, platform.python_version()
+    return {
+        **found,
+        "dygcn_build_info": {versions: 1},
+        "dygcn_requests_total": {(route, status): count for route, status, count in requests.each()},
+        "dygcn_request_duration_seconds": {(route,): one for route, one in requests.seconds.items()},
+        "dygcn_dead_letters_total": {(reason,): count for reason, count in seen.dead_letters.items()},
+        **_of_sources(service),
+        **_of_sinks(service),
+    }
+
+
+def _of_sources(service: Service) -> dict[str, Values]:
+    workers = {(worker.name,): worker for worker in service.sources}
+    lags = {name: worker.lag() for name, worker in workers.items()}
+    return {
+        "dygcn_source_failing": {name: int(one.failure is not None) for name, one in workers.items()},
+        "dygcn_source_lag_messages": {name: lag for name, lag in lags.items() if lag is not None},
+        "dygcn_source_messages_total": {name: one.messages for name, one in workers.items()},
+        "dygcn_source_failures_total": {name: one.failures for name, one in workers.items()},
+        "dygcn_source_success_timestamp_seconds": {
+            name: one.reachable.worked_at for name, one in workers.items()
+        },
+    }
+
+
+def _of_sinks(service: Service) -> dict[str, Values]:
+    workers = {(worker.name,): worker for worker in service.sinks}
+    return {
+        "dygcn_sink_failing": {name: int(one.failure is not None) for name, one in workers.items()},
+        "dygcn_sink_backlog_sequences": {name: one.behind() for name, one in workers.items()},
+        "dygcn_sink_rows_total": {name: one.rows for name, one in workers.items()},
+        "dygcn_sink_failures_total": {name: one.failures for name, one in workers.items()},
+        "dygcn_sink_success_timestamp_seconds": {
+            name: one.reachable.worked_at for name, one in workers.items()
+        },
+        "dygcn_sink_write_seconds": {(name,): one for name, one in service.observations.sink_write.items()},
+    }

@@ -8,22 +8,11 @@ import msgspec
 
 from dygcn import __version__
 from dygcn.serving.service import answers
+from dygcn.serving.service.cost_estimate import ROWS_RANKED
+from dygcn.serving.service.problems import BASE, PROBLEM_JSON, TYPES
 from dygcn.serving.service.routes import ARROW, JSON, NDJSON, ROUTES, Route
 from dygcn.serving.service.settings import Limits
 
-_REASONS = {
-    400: "The request cannot be used; the message says why.",
-    401: "There is no token, or it is not known.",
-    403: "The token does not have the scope.",
-    404: "The node is not in the graph now.",
-    408: "The body did not come in time.",
-    409: "Events of this client that come earlier are missing, or the client was forgotten.",
-    413: "The body is larger than allowed.",
-    415: "The body is of a type that is not taken here.",
-    421: "The service is not known by that host name.",
-    429: "Too much waits already; see Retry-After.",
-    503: "Nothing is taken now: a write failed, or the service is going down.",
-}
 _RETRY = {"Retry-After": {"description": "Seconds to stay away.", "schema": {"type": "integer"}}}
 _TOKEN: list[dict[str, Any]] = [{"bearer": []}, {"basic": []}]
 _SECURITY = {True: _TOKEN, False: [], None: [*_TOKEN, {}]}
@@ -56,14 +45,15 @@ def describe(
         route.body for route in ROUTES if route.body
     ]
     schemas, components = msgspec.json.schema_components(
-        [*shapes, answers.Refused], ref_template="#/components/schemas/{name}"
+        [*shapes, answers.Problem], ref_template="#/components/schemas/{name}"
     )
-    known = {_key(shape): schema for shape, schema in zip([*shapes, answers.Refused], schemas, strict=True)}
+    known = {_key(shape): schema for shape, schema in zip([*shapes, answers.Problem], schemas, strict=True)}
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, limits)
         if route.scope != "open":
             paths[route.path][route.method.lower()]["security"] = _SECURITY[guarded]
+    components["Problem"]["properties"]["type"]["enum"] = [BASE + one.name for one in TYPES]
     _bound(components, limits, dim)
     return {
         "openapi": "3.1.0",
@@ -102,10 +92,20 @@ def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
     """Write into the shapes of requests what this service allows."""
     components["WantedVectors"]["properties"]["ids"]["maxItems"] = limits.ids
     components["WantedScores"]["properties"]["pairs"]["maxItems"] = limits.ids
-    wanted = components["WantedNeighbours"]["properties"]
-    wanted["k"]["maximum"] = limits.neighbours
+    wanted = components["WantedNearest"]["properties"]
+    wanted["k"]["maximum"] = limits.k
+    wanted["ids"]["maxItems"] = min(limits.ids, limits.asked_rows // ROWS_RANKED)
+    components["WantedNearest"]["oneOf"] = [
+        {"required": ["vector"], "not": {"required": ["ids"]}, "properties": {"by": {"const": "cosine"}}},
+        {"required": ["ids"], "not": {"required": ["vector"]}},
+    ]
     if dim is not None:
         wanted["vector"] |= {"minItems": dim, "maxItems": dim}
+    components["WantedNodes"]["properties"]["k"]["maximum"] = limits.k
+    trial = components["WantedTrial"]["properties"]
+    events = {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
+    trial["events"] = components["WantedMovement"]["properties"]["events"] = events
+    trial["k"]["maximum"], trial["moved"]["maximum"] = limits.k, limits.page_rows
 
 
 def _at_most(limits: Limits, name: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _key(shape: Any) -> str:
 
 def _statuses(route: Route) -> list[int]:
     """Return what a route may answer besides 200."""
-    statuses = {*route.statuses, 421, 503}
+    statuses = {*route.statuses, 400, 421, 503}
     if route.scope != "open":
         statuses |= {401, 403}
     if route.forms:
@@ -126,13 +126,18 @@ def _statuses(route: Route) -> list[int]:
     return sorted(statuses)
 
 
+def _reasons(status: int) -> str:
+    """Return what a status means: the titles of all problems that have it."""
+    return " ".join(f"{one.title} (`{BASE}{one.name}`)." for one in TYPES if one.status == status)
+
+
 def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str, Any]:
     content = {route.media: {"schema": known[_key(route.answer)] if route.answer else {"type": "string"}}}
-    if route.path == "/vectors":
+    if route.handler == "post_vectors":
         content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
-    if route.path == "/changes":
+    if route.handler == "get_changes":
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    refused = {"application/json": {"schema": known[_key(answers.Refused)]}}
+    refused = {PROBLEM_JSON: {"schema": known[_key(answers.Problem)]}}
     operation: dict[str, Any] = {
         "operationId": route.handler,
         "summary": route.about,
@@ -150,7 +155,7 @@ def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str,
             "200": {"description": "Done.", "content": content},
             **{
                 str(code): {
-                    "description": _REASONS[code],
+                    "description": _reasons(code),
                     "content": refused,
                     **({"headers": _RETRY} if code in (429, 503) else {}),
                 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dygcn.live.durable.histories import PLACE_PATTERN
-from dygcn.serving.service import answers
+from dygcn.live.durable.moments import MOMENT_PATTERN
+from dygcn.serving.service import answers, map_answers
 
+V1 = "/v1"  # before the path of every route that programs ask
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 
 
@@ -41,12 +43,22 @@ class Route:
 
 
 _ID = Param("id", "path", "The node, by your own id.", {"type": "string", "minLength": 1}, True)
+_AS_OF = Param(
+    "as_of",
+    "query",
+    "A moment of the past: a sequence, seconds since 1970 with a decimal point, or a time with its zone "
+    "(2026-11-10T12:00Z). The answer has the digest of that moment. One moment is rebuilt at a time.",
+    {"type": "string", "pattern": f"^({MOMENT_PATTERN})$"},
+)
 _WHOLE = {"type": "integer"}
 _COUNT = {"type": "integer", "minimum": 1}
+IDS_IN_QUERY = 100  # an address has a length; bodies take more
+_IDS = {"type": "array", "items": {"type": "string"}, "maxItems": IDS_IN_QUERY}
+_LINKS = Param("links", "query", "Which links the score is about.", {"enum": ["new", "all", "next"]})
 _PLACE = {"type": "string", "pattern": f"^({PLACE_PATTERN})?$"}
 _CLIENT = {"type": "string", "minLength": 1, "maxLength": 100}
 
-ROUTES = (
+_API = (
     Route(
         "POST",
         "/events",
@@ -78,21 +90,22 @@ ROUTES = (
         "/vectors/{id}",
         "read",
         "get_vector",
-        "The vector of a node.",
+        "The vector of a node, now or as of a moment.",
         answers.OneVector,
-        (_ID,),
-        statuses=(404,),
+        (_ID, _AS_OF),
+        statuses=(400, 404, 429),
     ),
     Route(
         "POST",
         "/vectors",
         "read",
         "post_vectors",
-        "The vectors of many nodes; Arrow, if you accept it.",
+        "The vectors of many nodes, now or as of a moment; Arrow, if you accept it.",
         answers.ManyVectors,
+        (_AS_OF,),
         body=answers.WantedVectors,
         forms=(JSON,),
-        statuses=(400,),
+        statuses=(400, 404),
     ),
     Route(
         "GET",
@@ -100,8 +113,8 @@ ROUTES = (
         "read",
         "get_nearest",
         "The nearest nodes of a node, by cosine.",
-        answers.Neighbours,
-        (_ID, Param("k", "query", "How many; 10 by default.", _COUNT, most="neighbours")),
+        answers.ScoredNodes,
+        (_ID, Param("k", "query", "How many; 10 by default.", _COUNT, most="k")),
         statuses=(400, 404),
     ),
     Route(
@@ -109,9 +122,10 @@ ROUTES = (
         "/nearest",
         "read",
         "post_nearest",
-        "The nearest nodes to a vector, by cosine.",
-        answers.Neighbours,
-        body=answers.WantedNeighbours,
+        "The nearest nodes to a vector, by cosine; or those of each of many nodes, by cosine or by the score "
+        "of a link.",
+        answers.NearestNodes,
+        body=answers.WantedNearest,
         forms=(JSON,),
         statuses=(400,),
     ),
@@ -125,6 +139,91 @@ ROUTES = (
         body=answers.WantedScores,
         forms=(JSON,),
         statuses=(400,),
+    ),
+    Route(
+        "GET",
+        "/scores/{id}",
+        "read",
+        "get_scores",
+        "How likely a node is linked next with each of others.",
+        answers.Scores,
+        (
+            _ID,
+            Param("to", "query", "The others, one parameter each.", {**_IDS, "minItems": 1}, True),
+            _LINKS,
+            Param("probability", "query", "Probabilities in place of log-odds.", {"type": "boolean"}),
+        ),
+        statuses=(400, 404),
+    ),
+    Route(
+        "GET",
+        "/recommend/{id}",
+        "read",
+        "get_recommended",
+        "The nodes that a node is likeliest to link with, by the learned score.",
+        answers.Recommended,
+        (
+            _ID,
+            Param("k", "query", "How many; 10 by default.", _COUNT, most="k"),
+            Param("among", "query", "Only these, one parameter each.", _IDS),
+            Param("exclude_linked", "query", "Leave out who is linked; the default.", {"type": "boolean"}),
+            _LINKS,
+        ),
+        statuses=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/recommend",
+        "read",
+        "post_recommended",
+        "The same, where `among` is too long for an address.",
+        answers.Recommended,
+        body=answers.WantedNodes,
+        forms=(JSON,),
+        statuses=(400, 404),
+    ),
+    Route(
+        "GET",
+        "/neighbors/{id}",
+        "read",
+        "get_neighbors",
+        "With how many nodes a node has an edge now, and the first of them by id.",
+        answers.Linked,
+        (_ID, Param("limit", "query", "How many are named; 100 by default.", _COUNT, most="page_rows")),
+        statuses=(400, 404),
+    ),
+    Route(
+        "GET",
+        "/explain/{id}",
+        "read",
+        "get_explanation",
+        "What each neighbour of a node adds to its vector, order by order.",
+        answers.Explained,
+        (_ID, Param("k", "query", "How many neighbours; 10 by default.", _COUNT, most="k")),
+        statuses=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/explain",
+        "read",
+        "post_explanation",
+        "Which events of a change would move a node, and how far each. Nothing is changed.",
+        answers.Movement,
+        body=answers.WantedMovement,
+        forms=(JSON,),
+        statuses=(400, 404),
+    ),
+    Route(
+        "POST",
+        "/what-if",
+        "read",
+        "post_trial",
+        "What would be after a change: who moves and how far, vectors, neighbours, recommendations, scores. "
+        "Nothing is changed.",
+        answers.Trial,
+        body=answers.WantedTrial,
+        forms=(JSON,),
+        statuses=(400, 404),
     ),
     Route(
         "GET",
@@ -155,7 +254,33 @@ ROUTES = (
         statuses=(400, 429),
     ),
     Route("GET", "/status", "read", "get_status", "Everything worth knowing at a glance.", answers.Status),
-    Route("GET", "/map", "read", "get_map", "Some nodes in two dimensions.", answers.Map),
+    Route(
+        "GET",
+        "/history",
+        "read",
+        "get_history",
+        "The load of the last hour: a sample every few seconds.",
+        answers.LoadHistory,
+        (
+            Param(
+                "since",
+                "query",
+                "Only samples behind it, in seconds since 1970.",
+                {"type": "number", "minimum": 0},
+            ),
+        ),
+        statuses=(400,),
+    ),
+    Route(
+        "GET",
+        "/map",
+        "read",
+        "get_map",
+        "Some nodes in two dimensions, those with near vectors together; and where a node is among them.",
+        map_answers.Map,
+        (Param("node", "query", "A node that is placed on the map in any case.", {"type": "string"}),),
+        statuses=(400, 404),
+    ),
     Route(
         "GET",
         "/dead-letters",
@@ -171,6 +296,34 @@ ROUTES = (
                 "Only those with a lower number.",
                 {**_WHOLE, "minimum": 0, "maximum": 2**62},
             ),
+            Param("stream", "query", "Only those of a stream.", {"type": "string"}),
+            Param("reason", "query", "Only those whose reason has these words in it.", {"type": "string"}),
+        ),
+        statuses=(400,),
+    ),
+    Route(
+        "POST",
+        "/dead-letters/replay",
+        "admin",
+        "post_replay",
+        "Apply dead letters again, as they are or mended. A letter goes in the transaction that logs its "
+        "event; one that cannot be applied stays, with its new reason.",
+        answers.Replayed,
+        body=answers.WantedReplay,
+        forms=(JSON,),
+        statuses=(400,),
+    ),
+    Route(
+        "DELETE",
+        "/dead-letters",
+        "admin",
+        "delete_dead_letters",
+        "Discard dead letters: by number, or of a stream and a reason (1,000 at most).",
+        answers.Discarded,
+        (
+            Param("number", "query", "One parameter each.", {**_IDS, "items": _WHOLE}),
+            Param("stream", "query", "Those of a stream.", {"type": "string"}),
+            Param("reason", "query", "Those whose reason has these words in it.", {"type": "string"}),
         ),
         statuses=(400,),
     ),
@@ -184,8 +337,12 @@ ROUTES = (
         (Param("id", "path", "The name of the client.", _CLIENT, True),),
         statuses=(400,),
     ),
+)
+_OUTSIDE = (  # what has an address of its own by custom, in every version
     Route("GET", "/metrics", "read", "get_metrics", "Counts and times for Prometheus.", media="text/plain"),
-    Route("GET", "/healthz", "open", "get_health", "Whether the service lives.", answers.Health),
+    Route("GET", "/livez", "open", "get_alive", "Whether the process answers.", answers.Alive),
+    Route("GET", "/readyz", "open", "get_ready", "Whether requests should come.", answers.Ready),
     Route("GET", "/openapi.json", "read", "get_openapi", "This description.", dict[str, Any]),
     Route("GET", "/", "read", "get_page", "A page for people.", media="text/html"),
 )
+ROUTES = (*(replace(route, path=V1 + route.path) for route in _API), *_OUTSIDE)

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError
+from dygcn.serving.observing.request_ids import RequestIds
 from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.handlers import problem
+from dygcn.serving.service.crowd import Crowd
+from dygcn.serving.service.drain import leave_now
 from dygcn.serving.service.settings import Http, ServiceSettings
 
 with extra("serve"):
     import uvicorn
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    import uvicorn.server
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.types import ASGIApp
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
-    from uvicorn.server import Protocols
+    from dygcn.serving.service.behind_readers import BehindReaders
+    from dygcn.serving.service.current import CurrentSettings
+    from dygcn.serving.service.service import Service
 
 MOST_HEAD = 64 << 10  # bytes of a request before its body
+_MANY = 500  # connections
+_KEPT = 24 * 3600  # seconds that the connection of a reader may be silent
+_CROWDED = 1.0  # seconds that a silent connection may stay while there are too many
 _Protocol: Any = AutoHTTPProtocol
 
 
@@ -51,6 +63,8 @@ def bind(http: Http) -> list[socket.socket]:
                 bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             bound[-1].bind(address)
             bound[-1].listen()  # until then another could bind the same
+        if http.readers:
+            bound = [_reserved(one) for one in bound]
     except (OSError, UnicodeError) as error:
         for one in bound:
             one.close()
@@ -61,12 +75,52 @@ def bind(http: Http) -> list[socket.socket]:
     return bound
 
 
-class _BoundedHead(_Protocol):  # type: ignore[misc]
-    """A connection whose headers have an end: the parser would keep them all, however many come."""
+def _reserved(one: socket.socket) -> socket.socket:
+    """Keep an address for readers: nobody else had it, and a socket that does not listen gets nothing."""
+    family, address = one.family, one.getsockname()
+    one.close()
+    return shared_socket(family, address)
+
+
+def shared_socket(family: int, address: Any) -> socket.socket:
+    """Return a socket at an address that several processes share; the system spreads connections."""
+    one = socket.socket(family, socket.SOCK_STREAM)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    one.bind(address)
+    return one
+
+
+def allow_many_connections() -> None:
+    """Raise how many files the process may have open, which many systems set to 1024, as far as allowed."""
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - not everywhere
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class Connection(_Protocol):  # type: ignore[misc]
+    """A connection that is counted, and whose headers have an end: the parser would keep them all."""
 
     head = 0
+    peer = ""
+
+    def connection_made(self, transport: Any) -> None:
+        """Count it."""
+        super().connection_made(transport)
+        self.peer = self.server_state.crowd.enter(self.client)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no longer."""
+        self.server_state.crowd.leave(self.peer)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Read what came, unless the head of a request does not end."""
         if self.head > MOST_HEAD:
             self.transport.abort()
             return
@@ -76,72 +130,160 @@ class _BoundedHead(_Protocol):  # type: ignore[misc]
         self.head = 0 if reading_body or self.cycle is not before else self.head + len(data)
 
 
-class _Crowd:
-    """Refuses requests while there are more connections than allowed."""
-
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self._app, self._most = app, most
-        self.connections: set[Protocols] = set()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and len(self.connections) > self._most:
-            message = f"there are {len(self.connections)} connections, allowed are {self._most}; come again"
-            refused = problem(503, "TooManyConnections", message, Retry_After="1", Connection="close")
-            await refused(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+AtOnce = Callable[[bytes, list[tuple[bytes, bytes]], tuple[str, int] | None], bytes | None]
 
 
-class Server(uvicorn.Server):
-    """Says where it listens, closes silent connections, and lets waiting ones go before it drains."""
+def _nothing_at_once(
+    url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
+) -> bytes | None:
+    return None
 
-    def __init__(
-        self, app: ASGIApp, settings: ServiceSettings, waiters: Waiters, ready: Callable[[str], Any] | None
-    ) -> None:
-        crowd = _Crowd(app, settings.limits.connections)
+
+class State(uvicorn.server.ServerState):
+    """What connections share: who is here, too, and what is answered at once (see `ReaderConnection`)."""
+
+    prefix: bytes
+    at_once: AtOnce
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self.crowd, crowd.connections = crowd, self.connections
+        self.prefix, self.at_once = b"", _nothing_at_once
+
+
+class Listening(uvicorn.Server):
+    """Counts connections and closes silent ones.
+
+    Parameters
+    ----------
+    app
+        Who answers.
+    current
+        The limits.
+    uds
+        The path of a Unix socket to listen on, in place of the sockets that `run` gets: for readers, whose
+        connections are kept however long they are silent.
+    """
+
+    connection: type[Connection] = Connection
+
+    def __init__(self, app: ASGIApp, current: CurrentSettings, uds: str | None = None) -> None:
+        crowd = Crowd(app, current)
         config = uvicorn.Config(
-            crowd,
-            host=settings.http.host,
-            port=settings.http.port,
-            http=_BoundedHead,
+            RequestIds(crowd),
+            log_config=None,  # its lines look as ours do
+            host=current.http.host,
+            port=current.http.port,
+            uds=uds,
+            http=self.connection,
             ws="none",
+            lifespan="on" if isinstance(app, Starlette) else "off",
             log_level="error",  # anybody can cause warnings, and fill the disk with them
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=10,
+            timeout_keep_alive=_KEPT if uds else 5,
         )
         super().__init__(config)
-        crowd.connections = self.server_state.connections
-        self._waiters, self._ready = waiters, ready
-        self._patience = settings.limits.seconds_to_send
+        self._current, self._crowd, self.server_state = current, crowd, State(crowd)
         self._silent: dict[Any, tuple[Any, float]] = {}
 
-    async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen, and say where."""
-        await super().startup(sockets)
-        if self.started and self._ready is not None:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
     async def on_tick(self, counter: int) -> bool:
-        """Look after connections ten times a second."""
-        self._close_silent(time.monotonic())
+        """Look after connections ten times a second; after many of them once."""
+        few = len(self.server_state.connections) < _MANY
+        if not self.config.uds and (few or counter % 10 == 0):
+            self._close_silent(time.monotonic())
         return await super().on_tick(counter)
 
+    def finish_within(self, seconds: float) -> None:
+        """Set how long requests that are being answered may take after the end has begun."""
+        self.config.timeout_graceful_shutdown = seconds  # type: ignore[assignment]
+
     def _close_silent(self, now: float) -> None:
-        """Close connections on which no request became whole for too long."""
+        """Close connections on which no request became whole for too long; soon, while there are too many."""
+        patience = self._current.limits.seconds_to_send
+        patience = min(patience, _CROWDED) if self._crowd.crowded else patience
         silent: dict[Any, tuple[Any, float]] = {}
         for connection in self.server_state.connections:
             last = getattr(connection, "cycle", None)
             if last is None or last.response_complete:
                 before, since = self._silent.get(connection, (last, now))
                 silent[connection] = last, since if before is last else now
-                if now - silent[connection][1] > self._patience:
+                if now - silent[connection][1] > patience:
                     connection.transport.close()
         self._silent = silent
 
+
+class Server(Listening):
+    """Says where it listens, starts readers, and lets waiting connections go before it drains.
+
+    Parameters
+    ----------
+    app
+        As `make_app` makes it.
+    ready
+        Called with the address once requests are answered.
+    reread
+        Returns the settings for SIGHUP; None: there is no file.
+    readers
+        Processes that listen in place of this one, and where this one listens for them.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        ready: Callable[[str], Any] | None = None,
+        reread: Callable[[], ServiceSettings] | None = None,
+        readers: BehindReaders | None = None,
+    ) -> None:
+        service: Service = app.state.service
+        super().__init__(app, service.current, readers.path if readers is not None else None)
+        self._crowd.behind_readers = readers is not None
+        self._drain, self._readers = service.drain, readers
+        service.observations.connections = lambda: len(self.server_state.connections)
+        self._waiters: Waiters = app.state.waiters
+        self._ready, self._reread = ready, reread
+        self._wants_reload = False
+
+    def ask_to_reload(self) -> None:
+        """Have tokens and limits read again soon. Safe in a signal handler."""
+        self._wants_reload = True
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen, and say where."""
+        await super().startup(None if self._readers is not None else sockets)
+        if not self.started:
+            return
+        if self._readers is not None:
+            await run_in_threadpool(self._readers.processes.start)
+        if self._ready is not None:
+            self._ready(address_of(sockets[0] if self._readers is not None else self.servers[0].sockets[0]))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Read the settings again, if a signal asked for it."""
+        if self._wants_reload:
+            self._wants_reload = False
+            self._current.reload(self._reread)
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin the drain at the first signal, and end the process at the second."""
+        if self.should_exit:
+            leave_now(128 + sig)
+        self._drain.enforce()
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: Any = None) -> None:
-        """Let waiting connections go, then drain."""
+        """Have readers accept no more, let waiting connections go, then drain."""
+        self._drain.begin()
         self._waiters.end()
+        if self._readers is not None:
+            await run_in_threadpool(self._readers.processes.stop, self._drain.for_requests)
+        self.finish_within(self._drain.for_requests)
         await super().shutdown(sockets)
+
+
+def address_of(one: Any) -> str:
+    """Return the address of a bound socket as a URL."""
+    host, port = one.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.records import Float32, Nodes
-from dygcn.errors import StorageError
+from dygcn.errors import DygcnError, StorageError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import top_k
 from dygcn.serving.service import answers
 from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service.drain import Drain
 from dygcn.serving.service.index_worker import IndexWorker
 from dygcn.serving.service.ingest_queue import IngestQueue
+from dygcn.serving.service.load_history import LoadHistory
+from dygcn.serving.service.observations import Observations
+from dygcn.serving.service.past import Past
+from dygcn.serving.service.reader_processes import ReaderProcesses
+from dygcn.serving.service.readiness import Readiness
 from dygcn.serving.service.settings import ServiceSettings
 from dygcn.serving.service.traffic import Rate
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
@@ -28,7 +34,7 @@ from dygcn.serving.sinks import make_sink
 from dygcn.serving.sources import make_source
 
 _SHOWN = 20
-_MAP_NODES = 2_000
+_TO_END = 1.0  # seconds for the thread of the index, which is asked to end long before
 
 
 class Service:
@@ -38,24 +44,38 @@ class Service:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.settings = settings
+        self.settings, self.current = settings, CurrentSettings(settings)
+        self.drain = Drain(settings.drain_seconds)
         sources = [
             make_source(one) for one in settings.sources
         ]  # a missing package is an error before all else
         sinks = [make_sink(one) for one in settings.sinks]
-        self.live: DurableEmbedding = open_folder(settings.folder, snapshot_every=settings.snapshot_every)
-        self.live.followed.idle_seconds = settings.limits.client_idle_seconds
+        self.live: DurableEmbedding = open_folder(
+            settings.folder, snapshot_every=settings.snapshot_every, keep_log=settings.keep_log
+        )
+        self.observations = Observations(settings.otel)
+        self.live.observe(self.observations)
+        self.observations.opened(settings.folder, self.live)
+        self.past = Past(self.live)
         self.begun = time.monotonic()
         self._graph, self._cache = self.live.state.graph, self.live.cached()
         self.index = NearestIndex(self._cache, exact_up_to=settings.nearest.exact_up_to, guard=self.live.lock)
         self.index_worker = IndexWorker(self.index, self.live.state, settings.nearest.measure_seconds)
         self.reads = 0
+        self.readers: ReaderProcesses | None = None
+        self.left_behind: list[str] = []  # what did not end with `stop`
         self._anonymous = time.time_ns()
+        self._trials = 0  # odd while one is made
+        self._latest: float | None = None  # `latest_time` before it
         self._moved_last: Nodes = np.empty(0, np.int32)
         self.live.watch(self._moved)
         self._listeners: list[Callable[[], None]] = []
         self._event_rate, self._read_rate = Rate(), Rate()
-        self.ingest_queue = IngestQueue(self.live, settings.limits, self._applied)
+        self.ingest_queue = IngestQueue(self.live, self.current, self._applied, self.observations)
+        self.current.watch(self._follow_limits)
+        self._follow_limits()
+        self.readiness = Readiness(self)
+        self.load_history = LoadHistory(self)
         self.sources = [SourceWorker(self, one) for one in sources]
         self.sinks = [
             SinkWorker(self, sink, one.other_history) for sink, one in zip(sinks, settings.sinks, strict=True)
@@ -66,17 +86,56 @@ class Service:
         self.index_worker.start()
         for worker in (*self.sinks, *self.sources):
             worker.start()
+        self.readiness.start()
+        self.load_history.start()
 
     def stop(self) -> None:
-        """Drain: read no more, apply what waits, bring sinks up to it, write a snapshot."""
+        """Drain: read no more, apply what waits, write a snapshot, bring sinks up to it while there is time.
+
+        What does not end in time is left behind: its thread ends with the process. See `left_behind`.
+        """
+        self.observations.begun_draining(self.ingest_queue.events)
+        self.drain.begin()
+        self.readiness.stop()
+        self.load_history.stop()
+        self.index_worker.stop(0.0)  # only asked: it may be in C, which nothing interrupts
         for source in self.sources:
-            source.stop()
+            source.ask_to_stop()
+        ended = [source.stop(self.drain.sources_until) for source in self.sources]
         self.ingest_queue.close()
         self._publish()
+        with contextlib.suppress(DygcnError):  # the log has the failure, and `close` leaves it at that
+            self.live.snapshot()
         for sink in self.sinks:
-            sink.stop()
-        self.index_worker.stop()
+            sink.ask_to_stop(self.drain.sinks_until)
+        ended += [sink.stop(self.drain.sinks_until) for sink in self.sinks]
+        ended.append(self.index_worker.stop(max(min(self.drain.left / 2, _TO_END), 0.0)))
+        names = [*(one.name for one in (*self.sources, *self.sinks)), "the index"]
+        self.left_behind = [name for name, done in zip(names, ended, strict=True) if not done]
         self.live.close()
+        self.observations.stopped(self.live.sequence)
+
+    def _follow_limits(self) -> None:
+        self.live.followed.idle_seconds = self.current.limits.client_idle_seconds
+        self.ingest_queue.rejections.bar = self.current.limits.rejected_share
+
+    def try_reads(self) -> None:
+        """Read one vector and search once, as requests do; it is not counted.
+
+        Raises
+        ------
+        DygcnError
+            If there is no answer yet.
+        """
+        with self.live.lock:
+            some = self.ids_of(self._graph.some_nodes(0, 1))
+        for node in some:
+            _, vector = self._find(node)
+            if vector is not None:
+                with self.index.lock:
+                    candidates = self.index.candidates(vector, 1)
+                with self.live.lock:
+                    self._best(candidates, vector, 1)
 
     def _publish(self) -> None:
         """Publish what a tolerance withholds while sinks can take it; the next start would write all rows."""
@@ -120,22 +179,32 @@ class Service:
         finally:
             self.live.lock.release()
 
-    def nearest_to(self, node: int | str, k: int) -> answers.Neighbours | None:
+    def nearest_to(self, node: int | str, k: int) -> answers.ScoredNodes | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
-        at, vector = self._find(node)
+        _, vector = self._find(node)
         if vector is None:
             return None
         candidates = self._candidates(vector, k + 1)
         with self.live.lock:
-            at, vector = self._find(node)  # it may have moved or left meanwhile, and its number be another's
-            return None if vector is None else self._best(candidates[candidates != at], vector, k)
+            near = self.best_of(node, candidates, k)  # it may have moved or left, and its number be another's
+            return None if near is None else answers.ScoredNodes(self.live.sequence, near)
 
-    def nearest(self, vector: list[float], k: int) -> answers.Neighbours:
+    def nearest(self, vector: list[float], k: int) -> answers.ScoredNodes:
         """Return the nearest nodes to a vector."""
         query = self.index.checked(vector)
         candidates = self._candidates(query, k)
         with self.live.lock:
             return self._best(candidates, query, k)
+
+    def candidates_of(self, ids: list[int | str], k: int) -> list[tuple[int | str, Nodes]]:
+        """Return candidates for the nearest of each node that is in the graph."""
+        found = [(one, self._find(one)[1]) for one in ids]
+        return [(one, self._candidates(vector, k + 1)) for one, vector in found if vector is not None]
+
+    def best_of(self, node: int | str, candidates: Nodes, k: int) -> list[answers.ScoredNode] | None:
+        """Rank candidates for a node as all are now, under the lock; None if the node has left meanwhile."""
+        at, vector = self._find(node)
+        return None if vector is None else self._best(candidates[candidates != at], vector, k).nodes
 
     def _find(self, node: int | str) -> tuple[int, Float32 | None]:
         with self.live.lock:
@@ -145,14 +214,13 @@ class Service:
     def _candidates(self, query: Float32, k: int) -> Nodes:
         self.reads += 1
         self.index_worker.asked_at = time.monotonic()
-        with self.index.lock:
-            return self.index.candidates(query, k)
+        return self.index.candidates(query, k)
 
-    def _best(self, candidates: Nodes, query: Float32, k: int) -> answers.Neighbours:
+    def _best(self, candidates: Nodes, query: Float32, k: int) -> answers.ScoredNodes:
         """Rank candidates as they are now: some may have moved or left since they were found."""
         nodes, scores = top_k(self._cache, candidates, query, k)
-        near = map(answers.Neighbour, self.ids_of(nodes), scores.tolist())
-        return answers.Neighbours(self.live.sequence, list(near))
+        near = map(answers.ScoredNode, self.ids_of(nodes), scores.tolist())
+        return answers.ScoredNodes(self.live.sequence, list(near))
 
     def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]]:
         """Return the sequence, the ids that are in the graph with their vectors, and those that are not."""
@@ -166,17 +234,6 @@ class Service:
         missing = [one for one, found in zip(ids, known, strict=True) if not found]
         return sequence, here, vectors, missing
 
-    def scores(self, pairs: list[tuple[int | str, int | str]], links: str) -> answers.Scores:
-        """Return the scores of pairs, None where an id is not in the graph."""
-        self.reads += 1
-        with self.live.lock:
-            first = np.array([self._graph.find_one(a) for a, _ in pairs], np.int32)
-            second = np.array([self._graph.find_one(b) for _, b in pairs], np.int32)
-            found = self.live.scores_of(first, second, links)
-            known = (first >= 0) & (second >= 0)
-            scores = [float(score) if here else None for score, here in zip(found, known, strict=True)]
-            return answers.Scores(self.live.sequence, scores)
-
     def page(self, since: str, limit: int) -> answers.Changes:
         """Return what moved behind a place."""
         with self.live.lock:
@@ -188,22 +245,34 @@ class Service:
             latest,
             page.reset,
             page.more,
-            list(map(answers.Changed, rows.ids.tolist(), rows.versions.tolist(), rows.vectors.tolist())),
+            list(map(answers.Changed, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
             list(map(answers.Left, rows.left.tolist(), rows.left_versions.tolist())),
         )
 
-    def letters(self, limit: int, before: int) -> answers.Letters:
+    def letters(
+        self, limit: int, before: int, stream: str | None = None, reason: str | None = None
+    ) -> answers.Letters:
         """Return dead letters, newest first."""
-        log = self.live.log
-        found = [
-            answers.Letter(number, one.received, one.stream, one.position, one.row, one.reason, one.event)
-            for number, one in log.dead_letters(limit, before)
-        ]
-        return answers.Letters(log.count_dead_letters(), found)
+        return answers.Letters.of(self.live.log, limit, before, stream, reason)
 
     def latest_time(self) -> float | None:
-        """Return the latest time that an event may have now; None: any."""
-        return latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
+        """Return the latest time that an event may have now; None: any. No lock is taken for it."""
+        while True:
+            trials, found = self._trials, self._latest
+            if trials % 2 == 0:  # else the clock is that of a trial
+                found = latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
+            if trials == self._trials:
+                return found
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Let nobody see the clock of a trial; in the writing thread."""
+        self._latest = self.latest_time()
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials += 1
 
     def next_letter(self) -> int:
         """Return a number for a request that has none, so that its dead letters can be distinguished."""
@@ -215,16 +284,23 @@ class Service:
         found: list[int | str] = python_ids(self._graph.ids.names(nodes)).tolist()
         return found
 
+    def total_reads(self) -> int:
+        """Return how many reads were answered, those of reader processes included."""
+        return self.reads + (0 if self.readers is None else self.readers.counts().requests)
+
     def status(self) -> answers.Status:
         """Return everything worth knowing at a glance."""
         live, ingest_queue = self.live, self.ingest_queue
+        self.observations.report(*self.sources, *self.sinks)
         index = msgspec.to_builtins(self.index_worker.status())
+        sources = [worker.status() for worker in self.sources]  # first: what they count is in the state below
+        sinks = [worker.status() for worker in self.sinks]
         with live.lock:
             graph = self._graph  # it can be counted also while the state is torn
             shown = self._moved_last[graph.present(self._moved_last)]
             moved_last = [] if live.state.torn else self.ids_of(shown)
             sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
-        model = live.model
+        model, reads = live.model, self.total_reads()
         return answers.Status(
             live.sequence,
             live.version,
@@ -236,51 +312,27 @@ class Service:
             time.monotonic() - self.begun,
             self.accepting,
             None if live.log.failure is None else str(live.log.failure),
+            ingest_queue.rejections.alarms(),
             answers.TrafficStatus(
                 ingest_queue.total_events,
                 ingest_queue.total_requests,
-                self.reads,
+                reads,
                 live.log.count_dead_letters(),
                 self._event_rate.at(ingest_queue.total_events),
-                self._read_rate.at(self.reads),
+                self._read_rate.at(reads),
             ),
             answers.QueueStatus(
                 ingest_queue.events,
                 ingest_queue.rows,
-                self.settings.limits.queued_events,
-                self.settings.limits.queued_rows,
+                self.current.limits.queued_events,
+                self.current.limits.queued_rows,
                 ingest_queue.shed,
                 ingest_queue.longest_wait * 1e3,
             ),
-            answers.SnapshotStatus(live.saved_at, live.snapshot_seconds, live.damage),
+            self.load_history.latency(),
+            answers.SnapshotStatus(live.saved_at, live.saved_time, live.snapshot_seconds, live.damage),
             index,
-            [worker.status() for worker in self.sources],
-            [worker.status() for worker in self.sinks],
+            sources,
+            sinks,
             moved_last,
         )
-
-    def map(self, count: int = _MAP_NODES) -> answers.Map:
-        """Return some nodes in two dimensions; which ones depends on their ids alone."""
-        with self.live.lock:
-            nodes = self._graph.some_nodes(0, min(count, _MAP_NODES))
-            vectors, ids = self.live.vectors_of(nodes), self.ids_of(nodes)
-            sequence, total = self.live.sequence, len(self._graph)
-        return answers.Map(sequence, total, _flat(ids, vectors))
-
-
-def _flat(ids: list[Any], vectors: Float32) -> list[answers.Point]:
-    """Project unit vectors on the two directions in which they differ most, with signs that do not jump."""
-    if len(ids) == 0:
-        return []
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, 1e-12)
-    centred = unit - unit.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    two = directions[:, ::-1][:, :2]
-    two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
-    flat = np.zeros((len(ids), 2), np.float32)
-    flat[:, : two.shape[1]] = centred @ two
-    return [
-        answers.Point(one, round(float(x), 5), round(float(y), 5))
-        for one, (x, y) in zip(ids, flat, strict=True)
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -12,10 +13,14 @@ import msgspec
 from dygcn.errors import OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.followed import IDLE_SECONDS
+from dygcn.live.durable.storage import KeepLog
+from dygcn.serving.observing.logs import Format, Level
+from dygcn.serving.observing.tracing import Otel
 from dygcn.serving.service.clock import Jump
 from dygcn.serving.sinks import SinkSettings
 from dygcn.serving.sources import SourceSettings
 
+MOST_READERS = 64
 Scope = Literal["read", "write", "admin"]
 
 
@@ -36,12 +41,15 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     queued_rows: int = 4_000_000  # that the waiting events are expected to touch
     cut_events: int = 2_000  # applied as one batch
     cut_rows: int = 200_000
+    asked_rows: int = 200_000  # of state that one question may look at, or one trial write
     ids: int = 10_000  # in one request
-    neighbours: int = 1_000
-    page_rows: int = 1_000  # of one answer of /changes
+    k: int = 1_000  # nodes in one answer
+    page_rows: int = 1_000  # of one answer of /v1/changes
     feeds: int = 64  # connections that wait for changes
-    connections: int = 1_000
+    connections: int = 1_000  # in all
+    connections_per_peer: int = 200  # from one address (IPv6: one /64 network) other than this machine
     seconds_to_send: float = 30.0  # for a client to send its request
+    rejected_share: float = 0.2  # of the last 1,000 events; from it on there is an alarm
     client_idle_seconds: float = IDLE_SECONDS  # of silence, after which a client's place may go to another
 
 
@@ -52,6 +60,7 @@ class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     port: int = 8470
     names: list[str] = []  # host names by which browsers may come, besides localhost and the address
     tokens: list[Token] = []
+    readers: int = 0  # processes that listen and answer reads; 0: the writer listens itself
 
 
 class Nearest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -59,6 +68,13 @@ class Nearest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     exact_up_to: int = 20_000  # nodes; beyond it an index answers, if the extra `ann` is installed
     measure_seconds: float = 30.0  # between two measurements of its recall
+
+
+class Log(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How log lines look, and which are written; they go to standard error."""
+
+    format: Format = "text"
+    level: Level = "info"
 
 
 class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -79,9 +95,13 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     http: Http = Http()
     limits: Limits = Limits()
     nearest: Nearest = Nearest()
+    log: Log = Log()
+    otel: Otel = Otel()
     time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
     clock_jump: Jump = "usual"  # how far the graph's clock may jump: in units of t, "usual" or "any"
     snapshot_every: int = SNAPSHOT_EVERY  # events
+    drain_seconds: float = 25.0  # from SIGTERM to the end of the process
+    keep_log: str | None = None  # of the past: a span ("7d") or a size ("2GB"); None: what the folder says
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
 
@@ -113,6 +133,10 @@ def check_settings(settings: ServiceSettings) -> ServiceSettings:
             raise OptionError(f"limits.{name} is {getattr(settings.limits, name)}; allowed is above 0")
     if not 0 <= settings.http.port < 1 << 16:
         raise OptionError(f"http.port is {settings.http.port}; allowed is 0 (any free one) to 65535")
+    if not 0 <= settings.http.readers <= MOST_READERS:
+        raise OptionError(f"http.readers is {settings.http.readers}; allowed is 0 to {MOST_READERS}")
+    if settings.http.readers and not hasattr(socket, "SO_REUSEPORT"):
+        raise OptionError("http.readers needs SO_REUSEPORT and Unix sockets, which this system does not have")
     if settings.nearest.exact_up_to < 0:
         raise OptionError(f"nearest.exact_up_to is {settings.nearest.exact_up_to}; allowed is 0 or more")
     if not settings.nearest.measure_seconds > 0:
@@ -122,6 +146,10 @@ def check_settings(settings: ServiceSettings) -> ServiceSettings:
         raise OptionError(f'clock_jump is {settings.clock_jump}; allowed is above 0, "usual" or "any"')
     if settings.snapshot_every < 1:
         raise OptionError(f"snapshot_every is {settings.snapshot_every}; allowed is 1 or more")
+    if not 0 < settings.drain_seconds < float("inf"):
+        raise OptionError(f"drain_seconds is {settings.drain_seconds}; allowed is above 0")
+    if settings.keep_log is not None:
+        KeepLog.read(settings.keep_log)
     for token in settings.http.tokens:
         if len(token.sha256) != 64 or not set(token.sha256) <= set("0123456789abcdef"):
             raise OptionError(

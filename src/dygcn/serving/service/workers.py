@@ -17,6 +17,8 @@ from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.live.durable.storage import DeadLetter, keep_cursor, read_cursor
+from dygcn.serving.observing.events import note
+from dygcn.serving.observing.transitions import Reachable
 from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Cursor, Log, judge
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 from dygcn.serving.sinks import Sink
@@ -28,15 +30,18 @@ if TYPE_CHECKING:
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
 _ROWS, _BETWEEN = 1_000, 0.1
-_DRAIN = 30.0
+_FOREVER = float("inf")
 _ONE_BEGINS = threading.Lock()
 
 
 class _Worker:
     """A thread that tries again after a failure, less and less often."""
 
+    kind = ""
+
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
+        self.reachable = Reachable(self.kind, name)
         self.failure: str | None = None
         self.failures = 0
         self._stop = threading.Event()
@@ -46,11 +51,21 @@ class _Worker:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End in good order. Safe to call twice."""
+    def ask_to_stop(self, until: float = _FOREVER) -> None:
+        """Have it end in good order until then, by the monotonic clock."""
         self._stop.set()
+
+    def stop(self, until: float = _FOREVER) -> bool:
+        """End in good order, and wait for it until then; say whether it ended. Safe to call twice."""
+        self.ask_to_stop(until)
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(None if until == _FOREVER else max(until - time.monotonic(), 0.0))
+        return not self._thread.is_alive()
+
+    def _times(self) -> dict[str, float | None]:
+        """Return since when it fails, and when it worked last, in seconds since 1970."""
+        since = self.reachable.failing_since if self.failure is not None else None
+        return {"failing_since": since, "worked_at": self.reachable.worked_at or None}
 
     def _run(self) -> None:
         pause = _PAUSE
@@ -64,6 +79,7 @@ class _Worker:
                 )
                 pause = _PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else pause
                 self.failure, self.failures = message, self.failures + 1
+                self.reachable.fails(message)
                 self._stop.wait(_LONGEST_PAUSE if isinstance(error, OtherHistory) else pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -73,6 +89,8 @@ class _Worker:
 
 class SourceWorker(_Worker):
     """Reads a source into the queue, from the cursor that the state has reached."""
+
+    kind = "source"
 
     def __init__(self, service: Service, source: Source) -> None:
         super().__init__(service, source.name)
@@ -87,6 +105,7 @@ class SourceWorker(_Worker):
             self.failure = None
             while not self._stop.is_set():
                 messages = self._source.read(_READ, _PAUSE)
+                self.reachable.works()
                 if messages:
                     self._submit(messages)
         except Closing:
@@ -122,14 +141,19 @@ class SourceWorker(_Worker):
             self._answers.append(result)
             self._answered.notify()
 
+    def lag(self) -> int | None:
+        """Return how many messages wait to be read, None while nobody knows."""
+        return self._source.lag() if self._thread.is_alive() and self.failure is None else None
+
     def status(self) -> dict[str, Any]:
-        """Return what /status says of it."""
+        """Return what /v1/status says of it."""
         return {
             "name": self.name,
             "messages": self.messages,
-            "lag": self._source.lag() if self._thread.is_alive() and self.failure is None else None,
+            "lag": self.lag(),
             "failure": self.failure,
             "failures": self.failures,
+            **self._times(),
         }
 
 
@@ -196,6 +220,8 @@ class SinkWorker(_Worker):
         What is done where the sink holds rows of another history; see `dygcn.serving.service.histories`.
     """
 
+    kind = "sink"
+
     def __init__(self, service: Service, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
         super().__init__(service, sink.name)
         self._sink, self._rule = sink, other_history
@@ -218,13 +244,11 @@ class SinkWorker(_Worker):
         behind = cursor.history is not None and cursor.history.sequence <= self.service.live.sequence
         return cursor if behind else Cursor()  # one from ahead came with another log, which ours may overtake
 
-    def stop(self) -> None:
-        """Bring the sink up to the last sequence, if it can be had in time."""
-        self._give_up = time.monotonic() + _DRAIN
-        self._stop.set()
+    def ask_to_stop(self, until: float = _FOREVER) -> None:
+        """Have it bring the sink up to the last sequence, if it can be had in time."""
+        self._give_up = until
+        super().ask_to_stop(until)
         self._news.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -239,7 +263,7 @@ class SinkWorker(_Worker):
                     self._news.clear()
                     self._stop.wait(_BETWEEN)
         except OtherHistory as error:
-            self.history, self.why = REFUSED, str(error)
+            self._judged(REFUSED, str(error))
             raise
         finally:
             self._sink.close()
@@ -257,12 +281,25 @@ class SinkWorker(_Worker):
                     worker.wake()
         if verdict.anew:
             self._cursor = Cursor(why=verdict.why if verdict.history == REWRITING else "")
-        self.history, self.why = verdict.history, verdict.why
-        if self.history == SAME and self._cursor.why:
-            self.history, self.why = REWRITING, self._cursor.why  # it goes on with what it had begun
+        if verdict.history == SAME and self._cursor.why:
+            self._judged(REWRITING, self._cursor.why)  # it goes on with what it had begun
+        else:
+            self._judged(verdict.history, verdict.why)
         with live.lock:
             self._epoch = self._log.history.epoch
         self.failure = None
+        self.reachable.works()
+
+    def _judged(self, history: str, why: str) -> None:
+        """Note whose rows the sink holds, and log it if that is news."""
+        if history != self.history:
+            note(
+                "sink.refused" if history == REFUSED else "sink.history",
+                sink=self.name,
+                history=history,
+                why=why,
+            )
+        self.history, self.why = history, why
 
     def wake(self) -> None:
         """Have it look whether there is something new."""
@@ -279,7 +316,8 @@ class SinkWorker(_Worker):
         if page.reset or not cursor.next:
             cursor.delete_below = page.floor
         if len(page.rows):
-            self._sink.write(page.rows)
+            with self.service.observations.writing_sink(self.name, len(page.rows)):
+                self._sink.write(page.rows)
             self.rows += len(page.rows)
             cursor.history = page.rows.history
         if not page.more:
@@ -287,6 +325,7 @@ class SinkWorker(_Worker):
             cursor.reached = page.sequence
         cursor.next = page.next
         self._keep_cursor()
+        self.reachable.works()
         return page.more and time.monotonic() < self._give_up
 
     def _keep_cursor(self) -> None:
@@ -303,16 +342,21 @@ class SinkWorker(_Worker):
         self._sink.delete_below(cursor.delete_below, history)
         cursor.delete_below, cursor.history, cursor.why = None, history, ""
         if self.history == REWRITING:
-            self.history = REWRITTEN
+            self._judged(REWRITTEN, self.why)
+
+    def behind(self) -> int:
+        """Return how many sequences the sink does not have yet."""
+        return max(self.service.live.sequence - self._cursor.reached, 0)
 
     def status(self) -> dict[str, Any]:
-        """Return what /status says of it."""
+        """Return what /v1/status says of it."""
         return {
             "name": self.name,
             "rows": self.rows,
-            "behind": max(self.service.live.sequence - self._cursor.reached, 0),
+            "behind": self.behind(),
             "history": self.history,
             "why": self.why or None,
             "failure": self.failure,
             "failures": self.failures,
+            **self._times(),
         }

@@ -71,8 +71,20 @@ def newest(positions: Iterable[History | None]) -> History | None:
 
 
 def described(history: History) -> str:
-    """Return a position as errors and `/status` name it."""
+    """Return a position as errors and `/v1/status` name it."""
     return f"generation {history.generation}, epoch {history.epoch}, sequence {history.sequence}"
+
+
+def as_values(history: History) -> dict[str, int | str]:
+    """Return the fields of a row's history, for a store that has columns of both types.
+
+    Examples
+    --------
+    >>> as_values(History(1, "e", 3, "c"))
+    {'generation': 1, 'epoch': 'e', 'version': 3, 'chain': 'c'}
+    """
+    values = history.generation, history.epoch, history.sequence, history.chain
+    return dict(zip(FIELDS, values, strict=True))
 
 
 def as_fields(history: History) -> dict[str, str]:
@@ -83,8 +95,7 @@ def as_fields(history: History) -> dict[str, str]:
     >>> as_fields(History(1, "e", 3, "c"))
     {'generation': '1', 'epoch': 'e', 'version': '3', 'chain': 'c'}
     """
-    texts = str(history.generation), history.epoch, str(history.sequence), history.chain
-    return dict(zip(FIELDS, texts, strict=True))
+    return {name: str(value) for name, value in as_values(history).items()}
 
 
 def from_fields(fields: Mapping[str, str | None]) -> History | None:

@@ -3,7 +3,7 @@
 ========================================  =================================================================
 message                                   meaning
 ========================================  =================================================================
-``{"id":7, HISTORY, "vector":[0.5,-1]}``  node 7 has this vector at this version
+``{"id":7, HISTORY, "vector":[0.5]}``     node 7 has this vector at this version
 ``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
 ``{"deleted_below":5, HISTORY}``          deletes every row of a lower generation, and every row of this
                                           generation below version 5
@@ -26,18 +26,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from dygcn._late import late
 from dygcn.serving.sinks.shape import check_finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dygcn.engine.records import Float32, History, Rows
+    from dygcn.engine.records import History, Rows
+    from dygcn.serving import json_text
+else:  # whoever only reads settings needs no encoder
+    json_text = late("dygcn.serving.json_text")
 
-_AT_ONCE = 1024  # vectors that lie in memory as text
 NOT_JSON = "JSON has no word for NaN or infinity: look for what made it (a rolled run may have exploded)"
 
 
@@ -51,6 +51,7 @@ def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dygcn.engine.records import History, Rows
     >>> vectors, none = np.array([[0.1, -0.0]], np.float32), np.array([], np.int64)
     >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none, History(1, "0f", 3, "5c"))
@@ -59,11 +60,8 @@ def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
     """
     check_finite(rows, name, NOT_JSON)
     history = _history_text(rows.history)
-    for begin in range(0, len(rows.ids), _AT_ONCE):
-        part = slice(begin, begin + _AT_ONCE)
-        texts = vector_texts(rows.vectors[part])
-        for id_, text in zip(rows.ids[part].tolist(), texts, strict=True):
-            yield b'{"id":%b,%b,"vector":[%b]}' % (msgspec.json.encode(id_), history, text)
+    for id_, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
+        yield b'{"id":%b,%b,"vector":%b}' % (msgspec.json.encode(id_), history, json_text.vector_text(vector))
 
 
 def left_messages(rows: Rows) -> list[bytes]:
@@ -86,31 +84,3 @@ def _history_text(history: History) -> bytes:
         "chain": history.chain,
     }
     return msgspec.json.encode(fields)[1:-1]
-
-
-def vector_texts(vectors: Float32) -> list[bytes]:
-    """Return the numbers of each vector, with commas between.
-
-    Examples
-    --------
-    >>> vector_texts(np.array([[1, 1e-45], [3.4028235e38, 16777216]], np.float32))
-    [b'1,1e-45', b'3.4028235e+38,16777216']
-    """
-    count, dim = vectors.shape
-    flat = np.ascontiguousarray(vectors).ravel()
-    texts = _shortest(flat)
-    texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # many readers take -0 for the integer 0
-    read = texts.cast(pa.float64()).to_numpy().astype(np.float32)
-    wrong = np.flatnonzero(read.view(np.uint32) != flat.view(np.uint32))
-    if len(wrong):  # rounded twice, by way of float64: one more digit or two
-        whole = texts.to_pylist()
-        for at in wrong.tolist():
-            whole[at] = repr(float(flat[at]))
-        texts = pa.array(whole, pa.string())
-    starts = pa.array(np.arange(0, (count + 1) * dim, dim, dtype=np.int64))
-    lines = pc.binary_join(pa.LargeListArray.from_arrays(starts, texts), ",")
-    return [line.encode() for line in lines.to_pylist()]
-
-
-def _shortest(numbers: Float32) -> pa.Array:
-    return pa.array(numbers).cast(pa.string())

@@ -11,7 +11,7 @@ import numpy as np
 from dygcn._extras import extra
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.histories import admit
+from dygcn.serving.sinks.histories import admit, as_values
 
 with extra("postgres"):
     import psycopg
@@ -174,7 +174,7 @@ class Table:
             if self._oid("history") is None:
                 self._run(_MAKE_HISTORY)
                 if (newest := self._position(_NEWEST_ROW)) is not None:
-                    self._run(_ADVANCE, _values(newest))
+                    self._run(_ADVANCE, as_values(newest))
             if index == "hnsw":
                 self._run(_INDEX)
         self._lock = _LOCKS + int(oid or 0)
@@ -192,7 +192,7 @@ class Table:
 
     def write(self, rows: Rows) -> None:
         """Bring rows in and take out those that left, in one transaction, one writer after the other."""
-        values = _values(rows.history)
+        values = as_values(rows.history)
         with self._transaction(self._lock):
             self._reach(rows.history)
             if len(rows.ids):
@@ -212,7 +212,7 @@ class Table:
 
         Late repeats of other epochs need no memory: they are refused.
         """
-        values = {**_values(history), "floor": floor}
+        values = {**as_values(history), "floor": floor}
         with self._transaction(self._lock):
             self._reach(history)
             for statement in (_DELETE_OTHERS, _FORGET_OTHERS, _DELETE_BELOW):
@@ -226,7 +226,7 @@ class Table:
     def _reach(self, history: History) -> None:
         """Refuse a stale writer; else note how far the table has come."""
         admit(self._position(_HELD), history, self._name)
-        self._run(_ADVANCE, _values(history))
+        self._run(_ADVANCE, as_values(history))
 
     def _position(self, statement: str) -> History | None:
         row = self._connection.execute(sql.SQL(statement).format(**self._parts)).fetchone()
@@ -322,16 +322,6 @@ def _copy_block(ids: NDArray[Any], vectors: Float32 | None) -> bytes:
         for text, rest in zip(texts, block, strict=True)
         for part in (struct.pack(">hi", fields, len(text)), text, rest.tobytes())
     )
-
-
-def _values(history: History) -> dict[str, Any]:
-    """Return the parameters of statements for a position."""
-    return {
-        "generation": history.generation,
-        "epoch": history.epoch,
-        "version": history.sequence,
-        "chain": history.chain,
-    }
 
 
 def _vector_text(found: tuple[str, int] | None) -> str:

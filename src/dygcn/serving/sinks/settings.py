@@ -9,7 +9,7 @@ OnOtherHistory: TypeAlias = Literal["rewrite", "refuse"]
 """Action if a sink holds rows of an older history than ours, or of a copy that diverged.
 
 ``"rewrite"`` writes all rows again and then deletes those of the other history; ``"refuse"`` does not change
-the sink and reports it in ``/status``. Rows of a newer history are never replaced.
+the sink and reports it in ``/v1/status``. Rows of a newer history are never replaced.
 """
 
 __all__ = [

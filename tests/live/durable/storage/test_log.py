@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder, WriteFailed
-from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, REFUSAL, DeadLetter, Epoch, EventLog, NewEntry
+from dygcn.live.durable.storage import (
+    BARRIER,
+    EVENTS,
+    FLUSH,
+    REFUSAL,
+    DeadLetter,
+    Epoch,
+    EventLog,
+    NewEntry,
+    letters,
+    tables,
+)
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.watermark import Reached, Watermark
@@ -162,7 +173,7 @@ def test_long_logs_are_read_in_pieces(path, monkeypatch):
     with closing(EventLog(path)) as log:
         log.append([NewEntry(EVENTS, "", -1, bytes(1000))] * 20, 4)
     for pieces in ((3, 1 << 20), (100, 2500), (1, 1)):
-        monkeypatch.setattr(logs, "_READ_AT_ONCE", pieces)
+        monkeypatch.setattr(tables, "_READ_AT_ONCE", pieces)
         with closing(EventLog(path)) as log:
             assert len(log._some(0)) < 25
         assert len(read(path)) == 25
@@ -170,7 +181,7 @@ def test_long_logs_are_read_in_pieces(path, monkeypatch):
 
 def test_an_entry_beyond_the_longest_is_refused_by_name(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log, pytest.raises(WriteFailed):
-        log.append([NewEntry(EVENTS, "", -1, bytes(logs.LONGEST_BODY + 5000))], 1)
+        log.append([NewEntry(EVENTS, "", -1, bytes(tables.LONGEST_BODY + 5000))], 1)
     assert read(log.path) == []
 
 
@@ -210,6 +221,8 @@ ALTERED = {
     "kind": REFUSAL,
     "batch_id": 8,
     "chain": b"0123456789abcdef",
+    "logged": 1_700_000_000_000_000,
+    "seal": b"01234567",
 }
 
 
@@ -246,11 +259,12 @@ MOVED = {
         "UPDATE entries SET seq = 2 WHERE seq = 99",
     ],
     "one twice": [
-        "INSERT INTO entries SELECT 6, batch_id, kind, stream, position, body, chain FROM entries "
-        "WHERE seq = 5"
+        "INSERT INTO entries SELECT 6, batch_id, kind, stream, position, body, chain, logged, seal "
+        "FROM entries WHERE seq = 5"
     ],
     "one more": [
-        "INSERT INTO entries VALUES (6, 4, 'events', '', -1, x'00', x'00112233445566778899aabbccddeeff')"
+        "INSERT INTO entries VALUES (6, 4, 'events', '', -1, x'00', x'00112233445566778899aabbccddeeff', 7, "
+        "x'00')"
     ],
     "a gap": ["UPDATE entries SET seq = 9 WHERE seq = 5"],
     "a negative one": ["UPDATE entries SET seq = -1 WHERE seq = 1"],
@@ -271,13 +285,13 @@ def test_entries_that_were_moved_are_noticed(path, what):
 
 def test_a_log_of_another_format_is_refused_by_its_number(path):
     change(path, "UPDATE about SET value = 1 WHERE name = 'format'")
-    with pytest.raises(UnsupportedFolder, match=f"has format 1; this dygcn reads {logs.FORMAT}"):
+    with pytest.raises(UnsupportedFolder, match=f"has format 1; this dygcn reads {tables.FORMAT}"):
         read(path)
 
 
 def test_a_chain_that_is_not_checked_would_be_noticed(path, monkeypatch):
     """The mutant: what the row says of its checksum is believed."""
-    monkeypatch.setattr(logs, "_check", lambda path, entry, expected, chain: entry.chain)
+    monkeypatch.setattr(logs, "check_entry", lambda path, entry, expected, chain: entry.chain)
     change(path, "UPDATE entries SET body = x'00' WHERE seq = 3")
     assert len(read(path)) == 5
     with pytest.raises(pytest.fail.Exception):
@@ -462,7 +476,7 @@ def test_a_trigger_that_hides_behind_a_name_would_be_noticed(path, monkeypatch):
         rows = db.execute(
             "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC"
         ).fetchall()
-    assert dict(rows) == logs._TABLES
+    assert dict(rows) == tables.TABLES
 
 
 @pytest.mark.parametrize(
@@ -636,7 +650,7 @@ def test_a_dead_letter_is_kept_once(path):
 
 
 def test_only_the_newest_dead_letters_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(logs, "MOST_DEAD_LETTERS", 10)
+    monkeypatch.setattr(letters, "MOST_DEAD_LETTERS", 10)
     with closing(EventLog(tmp_path / "log.sqlite3")) as log:
         for number in range(25):
             log.append([], number, [DeadLetter("clicks", number, row, "bad", "{}") for row in range(2)])

@@ -21,9 +21,12 @@ import msgspec
 import pyarrow as pa
 
 import dygcn
+from dygcn.client import Client
 from dygcn.errors import EventError, OptionError
-from dygcn.live.durable.storage import EventLog
+from dygcn.live.durable.storage import log
 from dygcn.serving.service import app, handlers
+from dygcn.serving.service.answers import Problem
+from dygcn.serving.service.problems import PROBLEM_JSON
 from dygcn.serving.service.settings import parse_settings
 from dygcn.testing.seeding import seeded, small_model
 from dygcn.testing.served import Served, on_loopback, served
@@ -96,7 +99,7 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
     bad = set(drawn.sample(range(size), size // _ONE_IN))
     expected: set[tuple[str, int, int]] = set()
     with httpx.Client(base_url=address, timeout=60) as client:
-        begun = client.get("/status").json()["edges"]
+        begun = client.get("/v1/status").json()["edges"]
         for start in range(0, size, _REQUEST):
             form = (JSON, NDJSON, ARROW)[start // _REQUEST % 3]
             numbers = range(start, min(start + _REQUEST, size))
@@ -107,7 +110,7 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             expected |= {(STREAM, numbers[-1], row) for row in rows}
             params: dict[str, str | int] = {"client": "sender", "sequence": start}
             headers = {"content-type": form}
-            answer = client.post("/events", content=as_body(events, form), params=params, headers=headers)
+            answer = client.post("/v1/events", content=as_body(events, form), params=params, headers=headers)
             tally.events += len(events)
             if answer.status_code != 200:
                 tally.note(f"a request with {len(rows)} bad events was answered with {answer.status_code}")
@@ -117,19 +120,13 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             tally.dead += figures["dead"]
             if (figures["applied"], figures["dead"]) != (len(events) - len(rows), len(rows)):
                 tally.note(f"of {len(events)} events with {len(rows)} bad ones: {answer.text[:200]}")
-        if client.get("/status").json()["edges"] - begun != size - len(bad):
+        if client.get("/v1/status").json()["edges"] - begun != size - len(bad):
             tally.note("the graph does not have an edge for every good event")
-        found = {(one["stream"], one["position"], one["row"]) for one in _letters(client)}
-        if found != expected:
-            tally.note(f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many")
-
-
-def _letters(client: httpx.Client) -> Iterator[dict[str, Any]]:
-    """Yield all dead letters, page by page."""
-    before: dict[str, int] = {}
-    while page := client.get("/dead-letters", params={"limit": 1000, **before}).json()["letters"]:
-        yield from page
-        before = {"before": page[-1]["number"]}
+    with Client(address) as asking:
+        letters = asking.dead_letters(limit=None).letters
+    found = {(one.stream, one.position, one.row) for one in letters}
+    if found != expected:
+        tally.note(f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many")
 
 
 def fuzz(address: str, count: int, seed: int, tally: Tally) -> None:
@@ -146,7 +143,7 @@ def fuzz(address: str, count: int, seed: int, tally: Tally) -> None:
             if answer.status_code != 200 and not _is_refusal(answer):
                 shown = f"{answer.status_code} {answer.text[:100]}"
                 tally.note(f"{method} {url[:60]!r} with {body[:60]!r}: {shown}")
-        if client.get("/healthz").json() != {"ok": True, "accepting": True}:
+        if client.get("/readyz").json() != {"ready": True, "accepting": True}:
             tally.note("the service does not take events any more")
 
 
@@ -155,9 +152,10 @@ def _is_refusal(answer: httpx.Response) -> bool:
     if answer.status_code not in _REFUSALS:
         return False
     try:
-        return set(answer.json()["error"]) == {"kind", "message", "expected"}
-    except (ValueError, KeyError, TypeError):
+        told = msgspec.json.decode(answer.content, type=Problem)
+    except msgspec.DecodeError:
         return False
+    return told.status == answer.status_code and answer.headers["content-type"] == PROBLEM_JSON
 
 
 def fuzz_settings(count: int, seed: int, tally: Tally) -> None:
@@ -211,7 +209,7 @@ def _not_caught(body: bytes, kind: type[Any]) -> Any:
 
 _BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a bad row stops its request": (handlers, "decode_events", _stops_its_request),
-    "dead letters are dropped": (EventLog, "_bury", lambda self, dead: None),
+    "dead letters are dropped": (log, "bury", lambda db, dead: None),
     "an error of a parser is not caught": (handlers, "read_body", _not_caught),
 }
 
@@ -220,7 +218,7 @@ def notices(bug: str, seed: int) -> bool:
     """Say whether a bug is noticed."""
     with ExitStack() as stack:
         stack.enter_context(seeded(*_BUGS[bug]))
-        stack.enter_context(seeded(app._LOG, "exception", lambda *_: None))
+        stack.enter_context(seeded(app, "note", lambda *_, **__: None))
         return bool(put_to_the_test(3 * _REQUEST, seed).problems)
 
 

@@ -213,7 +213,7 @@ def without_checksums(size: int, seed: int) -> Tally:
     with ExitStack() as bugs:
         bugs.enter_context(seeded(folders, "_checksum", lambda manifest: manifest.checksum))
         bugs.enter_context(seeded(folders.FileEntry, "__eq__", lambda self, other: True))
-        bugs.enter_context(seeded(logs, "_check", lambda path, entry, expected, chain: entry.chain))
+        bugs.enter_context(seeded(logs, "check_entry", lambda path, entry, expected, chain: entry.chain))
         return damage(size, seed)
 
 

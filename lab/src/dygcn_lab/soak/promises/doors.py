@@ -23,7 +23,7 @@ import dygcn
 from dygcn.errors import OptionError
 from dygcn.serving.service import app
 from dygcn.serving.service.auth import Doors, new_token
-from dygcn.serving.service.handlers import problem
+from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import JSON, ROUTES, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
 from dygcn.testing.plain_http import Answer, PlainClient
@@ -34,13 +34,19 @@ from dygcn_lab.soak.check import Check, Finding
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 NAMES = [911_000_001 + i for i in range(5)]  # nodes by which it would be noticed that the graph is told of
 _BODIES = {
-    "/events": b"[]",
-    "/vectors": b'{"ids": [1]}',
-    "/nearest": b'{"vector": [1, 1, 1, 1, 1, 1, 1, 1]}',
-    "/score": b'{"pairs": [[1, 2]]}',
+    "/v1/events": b"[]",
+    "/v1/vectors": b'{"ids": [1]}',
+    "/v1/nearest": b'{"vector": [1, 1, 1, 1, 1, 1, 1, 1]}',
+    "/v1/score": b'{"pairs": [[1, 2]]}',
+    "/v1/recommend": b'{"id": 911000001}',
+    "/v1/explain": b'{"id": 911000001, "add": [[1, 2]]}',
+    "/v1/dead-letters/replay": b'{"numbers": [1]}',
+    "/v1/what-if": b'{"add": [[1, 2]]}',
 }
+_QUERIES = {"/v1/scores/{id}": "?to=2", "/v1/dead-letters": "?stream=nobody"}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW")
-_NOWHERE = ("/nothing", "/status/", "/admin", "/.env", "/docs", "/x/../status", "/metrics;x")
+_NO = {401: "unauthorized", 403: "forbidden", 421: "misdirected"}
+_NOWHERE = ("/nothing", "/v1/status/", "/admin", "/.env", "/docs", "/x/../v1/status", "/metrics;x")
 _HOSTS = ("0.0.0.0", "::", "", "10.0.0.1", "192.168.1.1", "vectors.example", "127.0.0.1.example")
 _WRONG = ("", "Bearer", "Bearer ", "Basic", "Basic !", "Basic Og==", "Digest x", "Negotiate", "\xff")
 
@@ -122,7 +128,8 @@ def ask(client: PlainClient, route: Route, header: str | None, method: str = "")
     body = _BODIES.get(route.path) if route.forms else None
     if body is not None:
         headers["content-type"] = JSON
-    return client.request(method or route.method, _path(route), body, headers)
+    path = _path(route) + _QUERIES.get(route.path, "")
+    return client.request(method or route.method, path, body, headers)
 
 
 def _path(route: Route) -> str:
@@ -155,7 +162,9 @@ def try_nowhere(client: PlainClient, keys: Keys, tally: Tally) -> None:
         for method in _METHODS:
             if method in known or (method == "HEAD" and "GET" in known):
                 continue
-            stranger, boss = client.request(method, path), client.request(method, path, headers=admin)
+            name = {"x-request-id": "the-same"}  # the answer has it
+            stranger = client.request(method, path, headers=name)
+            boss = client.request(method, path, headers=admin | name)
             tally.expect(stranger.status in (400, 404, 405), f"{method} {path}: {stranger.status}")
             same = (stranger.status, stranger.body) == (boss.status, boss.body)
             tally.expect(same and _says_nothing(stranger), f"{method} {path} tells a stranger something")
@@ -235,10 +244,10 @@ def _any_known(self: Doors, scope: str, authorization: str | None, host: str | N
 
 
 _BUGS: dict[str, tuple[Any, str, Any]] = {
-    "a route forgets to ask": (app, "ROUTES", _opened("/map")),
+    "a route forgets to ask": (app, "ROUTES", _opened("/v1/map")),
     "any token opens every door": (Doors, "status", _any_known),
     "the hash of a token is a token": (sys.modules[Doors.__module__], "hashed", lambda secret: secret),
-    "a refusal tells what is there": (app, "denied", lambda status: problem(status, "No", str(NAMES))),
+    "a refusal tells what is there": (app, "denied", lambda status: problem(_NO[status], str(NAMES))),
 }
 
 

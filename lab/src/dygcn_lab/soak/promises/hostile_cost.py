@@ -28,7 +28,7 @@ from dygcn.testing.served import served_process
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 
-TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /healthz may take
+TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /livez may take
 _REPEATS = 3
 _FURTHEST = 64  # cursors that an id may stand from where it is looked for first
 _HEAVY, _TOO_MUCH = 4e6, 1e300
@@ -161,7 +161,7 @@ def _post(path: str, events: Events) -> Callable[[str], None]:
 
 def _sending(make: Callable[[int], Events]) -> Ask:
     """Send events that are made for each repeat; made once, so that only sending is timed."""
-    ready = [_post("/events", make(number)) for number in range(_REPEATS)]
+    ready = [_post("/v1/events", make(number)) for number in range(_REPEATS)]
     return lambda address, number: ready[number](address)
 
 
@@ -174,12 +174,12 @@ class Pages:
     def first(self, address: str, number: int) -> None:
         """Ask before they leave, and keep the cursor of now."""
         del number
-        self._place = self._ask(f"{address}/changes?limit=1")["latest"]
+        self._place = self._ask(f"{address}/v1/changes?limit=1")["latest"]
 
     def next(self, address: str, number: int) -> None:
         """Ask after they left."""
         del number
-        self._ask(f"{address}/changes?limit=1&since={self._place}")
+        self._ask(f"{address}/v1/changes?limit=1&since={self._place}")
 
     def _ask(self, url: str) -> Any:
         return msgspec.json.decode(urllib.request.urlopen(url, timeout=600).read())
@@ -192,7 +192,7 @@ def _named(clients: int, names: str) -> Ask:
         for i in range(clients):
             many = names == "many"
             client = f"c{number}-{i}" if many else f"one-{number}"
-            query = f"/events?client={client}&sequence={0 if many else i}"
+            query = f"/v1/events?client={client}&sequence={0 if many else i}"
             _post(query, [{"src": i, "dst": i + 1}])(address)
 
     return ask
@@ -238,14 +238,14 @@ def cases(size: int) -> Iterator[Case]:
 
 @contextmanager
 def _watching(address: str) -> Iterator[list[float]]:
-    """Ask for /healthz all the time, and note how long each answer takes."""
+    """Ask for /livez all the time, and note how long each answer takes."""
     waits: list[float] = []
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.is_set():
             begun = time.perf_counter()
-            urllib.request.urlopen(address + "/healthz", timeout=600).read()
+            urllib.request.urlopen(address + "/livez", timeout=600).read()
             waits.append(time.perf_counter() - begun)
             ended.wait(0.005)
 
@@ -265,7 +265,7 @@ def _timed(ask: Ask, address: str, number: int) -> float:
 
 
 def time_case(case: Case, address: str) -> Timed:
-    """Send both requests in turns, and watch /healthz meanwhile."""
+    """Send both requests in turns, and watch /livez meanwhile."""
     found = Timed()
     for number in range(_REPEATS):
         for ask in case.before:
@@ -290,7 +290,7 @@ def time_costs(size: int) -> dict[str, Timed]:
             with served_process(Path(workdir) / name) as one:
                 warm = _ordinary_names(4000, 99, 12) if strings else _ordinary_ids(4000, 99)
                 for op in (1, -1, 1):
-                    _post("/events", _events(warm, op=op, weight=2.5))(one.address)
+                    _post("/v1/events", _events(warm, op=op, weight=2.5))(one.address)
                 for case in cases(size):
                     if case.strings == strings:
                         found[case.name] = time_case(case, one.address)
@@ -314,12 +314,12 @@ def run(size: int, seed: int) -> Finding:
     if size >= CHECK.full:
         timed = time_costs(size)
         figures["times as long as an ordinary request"] = {n: round(t.ratio, 2) for n, t in timed.items()}
-        figures["longest /healthz, ms, median of three"] = {
+        figures["longest /livez, ms, median of three"] = {
             n: round(1e3 * median(t.health), 1) for n, t in timed.items()
         }
         wrong += [f"{n}: {t.ratio:.1f} times as long" for n, t in timed.items() if t.ratio > TIMES]
         slow = {n: median(t.health) for n, t in timed.items() if median(t.health) > PATIENCE}
-        wrong += [f"{n}: /healthz took {1e3 * wait:.0f} ms" for n, wait in slow.items()]
+        wrong += [f"{n}: /livez took {1e3 * wait:.0f} ms" for n, wait in slow.items()]
     with seeded(DurableEmbedding, "_sift", _unsifted):
         _, noticed = count_costs(min(size, 500))
     return Finding(

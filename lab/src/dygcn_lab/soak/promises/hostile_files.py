@@ -19,7 +19,7 @@ from dygcn.engine.events import decode_events, read_events
 from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import EVENTS, LOG_FILE, NewEntry, pack
+from dygcn.live.durable.storage import EVENTS, LOG_FILE, NewEntry, pack, times
 from dygcn.live.durable.storage.log import chained
 from dygcn.live.loading import load, start
 from dygcn.testing.seeding import small_model
@@ -51,6 +51,7 @@ Build = Callable[[Path], Trap]
 EXPLODED = "exploded"  # the folder that a pickle would make
 _PICKLE = b"cos\nmkdir\n(S'exploded'\ntR."
 _HUGE = 1 << 40
+_TIME = 1 << 52  # when an entry was logged: in the year 2112, in microseconds
 _JOURNAL = struct.pack(">8I", 0x377F0682, 3007000, 4096, 0, 1, 2, 0, 0)
 _MODEL, _GRAPH = "model.safetensors", "graph.safetensors"
 
@@ -193,12 +194,13 @@ def _entry(kind: str, body: bytes, stream: str = "", position: int = -1, batch_i
         with closing(sqlite3.connect(folder / LOG_FILE)) as db, db:
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 3").fetchone()
             chain = chained(before, 4, batch_id, NewEntry(kind, stream, position, body))
-            row = (4, batch_id, kind, stream, position, body, chain)
-            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            row = (4, batch_id, kind, stream, position, body, chain, _TIME, times.seal(chain, _TIME))
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 4").fetchone()
             good = NewEntry(EVENTS, "", -1, pack(read_events([(7, 8)])))
-            row = (5, 9, good.kind, "", -1, good.body, chained(before, 5, 9, good))
-            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            chain = chained(before, 5, 9, good)
+            row = (5, 9, good.kind, "", -1, good.body, chain, _TIME, times.seal(chain, _TIME))
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return Trap("open", folder)
 
     return build
@@ -232,7 +234,8 @@ def _table_cases() -> Iterator[tuple[str, Build]]:
         _sql(
             "DROP TABLE entries",
             "CREATE VIEW entries AS WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n) "
-            "SELECT seq, 1 batch_id, 'events' kind, '' stream, 0 position, x'' body, x'' chain FROM n",
+            "SELECT seq, 1 batch_id, 'events' kind, '' stream, 0 position, x'' body, x'' chain, 0 logged, "
+            "x'' seal FROM n",
         ),
     )
     yield "log: other columns", _sql("ALTER TABLE entries ADD COLUMN more DEFAULT 7")
@@ -244,7 +247,8 @@ def _table_cases() -> Iterator[tuple[str, Build]]:
         "log: twelve bodies of 20 million bytes",
         _sql(
             "WITH RECURSIVE n(seq) AS (SELECT 4 UNION ALL SELECT seq + 1 FROM n LIMIT 12) "
-            "INSERT INTO entries SELECT seq, seq, 'events', '', -1, zeroblob(20000000), zeroblob(16) FROM n"
+            "INSERT INTO entries SELECT seq, seq, 'events', '', -1, zeroblob(20000000), zeroblob(16), 7, x'' "
+            "FROM n"
         ),
     )
     yield "log: a genesis of 60 million bytes", _sql("UPDATE about SET value = zeroblob(60000000)")

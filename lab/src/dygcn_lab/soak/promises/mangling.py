@@ -32,21 +32,21 @@ _EVENTS = b'[{"src": 1, "dst": 2, "op": 1, "weight": 1.5, "t": 7}, {"src": 3, "d
 _LINES = b'{"src": 1, "dst": 2}\n{"src": 2, "dst": 3, "weight": 2}\n'
 _VECTOR = b'{"vector": [0.5, -1, 2e3, 0, 0, 0, 0, 1], "k": 3}'
 _GOOD: tuple[tuple[str, str, bytes], ...] = (
-    ("/events", JSON, _EVENTS),
-    ("/events", NDJSON, _LINES),
-    ("/events", ARROW, _arrow()),
-    ("/events?client=a&sequence=0", JSON, _EVENTS),
-    ("/vectors", JSON, b'{"ids": [0, 1, 9007199254740993, "ann"]}'),
-    ("/score", JSON, b'{"pairs": [[0, 1], [1, "ann"]], "links": "all"}'),
-    ("/nearest", JSON, _VECTOR),
+    ("/v1/events", JSON, _EVENTS),
+    ("/v1/events", NDJSON, _LINES),
+    ("/v1/events", ARROW, _arrow()),
+    ("/v1/events?client=a&sequence=0", JSON, _EVENTS),
+    ("/v1/vectors", JSON, b'{"ids": [0, 1, 9007199254740993, "ann"]}'),
+    ("/v1/score", JSON, b'{"pairs": [[0, 1], [1, "ann"]], "links": "all"}'),
+    ("/v1/nearest", JSON, _VECTOR),
 )
 _ASKED = (
-    "/changes?since=0&limit=10&wait=0",
-    "/nearest/1?k=3",
-    "/dead-letters?limit=10&before=5",
-    "/vectors/1",
-    "/status?x=1",
-    "/map",
+    "/v1/changes?since=0&limit=10&wait=0",
+    "/v1/nearest/1?k=3",
+    "/v1/dead-letters?limit=10&before=5",
+    "/v1/vectors/1",
+    "/v1/status?x=1",
+    "/v1/map",
     "/",
 )
 _PIECES = (

@@ -159,7 +159,7 @@ class Reader(threading.Thread):
             time.sleep(max(due - time.perf_counter(), 0.0))
             begun = time.perf_counter()
             try:
-                self.failed += self._client.request("GET", f"/vectors/{node}").status != 200
+                self.failed += self._client.request("GET", f"/v1/vectors/{node}").status != 200
             except OSError:
                 self.failed += 1
             self.seconds.append(time.perf_counter() - begun)

@@ -85,7 +85,7 @@ class Connections:
         self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
         self._workdir = asyncio.Semaphore(_MOST)
         self._head = (
-            f"POST /events HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
+            f"POST /v1/events HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
             "Content-Length: %d\r\n\r\n"
         )
 

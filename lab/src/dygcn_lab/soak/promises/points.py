@@ -188,9 +188,9 @@ def swallow_errors() -> None:
     """Go on when a commit fails, as if it had not."""
     append = EventLog.append
 
-    def careless(self: EventLog, entries: Any, batch_id: int, dead: Any = ()) -> int:
+    def careless(self: EventLog, entries: Any, batch_id: int, dead: Any = (), settled: Any = ()) -> int:
         try:
-            return append(self, entries, batch_id, dead)
+            return append(self, entries, batch_id, dead, settled)
         except WriteFailed:
             self.failure = None
             return self.last

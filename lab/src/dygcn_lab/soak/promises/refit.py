@@ -69,7 +69,7 @@ def _caught_up(service: Service) -> dict[str, Any]:
 
 
 def _serve(folder: Path, table: Table, events: int, first: int) -> tuple[int, str]:
-    """Serve a folder until the sink has all; return the rows that differ, and what `/status` says."""
+    """Serve a folder until the sink has all; return the rows that differ, and what `/v1/status` says."""
     sink = PostgresSettings(url=table.url, table=_TABLE)
     with served(msgspec.structs.replace(on_loopback(folder), sinks=[sink])) as one:
         _caught_up(one.service)

@@ -62,7 +62,7 @@ def _restart(folder: str, node: str, sequence: int) -> float:
     begun = time.perf_counter()
     process, address = started("dygcn_lab.costs.load_server", [folder])
     try:
-        answer = httpx.get(f"{address}/vectors/{node}", timeout=60.0)
+        answer = httpx.get(f"{address}/v1/vectors/{node}", timeout=60.0)
         took = time.perf_counter() - begun
         assert answer.json()["sequence"] == sequence, answer.text
         return took

@@ -116,7 +116,7 @@ class Sender:
                 params: dict[str, str | int] = {"client": "sender", "sequence": self.done * _EACH}
                 try:
                     answer = client.post(
-                        "/events",
+                        "/v1/events",
                         params=params,
                         content=bodies[self.done],
                         headers={"content-type": "application/json"},
@@ -177,7 +177,7 @@ def _wait_until_read(address: str) -> None:
     until = time.monotonic() + _PATIENCE
     seen, quiet = -1, 0
     while quiet < 4:
-        status = httpx.get(f"{address}/status", timeout=10.0).json()
+        status = httpx.get(f"{address}/v1/status", timeout=10.0).json()
         waits = any(source["lag"] != 0 for source in status["sources"]) or status["queue"]["events"]
         behind = any(sink["behind"] for sink in status["sinks"])
         quiet = quiet + 1 if status["sequence"] == seen and not waits and not behind else 0

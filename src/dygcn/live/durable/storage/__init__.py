@@ -3,6 +3,7 @@
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.layout import (
     CURSORS,
+    KEPT,
     LOCK_FILE,
     LOG_FILE,
     FolderLock,
@@ -10,11 +11,13 @@ from dygcn.live.durable.storage.layout import (
     drop_old_snapshots,
     keep_cursor,
     list_snapshots,
+    own_bytes,
     prepare_layout,
     read_cursor,
     set_aside,
     snapshot_path,
 )
+from dygcn.live.durable.storage.letters import DeadLetter
 from dygcn.live.durable.storage.log import (
     BARRIER,
     EPOCH,
@@ -23,12 +26,12 @@ from dygcn.live.durable.storage.log import (
     FORGET,
     REFUSAL,
     TOLERANCE,
-    DeadLetter,
-    Entry,
     EventLog,
     NewEntry,
 )
 from dygcn.live.durable.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
+from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog, OldSnapshot
+from dygcn.live.durable.storage.tables import Entry
 
 __all__ = [
     "BARRIER",
@@ -37,6 +40,8 @@ __all__ = [
     "EVENTS",
     "FLUSH",
     "FORGET",
+    "KEEP_LOG",
+    "KEPT",
     "LOCK_FILE",
     "LOG_FILE",
     "REFUSAL",
@@ -46,11 +51,14 @@ __all__ = [
     "Epoch",
     "EventLog",
     "FolderLock",
+    "KeepLog",
     "NewEntry",
+    "OldSnapshot",
     "clear_leftovers",
     "drop_old_snapshots",
     "keep_cursor",
     "list_snapshots",
+    "own_bytes",
     "pack",
     "pack_tolerance",
     "prepare_layout",

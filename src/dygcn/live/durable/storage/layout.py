@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -33,8 +34,8 @@ class FolderLock:
         except OSError:
             self.release()
             raise FolderInUse(
-                f"{folder} is open already, perhaps in another process that is serving it; "
-                "stop that one first, or read it over HTTP"
+                f"{folder} is open already, in this process (live.close() ends it) or where it is served; "
+                "to read it all the same: dygcn.open(folder, as_of='now'), or HTTP"
             ) from None
 
     def release(self) -> None:
@@ -92,12 +93,39 @@ def set_aside(path: Path) -> None:
         path.rename(aside)
 
 
-def drop_old_snapshots(folder: Path, keep: int = KEPT) -> int | None:
-    """Remove all but the newest snapshots; return the sequence of the oldest that stays, if `keep` do."""
+def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = ()) -> int | None:
+    """Remove all but the newest snapshots, and some more; return the oldest that stays, if `keep` do.
+
+    Each loses its name before its first file: nobody ever takes a half for a whole.
+
+    Parameters
+    ----------
+    also
+        Sequences of older ones that stay.
+
+    Raises
+    ------
+    OSError
+        If names cannot be changed on disk; what lost its name is left for `clear_leftovers`.
+    """
     found = list_snapshots(folder)
-    for _, path in found[keep:]:
-        shutil.rmtree(path, ignore_errors=True)
-    return found[keep - 1][0] if len(found) >= keep else None
+    dropped = []
+    for _, path in [one for one in found[keep:] if one[0] not in also]:
+        dropped.append(path.rename(path.with_name(f".{path.name}.old")))
+    if dropped:
+        sync_names(folder / SNAPSHOTS)
+    for aside in dropped:
+        shutil.rmtree(aside, ignore_errors=True)
+    return min((*also, found[keep - 1][0])) if len(found) >= keep else None
+
+
+def own_bytes(snapshot: Path) -> int:
+    """Return how many bytes go with a snapshot: its files, but for those that have another name."""
+    try:
+        files = [path.stat() for path in _inside(snapshot)]
+    except OSError:
+        return 0
+    return sum(file.st_size for file in files if file.st_nlink == 1)
 
 
 def clear_leftovers(folder: Path) -> None:

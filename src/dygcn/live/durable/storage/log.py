@@ -11,42 +11,37 @@ import hashlib
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dygcn.engine._disk import sync_names
-from dygcn.errors import DamagedLog, DygcnError, StorageError, UnsupportedFolder, WriteFailed
+from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
+from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
+from dygcn.live.durable.storage.letters import DeadLetter, bury, letter_sum, named, newest, settle
+from dygcn.live.durable.storage.tables import (
+    FORMAT,
+    RESTORE,
+    TABLES,
+    Entry,
+    check_tables,
+    read_about,
+    some_entries,
+)
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
-FORMAT = 3
-_RESTORE = "restore a copy"
 EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
 EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
 KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH)
-LONGEST_BODY = 64 << 20
-MOST_DEAD_LETTERS = 100_000
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
 _BLOCK = 1 << 20
-_READ_AT_ONCE = 256, 16 << 20  # entries, bytes
-_TABLES = {
-    "about": "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-    "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, batch_id INTEGER NOT NULL, "
-    "kind TEXT NOT NULL, "
-    "stream TEXT NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL, chain BLOB NOT NULL)",
-    "dead_letters": "CREATE TABLE dead_letters (id INTEGER PRIMARY KEY, received REAL NOT NULL, "
-    "stream TEXT NOT NULL, position INTEGER NOT NULL, row INTEGER NOT NULL, reason TEXT NOT NULL, "
-    "event TEXT NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, position, row))",
-}
-_SCHEMA = sorted(
-    [("table", name, name, sql) for name, sql in _TABLES.items()]
-    + [("index", f"sqlite_autoindex_{name}_1", name, "") for name in ("about", "dead_letters")]
-)
+_ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
+_COUNTED = 10_000  # entries whose bytes are counted at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +54,6 @@ class NewEntry:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What was appended. Entries of one `batch_id` were applied together."""
-
-    seq: int
-    batch_id: int
-    kind: str
-    stream: str
-    position: int
-    body: bytes
-    chain: bytes  # checksum of this entry and, through the one before it, of all before
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """An event that could not be applied, and why."""
-
-    stream: str
-    position: int
-    row: int  # inside its message, -1: the message itself
-    reason: str
-    event: str
-    received: float = 0.0
-
-
 class EventLog:
     """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads.
 
@@ -93,6 +63,8 @@ class EventLog:
         Sequence, batch and kind of the last entry; 0 and empty before the first.
     chain
         The checksum of everything up to the last entry.
+    last_logged
+        When the last entry was logged; before the first, when the log was made.
 
     Examples
     --------
@@ -106,9 +78,16 @@ class EventLog:
     [(1, 'clicks', 7)]
     """
 
+    last: int
+    last_batch_id: int
+    last_kind: str
+    last_logged: int
+    chain: bytes
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.failure: WriteFailed | None = None
+        self.on_failure: Callable[[WriteFailed], None] | None = None
         self._lock = threading.RLock()
         self._closed = False
         self._journal = 0  # bytes, about
@@ -137,15 +116,10 @@ class EventLog:
 
     def _prepare(self) -> None:
         db = self._db
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BODY + 4096)
-        db.execute("PRAGMA trusted_schema = OFF")
-        db.execute("PRAGMA cell_size_check = ON")
-        found = sorted(db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
-        if found and found != _SCHEMA:
-            raise DamagedLog(f"{self.path} is not a log of dygcn: it has other tables than a log has")
+        found = check_tables(db, self.path)
         reached = self._watermark.read()
         if not found and reached is not None:
-            raise DamagedLog(f"{self.path} is empty, and reached entry {reached.sequence}; {_RESTORE}")
+            raise DamagedLog(f"{self.path} is empty, and reached entry {reached.sequence}; {RESTORE}")
         if db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StorageError(f"{self.path} cannot have a journal here; its disk must be a local one")
         db.execute("PRAGMA synchronous = FULL")
@@ -155,7 +129,7 @@ class EventLog:
         # What is wrong in lists of free pages, say, would only be noticed by what it destroys.
         damage = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if damage != "ok":
-            raise DamagedLog(f"{self.path} is damaged: {damage}; {_RESTORE}")
+            raise DamagedLog(f"{self.path} is damaged: {damage}; {RESTORE}")
         self._read_end(reached)
         self._checkpoint()
         self.saved = 0 if reached is None else reached.saved  # sequence of the newest snapshot that is known
@@ -169,27 +143,26 @@ class EventLog:
 
     def _read_end(self, reached: Reached | None) -> None:
         """Read where the log ends, and compare it with where it is known to have ended."""
-        about = dict(self._db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
-        genesis = about.get("genesis")
-        if about.get("format") != FORMAT:
-            raise UnsupportedFolder(
-                f"{self.path} has format {about.get('format')!r}; this dygcn reads {FORMAT}"
-            )
-        if not isinstance(genesis, bytes) or len(genesis) != 16:
-            raise DamagedLog(f"{self.path} does not say which log it is; {_RESTORE}")
+        about = read_about(self._db, self.path)
+        genesis = about["genesis"]
         self.genesis: bytes = genesis
+        kept = about.get("keep_log")
+        self.keep_log = kept if isinstance(kept, str) else None  # how much of the past is kept
         row = self._db.execute(
-            "SELECT seq, batch_id, chain, kind FROM entries ORDER BY seq DESC LIMIT 1"
+            "SELECT seq, batch_id, chain, kind, logged, seal FROM entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
-        end: tuple[int, int, bytes, str] = (0, 0, genesis, "") if row is None else row
-        self.last, self.last_batch_id, self.chain, self.last_kind = end
+        made = min(Epoch.unpack(genesis).generation * 1000, times.LATEST)
+        end = (0, 0, genesis, "", made, times.seal(genesis, made)) if row is None else row
+        self.last, self.last_batch_id, self.chain, self.last_kind, self.last_logged, mark = end
         ends = isinstance(self.last_batch_id, int) and isinstance(self.chain, bytes) and len(self.chain) == 16
         if not ends or not 0 <= self.last < 1 << 62 or not 0 <= self.last_batch_id < 1 << 62:
-            raise DamagedLog(f"{self.path}: entry {self.last} is not what was written; {_RESTORE}")
+            raise DamagedLog(f"{self.path}: entry {self.last} is not what was written; {RESTORE}")
+        if not times.is_time(self.last_logged) or mark != times.seal(self.chain, self.last_logged):
+            raise DamagedLog(f"{self.path}: the time of entry {self.last} is not what was written; {RESTORE}")
         if reached is None:
             return
         if reached.genesis != genesis or self.chain_at(reached.sequence) not in (None, reached.chain):
-            raise DamagedLog(f"{self.path} is not the log that {self._watermark.path} is of; {_RESTORE}")
+            raise DamagedLog(f"{self.path} is not the log that {self._watermark.path} is of; {RESTORE}")
         if reached.sequence > self.last:
             raise DamagedLog(
                 f"{self.path} ends with entry {self.last} and reached {reached.sequence}: its end is lost; "
@@ -198,7 +171,7 @@ class EventLog:
 
     def _create(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        for table in _TABLES.values():
+        for table in TABLES.values():
             self._db.execute(table)
         about = [("format", FORMAT), ("genesis", Epoch.begin().pack())]
         self._db.executemany("INSERT INTO about VALUES (?, ?)", about)
@@ -206,10 +179,21 @@ class EventLog:
 
     # ---- writing -----------------------------------------------------------------------------------
 
-    def append(self, entries: Sequence[NewEntry], batch_id: int, dead: Sequence[DeadLetter] = ()) -> int:
+    def append(
+        self,
+        entries: Sequence[NewEntry],
+        batch_id: int,
+        dead: Sequence[DeadLetter] = (),
+        settled: Sequence[int] = (),
+    ) -> int:
         """Write the entries of one batch, and dead letters, in one transaction; return the last sequence.
 
         It returns when they are on disk.
+
+        Parameters
+        ----------
+        settled
+            Numbers of dead letters whose events the entries are: they are taken away in the same transaction.
 
         Raises
         ------
@@ -220,19 +204,23 @@ class EventLog:
         with self._lock:
             self.check()
             last, chain, rows = self.last, self.chain, []
+            logged = max(times.clock(), self.last_logged)  # the machine's clock may be set back
             for entry in entries:
                 last += 1
                 chain = chained(chain, last, batch_id, entry)
-                rows.append((last, batch_id, entry.kind, entry.stream, entry.position, entry.body, chain))
+                fields = last, batch_id, entry.kind, entry.stream, entry.position, entry.body, chain
+                rows.append((*fields, logged, times.seal(chain, logged)))
             try:
                 self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+                self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                if settled:
+                    settle(self._db, settled)
                 if dead:
-                    self._bury(dead)
+                    bury(self._db, dead)
                 self._db.execute("COMMIT")
                 self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
-                self.last, self.last_batch_id, self.chain = last, batch_id, chain
-                for sequence, _, self.last_kind, *_, value in rows:
+                self.last, self.last_batch_id, self.chain, self.last_logged = last, batch_id, chain, logged
+                for sequence, _, self.last_kind, *_, value, _, _ in rows:
                     self._chains.note(sequence, value)
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
@@ -253,21 +241,18 @@ class EventLog:
         except (sqlite3.Error, OSError) as error:
             self.fail(error)
 
-    def _bury(self, dead: Sequence[DeadLetter]) -> None:
-        now = time.time()
-        rows = []
-        for d in dead:
-            letter = _text(d.stream), d.position, d.row, _text(d.reason), _text(d.event), now
-            rows.append((*letter, _letter_sum(letter)))
-        self._db.executemany(
-            "INSERT INTO dead_letters (stream, position, row, reason, event, received, checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            rows,
-        )
-        self._db.execute(
-            "DELETE FROM dead_letters WHERE id <= (SELECT max(id) FROM dead_letters) - ?",
-            (MOST_DEAD_LETTERS,),
-        )
+    def discard(self, numbers: Sequence[int]) -> int:
+        """Take dead letters away; return how many of them there were."""
+        with self._lock:
+            self.check()
+            known = [number for number, _ in self.letters(numbers)]
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                settle(self._db, known)
+                self._db.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                raise self.fail(error) from None
+            return len(known)
 
     def prune(self, below: int) -> None:
         """Forget entries before a sequence: a snapshot holds them. The last one always stays."""
@@ -278,6 +263,18 @@ class EventLog:
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
             self._tidy_journal(LONGEST_JOURNAL)
+
+    def remember_keep_log(self, text: str) -> None:
+        """Write down how much of the past is kept, for whoever opens the folder next."""
+        with self._lock:
+            self.check()
+            if text == self.keep_log:
+                return
+            try:
+                self._db.execute("INSERT OR REPLACE INTO about VALUES ('keep_log', ?)", (text,))
+            except (sqlite3.Error, OSError) as error:
+                raise self.fail(error) from None
+            self.keep_log = text
 
     def note_snapshot(self, sequence: int) -> None:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
@@ -293,6 +290,8 @@ class EventLog:
                 f"a write to {self.path.parent} failed ({said}); nothing more is accepted. "
                 "What was acknowledged is on disk: free space or mend the disk, and open the folder again"
             )
+            if self.on_failure is not None:
+                self.on_failure(self.failure)
         return self.failure
 
     def check(self) -> None:
@@ -321,8 +320,28 @@ class EventLog:
         with self._lock, reading(self):
             row = self._db.execute("SELECT chain FROM entries WHERE seq = ?", (seq,)).fetchone()
         if row is not None and not isinstance(row[0], bytes):
-            raise DamagedLog(f"{self.path}: entry {seq} is not what was written; {_RESTORE}")
+            raise DamagedLog(f"{self.path}: entry {seq} is not what was written; {RESTORE}")
         return None if row is None else row[0]
+
+    def kind_and_time(self, seq: int) -> tuple[str, int] | None:
+        """Return the kind of an entry and when it was logged, None if the file does not have it."""
+        if seq == 0:
+            return "", min(Epoch.unpack(self.genesis).generation * 1000, times.LATEST)
+        with self._lock, reading(self):
+            row = self._db.execute("SELECT kind, logged FROM entries WHERE seq = ?", (seq,)).fetchone()
+        return None if row is None or not times.is_time(row[1]) else (str(row[0]), row[1])
+
+    def bytes_between(self, after: int, upto: int) -> int:
+        """Return about how many bytes the entries behind one, up to another, take in the file."""
+        total = 0
+        for start in range(after, upto, _COUNTED):  # writers may come between
+            with self._lock, reading(self):
+                total += self._db.execute(
+                    "SELECT coalesce(sum(length(body) + length(stream) + ?), 0) FROM entries "
+                    "WHERE seq > ? AND seq <= ?",
+                    (_ENTRY, start, min(start + _COUNTED, upto)),
+                ).fetchone()[0]
+        return total
 
     def entries(self, after: int, chain: bytes) -> Iterator[Entry]:
         """Yield the entries behind a sequence, each checked against the checksum of all before it.
@@ -338,7 +357,7 @@ class EventLog:
             entries = self._some(expected)
             for entry in entries:
                 expected += 1
-                chain = _check(self.path, entry, expected, chain)
+                chain = check_entry(self.path, entry, expected, chain)
                 self._chains.note(expected, chain)
                 yield entry
             if not entries:
@@ -346,31 +365,39 @@ class EventLog:
 
     def _some(self, after: int) -> list[Entry]:
         """Return the next entries, not more than fit into memory."""
-        found, size = [], 0
         with self._lock, reading(self):
-            rows = self._db.execute(
-                "SELECT * FROM entries WHERE seq > ? ORDER BY seq LIMIT ?", (after, _READ_AT_ONCE[0])
-            )
-            for row in rows:
-                entry = Entry(*row)
-                found.append(entry)
-                size += len(entry.body) if isinstance(entry.body, bytes) else 0
-                if size > _READ_AT_ONCE[1]:
-                    break
-            rows.close()
-        return found
+            return some_entries(self._db, after)
 
-    def dead_letters(self, limit: int = 100, before: int | None = None) -> list[tuple[int, DeadLetter]]:
-        """Return dead letters with their numbers, newest first; `before` a number, to page on."""
-        bound = (1 << 63) - 1 if before is None else before
+    def dead_letters(
+        self,
+        limit: int = 100,
+        before: int | None = None,
+        *,
+        stream: str | None = None,
+        reason: str | None = None,
+    ) -> list[tuple[int, DeadLetter]]:
+        """Return dead letters with their numbers, newest first.
+
+        Parameters
+        ----------
+        before
+            A number, to page on.
+        stream
+            Only those of a stream.
+        reason
+            Only those whose reason has these words in it.
+        """
         with self._lock, reading(self):
-            rows = self._db.execute(
-                "SELECT id, checksum, stream, position, row, reason, event, received FROM dead_letters "
-                "WHERE id < ? ORDER BY id DESC LIMIT ?",
-                (bound, limit),
-            ).fetchall()
-        if any(_letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
-            raise DamagedLog(f"{self.path}: a dead letter is not what was written; {_RESTORE}")
+            return self._checked(newest(self._db, limit, before, stream, reason))
+
+    def letters(self, numbers: Collection[int]) -> list[tuple[int, DeadLetter]]:
+        """Return dead letters by their numbers, in order; those that are not there are left out."""
+        with self._lock, reading(self):
+            return self._checked(named(self._db, numbers))
+
+    def _checked(self, rows: list[Any]) -> list[tuple[int, DeadLetter]]:
+        if any(letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
+            raise DamagedLog(f"{self.path}: a dead letter is not what was written; {RESTORE}")
         return [(number, DeadLetter(*fields)) for number, _, *fields in rows]
 
     def count_dead_letters(self) -> int:
@@ -387,7 +414,7 @@ def reading(log: EventLog) -> Iterator[None]:
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
-        raise DamagedLog(f"{log.path} cannot be read: {error}; {_RESTORE}") from None
+        raise DamagedLog(f"{log.path} cannot be read: {error}; {RESTORE}") from None
 
 
 def write_again(file: Path) -> None:
@@ -416,17 +443,8 @@ def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> b
     return digest.digest()
 
 
-def _text(text: str) -> str:
-    """Return a text that can be kept: half a surrogate pair cannot."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _letter_sum(letter: tuple[object, ...]) -> bytes:
-    """Return the checksum of the fields of a letter, in the order of `DeadLetter`."""
-    return hashlib.blake2b(repr(letter).encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
+def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
+    """Return the chain value of an entry, which is the next one and what was written."""
     whole = (
         entry.seq == expected
         and isinstance(entry.batch_id, int)
@@ -437,7 +455,9 @@ def _check(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
         and entry.position >= -1
         and isinstance(entry.body, bytes)
         and entry.chain == chained(chain, entry.seq, entry.batch_id, entry)
+        and times.is_time(entry.logged)
+        and entry.seal == times.seal(entry.chain, entry.logged)
     )
     if not whole:
-        raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {_RESTORE}")
+        raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {RESTORE}")
     return entry.chain

@@ -1,0 +1,250 @@
+"""Progress of long calls: a bar in terminals and notebooks, sparse log lines elsewhere, nothing if short."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from dygcn._late import late
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    import logging
+
+    import rich.console as console
+    import rich.progress as bars
+else:  # most calls are over before anything is shown
+    logging, bars, console = late("logging"), late("rich.progress"), late("rich.console")
+
+Notify: TypeAlias = Callable[[int, int, str], None]
+"""Called as (done, total, what)."""
+Asked: TypeAlias = Notify | Literal["auto"] | bool | None
+"""What a user may ask for: the best there is, nothing (False, None), or a function that is called."""
+Plan: TypeAlias = Sequence[tuple[str, float]]
+"""The phases of a call in their order, each with the share of the time that it is expected to take."""
+
+LOGGER = "dygcn"
+QUIET = 2.0  # seconds before anything is shown
+APART = 10.0  # seconds between two log lines of one phase
+
+_shown = threading.local()  # .now: whether a display is shown, so that one inside it stays silent
+
+
+class Phases:
+    """One fraction that only grows, of phases each of which counts from 0 to its own total.
+
+    Examples
+    --------
+    >>> phases = Phases([("reading", 1), ("training", 1), ("training", 2)])
+    >>> training = [(done, "training") for done in (5, 1, 10)]
+    >>> for done, what in ((5, "reading"), (10, "reading"), *training):
+    ...     began = phases.move(done, 10, what)
+    ...     began, round(phases.fraction, 3)
+    (True, 0.125)
+    (False, 0.25)
+    (True, 0.375)
+    (True, 0.55)
+    (False, 1.0)
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._at, self._within = plan, -1, 0.0
+        self.fraction, self.what = 0.0, ""
+
+    def move(self, done: int, total: int, what: str) -> bool:
+        """Note how far a phase is; return whether it is another one than before.
+
+        Without a plan the fraction is that of the phase.
+        """
+        within = min(done / total, 1.0) if total else 0.0
+        began = what != self.what or within < self._within
+        if began:
+            ahead = range(self._at + 1, len(self._plan))
+            self._at = next((at for at in ahead if self._plan[at][0] == what), self._at)
+        self.what, self._within = what, within
+        if not self._plan:
+            self.fraction = within
+        elif self._at >= 0 and self._plan[self._at][0] == what:
+            shares = [share for _, share in self._plan]
+            passed = sum(shares[: self._at]) + shares[self._at] * within
+            self.fraction = max(self.fraction, passed / sum(shares))
+        return began
+
+
+class _Display(Protocol):
+    def open(self) -> None: ...
+
+    def draw(self, phases: Phases, began: bool) -> None: ...
+
+    def close(self, whole: bool = True) -> None: ...
+
+
+class _Terminal:
+    """A bar of rich on standard error, gone when the call is over; a timer begins it, within a phase, too."""
+
+    def __init__(self) -> None:
+        self._lock, self._closed = threading.Lock(), False
+        self._bar: bars.Progress | None = None
+        self._task: Any = None
+        self._last = "", 0.0
+        self._timer = threading.Timer(QUIET, self._begin)
+        self._timer.daemon = True
+
+    def open(self) -> None:
+        self._timer.start()
+
+    def draw(self, phases: Phases, began: bool) -> None:
+        with self._lock:
+            self._last = phases.what, phases.fraction
+            self._update()
+
+    def close(self, whole: bool = True) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            if self._bar is not None:
+                self._bar.stop()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            columns = (
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(),
+                bars.TaskProgressColumn(),
+                bars.TimeElapsedColumn(),
+            )
+            shown = bars.Progress(*columns, console=console.Console(stderr=True), transient=True)
+            self._task = shown.add_task("starting", total=1.0)
+            self._bar = shown
+            shown.start()
+            self._update()
+
+    def _update(self) -> None:
+        if self._bar is not None and self._last[0]:
+            what, fraction = self._last
+            self._bar.update(self._task, completed=fraction, description=what)
+
+
+class _Notebook:
+    """A bar of HTML in the output of a cell, gone when the call is over."""
+
+    def __init__(self) -> None:
+        self._display, self._begun, self._last = late("IPython.display"), time.monotonic(), -math.inf
+        self._handle: Any = None
+
+    def open(self) -> None:
+        """Wait: a cell is written to by its own thread alone."""
+
+    def draw(self, phases: Phases, began: bool) -> None:
+        now = time.monotonic()
+        if now - self._begun < QUIET or (now - self._last < 0.2 and not began):
+            return
+        self._last = now
+        shown = self._display.HTML(
+            f"<progress value='{phases.fraction:.4f}' max='1'></progress> "
+            f"{phases.what}, {phases.fraction:.0%}, {now - self._begun:.0f} s"
+        )
+        if self._handle is None:
+            self._handle = self._display.display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
+
+    def close(self, whole: bool = True) -> None:
+        if self._handle is not None:
+            self._handle.update(self._display.HTML(""))
+
+
+class _Log:
+    """One line where a phase begins, and one every ten seconds."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write, self._begun, self._last = write, time.monotonic(), -math.inf
+
+    def open(self) -> None:
+        """Wait for something to say."""
+
+    def draw(self, phases: Phases, began: bool) -> None:
+        now = time.monotonic()
+        if now - self._begun < QUIET or (now - self._last < APART and not began):
+            return
+        self._last = now
+        self._write(f"{phases.what}: {phases.fraction:.0%}, {now - self._begun:.0f} s")
+
+    def close(self, whole: bool = True) -> None:
+        if self._last >= self._begun:
+            self._write(f"{'done in' if whole else 'ended after'} {time.monotonic() - self._begun:.0f} s")
+
+
+@contextmanager
+def progress_of(
+    asked: object, plan: Plan = (), write: Callable[[str], None] | None = None
+) -> Iterator[Notify | None]:
+    """Show progress as it was asked for; yield what to call as (done, total, what), or None.
+
+    Parameters
+    ----------
+    asked
+        See `Asked`. With ``"auto"`` nothing is shown in the first two seconds, nor inside another display.
+    plan
+        The phases, so that one bar runs once through all of them; empty: it runs through each.
+    write
+        Where lines go; by default to the logger ``dygcn``.
+
+    Examples
+    --------
+    >>> with progress_of("auto") as notify:
+    ...     notify(1, 2, "thinking")
+    >>> with progress_of("loud") as notify:
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: progress is 'loud'; allowed are "auto", False, or a function that is ...
+    """
+    if asked is None or asked is False or callable(asked):
+        yield asked or None
+        return
+    if asked is not True and asked != "auto":
+        raise OptionError(
+            f'progress is {asked!r:.60}; allowed are "auto", False, or a function that is called as '
+            "(done, total, what)"
+        )
+    if getattr(_shown, "now", False):
+        yield None
+        return
+    phases, display, whole = Phases(plan), _display(write or _log), False
+    try:
+        _shown.now = True
+        display.open()
+        yield lambda done, total, what: display.draw(phases, phases.move(done, total, what))
+        whole = True
+    finally:
+        _shown.now = False
+        display.close(whole)
+
+
+def _display(write: Callable[[str], None]) -> _Display:
+    if hasattr(_shell(), "kernel"):
+        return _Notebook()
+    return _Terminal() if is_terminal() else _Log(write)
+
+
+def is_terminal() -> bool:
+    """Tell whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _log(line: str) -> None:
+    logging.getLogger(LOGGER).info(line)
+
+
+def _shell() -> object:
+    """Return the shell of IPython, if this is one."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()

@@ -1,0 +1,23 @@
+"""Options that name the columns of a table of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_FIELDS = {
+    "src": "Column of the first end.  [default: src]",
+    "dst": "Column of the second end.  [default: dst]",
+    "t": "Column of the time.  [default: t, if there]",
+    "weight": "Column of the weight.  [default: weight, if there]",
+    "op": "Column of the operation, +1 or -1.  [default: op, if there]",
+}
+
+
+def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options --src, --dst, --t, --weight and --op to a command."""
+    for field, text in reversed(_FIELDS.items()):
+        command = click.option(f"--{field}", metavar="COLUMN", help=text)(command)
+    return command

@@ -1,0 +1,143 @@
+"""`dygcn dead-letters`: events that could not be applied, of a folder or of a service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+import msgspec
+
+from dygcn.cli.as_of import is_durable
+from dygcn.cli.printing import json_option, print_json, show, show_table
+from dygcn.errors import FolderInUse, OptionError
+
+_SHOWN = 60  # characters of a reason and of an event, for people
+
+
+class _Box(Protocol):
+    """What a folder and a client offer alike."""
+
+    def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> Any: ...
+
+    def replay(self, numbers: list[int], *, mended: Mapping[int, Any] | None = None) -> Any: ...
+
+    def discard(self, numbers: list[int]) -> Any: ...
+
+
+@click.command("dead-letters")
+@click.argument("place", metavar="FOLDER|URL")
+@click.argument("action", type=click.Choice(["list", "replay", "discard"]))
+@click.option("--number", "numbers", type=int, multiple=True, help="This letter; may be repeated.")
+@click.option("--stream", help="Those of a stream.")
+@click.option("--reason", help="Those whose reason has these words in it.")
+@click.option("--all", "everything", is_flag=True, help="All of them; for replay and discard.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many, the newest.  [default: list 100]")
+@click.option(
+    "--mended",
+    type=click.Path(exists=True, dir_okay=False),
+    help='Replay the events of an NDJSON file: {"number": 17, "event": {...}} a line.',
+)
+@json_option
+def command(
+    place: str,
+    action: str,
+    numbers: tuple[int, ...],
+    stream: str | None,
+    reason: str | None,
+    everything: bool,
+    limit: int | None,
+    mended: str | None,
+    as_json: bool,
+) -> None:
+    """List, replay or discard events that could not be applied, of a folder or a service.
+
+    A FOLDER must not be being served. A service may want a token of the scope admin, in DYGCN_TOKEN.
+    """
+    asked = {"stream": stream, "reason": reason}
+    chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (mended is not None)
+    if action != "list" and chosen != 1:
+        raise OptionError("say which letters: number, stream or reason, mended, or all")
+    if action != "replay" and mended is not None:
+        raise OptionError("mended is for replay")
+    events = None if mended is None else read_mended(mended)
+    with _opened(place) as box:
+        if action == "list":
+            few = 100 if limit is None and not numbers else limit
+            found = box.dead_letters(**asked, limit=few)
+            _show(found, numbers, as_json)
+            return
+        named = [*numbers]
+        if events is None and not named:
+            named = [one.number for one in box.dead_letters(**asked, limit=limit).letters]
+        done = box.replay(named, mended=events) if action == "replay" else box.discard(named)
+    show(_counts(done), as_json)
+
+
+def _counts(done: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(done)
+    del found["sequence"]
+    return found
+
+
+def _show(found: Any, numbers: tuple[int, ...], as_json: bool) -> None:
+    letters = [one for one in found.letters if not numbers or one.number in numbers]
+    if as_json:
+        print_json({"total": found.total, "letters": letters})
+        return
+    rows = [(one.number, one.stream, one.reason[:_SHOWN], one.event[:_SHOWN]) for one in letters]
+    show_table(("number", "stream", "reason", "event"), rows, False, None)
+    if found.total > len(letters):
+        click.echo(f"{len(letters)} of {found.total}", err=True)
+
+
+def read_mended(path: str) -> dict[int, Any]:
+    """Read a file of mended events, by the numbers of their letters."""
+    found = {}
+    for line, text in enumerate(Path(path).read_bytes().splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            one = msgspec.json.decode(text, type=_Mended)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            allowed = '{"number": 17, "event": {...}}'
+            raise OptionError(
+                f"{path}, line {line} is no mended event: {error}; allowed is {allowed}"
+            ) from None
+        found[one.number] = one.event
+    if not found:
+        raise OptionError(f"{path} has no mended event in it")
+    return found
+
+
+class _Mended(msgspec.Struct, forbid_unknown_fields=True):
+    number: int
+    event: dict[str, Any]
+
+
+@contextmanager
+def _opened(place: str) -> Iterator[_Box]:
+    """Open a folder, or reach a service; only what is needed is imported."""
+    if place.startswith(("http://", "https://")):
+        from dygcn.client import Client  # noqa: PLC0415 - an extra
+
+        with Client(place) as client:
+            yield client
+        return
+    from dygcn.cli.folder_letters import FolderLetters  # noqa: PLC0415
+    from dygcn.live import open as open_folder  # noqa: PLC0415
+
+    if os.path.isdir(place) and not is_durable(place):
+        raise OptionError(f"{place} is not durable: it has no log, and so no dead letters")
+    try:
+        live = open_folder(place)
+    except FolderInUse:
+        raise FolderInUse(
+            f"{place} is open in another process, perhaps one that is serving it; name the address of that "
+            "service instead, such as http://127.0.0.1:8470, or stop it first"
+        ) from None
+    with live:
+        yield FolderLetters(live)

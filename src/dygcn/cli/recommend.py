@@ -1,0 +1,53 @@
+"""`dygcn recommend`: the likeliest links of a node."""
+
+from __future__ import annotations
+
+import click
+
+from dygcn.cli.as_of import as_of_option, load_as_of
+from dygcn.cli.printing import (
+    IdsCommand,
+    folder_argument,
+    json_option,
+    negative_ids,
+    node_id,
+    progress_bar,
+    show_table,
+)
+from dygcn.engine.models import KINDS
+
+
+@click.command("recommend", cls=IdsCommand, context_settings=negative_ids)
+@folder_argument
+@click.argument("node", metavar="ID")
+@click.option("-k", default=10, show_default=True, help="How many.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only ids that begin with TEXT.")
+@click.option("--linked", is_flag=True, help="Recommend nodes that ID is linked with, too.")
+@click.option("--links", default=None, type=click.Choice(KINDS), help="The score, as in `dygcn score`.")
+@as_of_option
+@json_option
+def command(
+    folder: str,
+    node: str,
+    k: int,
+    prefix: str,
+    linked: bool,
+    links: str | None,
+    as_of: str | None,
+    as_json: bool,
+) -> None:
+    """Print the k nodes that ID is likeliest to link with, by the learned score."""
+    with progress_bar() as notify:
+        notify(0, 1, "loading")
+        live = load_as_of(folder, as_of)
+        among = (lambda one: str(one).startswith(prefix)) if prefix else None
+        me = node_id(node, live.model.kind)
+        found = live.recommend(me, k, among=among, exclude_linked=not linked, links=links)
+    kind = live.score_kind(links or ("next" if linked else "new"))
+    value = {"score_kind": kind, "nodes": [{"id": name, "score": score} for name, score in found]}
+    if not found and not as_json:
+        what = f"id that begins with {prefix!r}" if prefix else "node"
+        click.echo(f"no {what} is left to recommend")
+        return
+    rows = [(str(name), f"{score:.4f}") for name, score in found]
+    show_table(("id", f"score ({kind})"), rows, as_json, value)

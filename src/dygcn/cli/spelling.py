@@ -1,0 +1,34 @@
+"""Errors that name arguments of Python, in the spelling of the command line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+
+def with_options(message: str, names: Sequence[str]) -> str:
+    """Return a message with options instead of keywords.
+
+    Parameters
+    ----------
+    names
+        The options that the command has, as Python spells them; other keywords stay.
+
+    Examples
+    --------
+    >>> with_options('say which they are: src="user", dst="the item"', ["src", "dst"])
+    "say which they are: --src user --dst 'the item'"
+    >>> with_options("there is no column 'usr', as src= says", ["src", "dst"])
+    "there is no column 'usr', as --src says"
+    """
+    if not names:
+        return message
+    keyword = rf"""\b({"|".join(map(re.escape, names))})=("[^"]*"|'[^']*')?"""
+    run = rf"{keyword}(, {keyword})*".replace("(", "(?:")
+    return re.sub(run, lambda found: " ".join(map(_option, re.findall(keyword, found[0]))), message)
+
+
+def _option(keyword: tuple[str, str]) -> str:
+    name, value = keyword
+    return " ".join([f"--{name.replace('_', '-')}", *([shlex.quote(value[1:-1])] if value else [])])

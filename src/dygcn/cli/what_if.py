@@ -1,0 +1,135 @@
+"""`dygcn what-if`: what a change would move, and what vectors and neighbours would be after it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dygcn.cli.as_of import as_of_option, load_as_of
+from dygcn.cli.columns import column_options
+from dygcn.cli.printing import folder_argument, json_option, node_id, print_json, progress_bar, show_table
+from dygcn.engine.events import ColumnNames, read_events
+from dygcn.errors import OptionError
+from dygcn.live import EmbeddingView
+from dygcn.live.trying import Moves
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import EventBatch
+
+
+@click.command("what-if")
+@folder_argument
+@click.option("--add", multiple=True, metavar="A,B", help="An edge to add; may be repeated.")
+@click.option("--remove", multiple=True, metavar="A,B", help="An edge to remove; may be repeated.")
+@click.option(
+    "--remove-node", "nodes", multiple=True, metavar="ID", help="A node to remove; may be repeated."
+)
+@click.option("--events", metavar="FILE", help="A file of events instead of --add and --remove.")
+@column_options
+@click.option("--now", type=float, help="The time, for a model with memory.")
+@click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be.")
+@click.option("-k", default=10, show_default=True, help="How many nodes are printed.")
+@as_of_option
+@json_option
+def command(
+    folder: str,
+    add: tuple[str, ...],
+    remove: tuple[str, ...],
+    nodes: tuple[str, ...],
+    events: str | None,
+    now: float | None,
+    ask: tuple[str, ...],
+    k: int,
+    as_of: str | None,
+    as_json: bool,
+    **names: str | None,
+) -> None:
+    """Print who would move, and how far, if edges were added or removed; DIR does not change."""
+    if not (add or remove or nodes or events):
+        raise click.UsageError("name a change: --add A,B, --remove A,B, --remove-node ID or --events FILE")
+    if events and (add or remove):
+        raise OptionError("pass either --events, or --add and --remove, not both")
+    with progress_bar() as notify:
+        notify(0, 1, "loading")
+        live = load_as_of(folder, as_of)
+        kind = live.model.kind
+        change: dict[str, Any] = {
+            "add": [_edge(text, kind) for text in add] or None,
+            "remove": [_edge(text, kind) for text in remove] or None,
+            "remove_nodes": [node_id(text, kind) for text in nodes] or None,
+            "events": _events(events, kind, names),
+        }
+        notify(0, 1, "trying")
+        asked = [node_id(text, kind) for text in ask]
+        here = {one for one in asked if one in live}
+        with live.what_if(**change, now=now) as trial:
+            moves = Moves(trial)
+            gone = {one for one in here if one not in trial}
+            found: Found = {
+                one: None if one in gone else (trial.vector(one).tolist(), trial.nearest(one, k))
+                for one in asked
+            }
+        furthest = _furthest(moves, live, k)
+    left = moves.left(live)
+    if as_json:
+        _print_for_machines(moves, furthest, left, found)
+    else:
+        _print_for_people(moves, furthest, left[:k], found)
+
+
+Found = dict[int | str, tuple[list[float], list[tuple[int | str, float]]] | None]
+"""The vector and the nearest nodes of each id; None for one that would be gone."""
+Furthest = list[tuple[int | str, float | None]]
+
+
+def _furthest(moves: Moves, live: EmbeddingView, k: int) -> Furthest:
+    ids, distance = moves.measure(live)
+    named = zip(ids[:k].tolist(), distance[:k].tolist(), strict=True)
+    return [(one, None if math.isnan(far) else far) for one, far in named]
+
+
+def _print_for_machines(moves: Moves, furthest: Furthest, left: list[int | str], found: Found) -> None:
+    asked = [
+        {
+            "id": one,
+            "vector": answer and answer[0],
+            "nearest": answer and [{"id": name, "score": score} for name, score in answer[1]],
+        }
+        for one, answer in found.items()
+    ]
+    moved = [{"id": one, "distance": far} for one, far in furthest]
+    without = {"unchanged": moves.unchanged, "missing": moves.missing}
+    about = {"moved": len(moves), "furthest": moved, "left": left, "rows": moves.rows}
+    print_json({**about, **without, "asked": asked})
+
+
+def _print_for_people(moves: Moves, furthest: Furthest, left: list[int | str], found: Found) -> None:
+    rows = [(str(one), "new" if far is None else f"{far:.4f}") for one, far in furthest]
+    rows += [(str(one), "gone") for one in left]
+    if rows:
+        show_table(("would move", "distance"), rows, False, None)
+    else:
+        click.echo("nobody would move")
+    for count, what in ((moves.missing, "not there to be removed"), (moves.unchanged, "there already")):
+        if count:
+            click.echo(f"edges that are {what}: {count}")
+    for one, answer in found.items():
+        click.echo()
+        if answer is None:
+            click.echo(f"{one} would be gone")
+            continue
+        near = [(str(name), f"{score:.4f}") for name, score in answer[1]]
+        show_table((f"nearest to {one}", "score"), near, False, None)
+
+
+def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
+    first, comma, second = text.partition(",")
+    if not comma:
+        raise click.BadParameter(f"{text!r} is no edge; allowed is A,B")
+    return node_id(first, kind), node_id(second, kind)
+
+
+def _events(path: str | None, kind: str, names: dict[str, str | None]) -> EventBatch | None:
+    return None if path is None else read_events(path, kind, names=ColumnNames(**names))

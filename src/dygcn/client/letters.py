@@ -1,0 +1,119 @@
+"""Dead letters of a service: listed, replayed as they are or mended, discarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from dygcn.client import answers
+from dygcn.client.steps import Operation, Request
+from dygcn.client.trying import Trying
+from dygcn.errors import OptionError
+
+_LETTERS = "/v1/dead-letters"
+_PAGE = 1_000  # letters of a request
+_IN_ADDRESS = 100  # numbers of a request that discards
+JSON = {"Content-Type": "application/json"}
+
+
+class LetterBox:
+    """What can be done with dead letters; every request of it may be repeated."""
+
+    def __init__(self, trying: Trying) -> None:
+        self._trying = trying
+
+    def dead_letters(
+        self,
+        *,
+        stream: str | None = None,
+        reason: str | None = None,
+        limit: int | None = 100,
+        before: int | None = None,
+    ) -> Operation[answers.Letters]:
+        """Return events that could not be applied, newest first.
+
+        Parameters
+        ----------
+        stream, reason
+            Only those of a stream; only those whose reason has these words in it.
+        limit
+            How many; None: all.
+        before
+            Only those with a lower number, to go on after the last one.
+        """
+        found: list[answers.Letter] = []
+        while True:
+            want = _PAGE if limit is None else min(limit - len(found), _PAGE)
+            asked = {"stream": stream, "reason": reason, "before": before, "limit": want}
+            query = tuple((name, str(value)) for name, value in asked.items() if value is not None)
+            reply = yield from self._trying.ask(Request("GET", _LETTERS, query))
+            page: answers.Letters = answers.read(reply.body, answers.Letters)
+            found += page.letters
+            if len(page.letters) < want or len(found) == limit:
+                return answers.Letters(page.total, found)
+            before = page.letters[-1].number
+
+    def replay(
+        self,
+        numbers: Iterable[int] = (),
+        *,
+        stream: str | None = None,
+        reason: str | None = None,
+        mended: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> Operation[answers.Replayed]:
+        """Apply dead letters again, oldest first; what cannot be applied stays, with its new reason.
+
+        Parameters
+        ----------
+        numbers
+            Which ones; or else:
+        stream, reason
+            All of a stream; all whose reason has these words in it.
+        mended
+            Events to apply in the place of letters, by number.
+        """
+        events = dict(mended or {})
+        wanted = yield from self._named([*numbers, *events], stream, reason)
+        sequence = applied = dead = 0
+        missing: list[int] = []
+        for begin in range(0, len(wanted), _PAGE):
+            some = wanted[begin : begin + _PAGE]
+            body = {
+                "numbers": [one for one in some if one not in events],
+                "mended": [{"number": one, "event": events[one]} for one in some if one in events],
+            }
+            request = Request("POST", f"{_LETTERS}/replay", (), msgspec.json.encode(body), JSON)
+            reply = yield from self._trying.ask(request)
+            part: answers.Replayed = answers.read(reply.body, answers.Replayed)
+            sequence, applied, dead = part.sequence, applied + part.applied, dead + part.dead
+            missing += part.missing
+        return answers.Replayed(sequence, applied, dead, missing)
+
+    def discard(
+        self, numbers: Iterable[int] = (), *, stream: str | None = None, reason: str | None = None
+    ) -> Operation[answers.Discarded]:
+        """Discard dead letters, chosen as in `replay`."""
+        wanted = yield from self._named([*numbers], stream, reason)
+        sequence = discarded = 0
+        missing: list[int] = []
+        for begin in range(0, len(wanted), _IN_ADDRESS):
+            query = tuple(("number", str(one)) for one in wanted[begin : begin + _IN_ADDRESS])
+            reply = yield from self._trying.ask(Request("DELETE", _LETTERS, query))
+            part: answers.Discarded = answers.read(reply.body, answers.Discarded)
+            sequence, discarded = part.sequence, discarded + part.discarded
+            missing += part.missing
+        return answers.Discarded(sequence, discarded, missing)
+
+    def _named(self, numbers: list[int], stream: str | None, reason: str | None) -> Operation[list[int]]:
+        """Return the numbers that are meant.
+
+        By a filter they are listed first: what is replayed in vain gets a new number, and would come again.
+        """
+        if bool(numbers) == (stream is not None or reason is not None):
+            raise OptionError("name either numbers (or mended events), or a stream or words of a reason")
+        if numbers:
+            return sorted(set(numbers))
+        found = yield from self.dead_letters(stream=stream, reason=reason, limit=None)
+        return sorted(one.number for one in found.letters)

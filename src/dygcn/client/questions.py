@@ -1,0 +1,305 @@
+"""Everything that a client can ask, as operations: which request, and what the answer becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from dygcn.client import answers
+from dygcn.client.letters import JSON, LetterBox
+from dygcn.client.sending import ARROW, Sender
+from dygcn.client.steps import Operation, Pause, Reply, Request
+from dygcn.client.trying import Trying, error_of, read_problem
+from dygcn.engine.events import as_dicts, read_update
+from dygcn.engine.events.column_names import column_names
+
+Id = int | str
+T = TypeVar("T")
+_BETWEEN_LOOKS = 0.1  # seconds
+
+
+class Questions(LetterBox):
+    """The operations of a client. Reads may be repeated; events are sent by a `Sender`."""
+
+    def __init__(self, trying: Trying, name: str | None = None) -> None:
+        super().__init__(trying)
+        self._sender = Sender(trying, name)
+
+    # ---- vectors and neighbours ----------------------------------------------------------------------
+
+    def vector(self, id: Id, *, as_of: int | str | None = None) -> Operation[answers.OneVector]:
+        """Return the vector of a node.
+
+        Parameters
+        ----------
+        as_of
+            A moment of the past: a sequence, or a time with its zone (``"2026-11-10T12:00Z"``).
+
+        Raises
+        ------
+        UnknownNode
+            If it is not in the graph.
+        """
+        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, as_of=as_of)
+
+    def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.Vectors]:
+        """Return the vectors of many nodes, of one sequence; they come as Arrow.
+
+        Parameters
+        ----------
+        ids
+            At most as many as the service takes in one request (10,000 unless its settings say more).
+        as_of
+            As in `vector`.
+        """
+        asked = [plain(one) for one in ids]
+        headers = JSON | {"Accept": ARROW}
+        request = Request("POST", "/v1/vectors", _query(as_of=as_of), encode({"ids": asked}), headers)
+        reply = yield from self._trying.ask(request)
+        return vectors_of(reply, asked)
+
+    def nearest(self, id: Id, k: int = 10) -> Operation[answers.ScoredNodes]:
+        """Return the nearest nodes of a node, by cosine."""
+        return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k)
+
+    def nearest_to(
+        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = 10
+    ) -> Operation[answers.ScoredNodes]:
+        """Return the nearest nodes of a vector, by cosine."""
+        return self._post("/v1/nearest", answers.ScoredNodes, vector=vector, k=k)
+
+    def nearest_of(
+        self, ids: Iterable[Id], k: int = 10, *, by: str = "cosine"
+    ) -> Operation[answers.NearestOf]:
+        """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
+        return self._post("/v1/nearest", answers.NearestOf, ids=list(ids), k=k, by=by)
+
+    def recommend(
+        self,
+        id: Id,
+        k: int = 10,
+        *,
+        among: Iterable[Id] | None = None,
+        exclude_linked: bool = True,
+        links: str | None = None,
+    ) -> Operation[answers.Recommended]:
+        """Return the nodes that a node is likeliest to link with; the options are those of the embedding."""
+        some = None if among is None else list(among)
+        asked = {"id": id, "k": k, "among": some, "exclude_linked": exclude_linked, "links": links}
+        return self._post("/v1/recommend", answers.Recommended, **asked)
+
+    def scores(
+        self, pairs: Iterable[tuple[Id, Id]], *, links: str = "new", probability: bool = False
+    ) -> Operation[answers.Scores]:
+        """Return how likely pairs are linked next: log-odds, or probabilities."""
+        asked = {"pairs": list(pairs), "links": links, "probability": probability}
+        return self._post("/v1/score", answers.Scores, **asked)
+
+    def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Linked]:
+        """Return with whom a node has an edge."""
+        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, limit=limit)
+
+    # ---- why, and what if ----------------------------------------------------------------------------
+
+    def explain(self, id: Id, k: int = 10) -> Operation[answers.Explained]:
+        """Return what each neighbour of a node adds to its vector, order by order."""
+        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, k=k)
+
+    def explain_change(
+        self,
+        id: Id,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        now: float | None = None,
+    ) -> Operation[answers.Movement]:
+        """Return which events of a change would move a node, and how far each; nothing is changed."""
+        change = as_dicts(read_update(events, add, remove, None, None))
+        return self._post("/v1/explain", answers.Movement, id=id, events=change, now=now)
+
+    def what_if(
+        self,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        remove_nodes: Iterable[Id] = (),
+        now: float | None = None,
+        moved: int = 100,
+        vectors: Iterable[Id] = (),
+        nearest: Iterable[Id] = (),
+        recommend: Iterable[Id] = (),
+        scores: Iterable[tuple[Id, Id]] = (),
+        k: int = 10,
+        links: str = "new",
+    ) -> Operation[answers.Trial]:
+        """Return what would be after a change; nothing is changed.
+
+        Parameters
+        ----------
+        events, add, remove
+            The change, as in `send`.
+        remove_nodes
+            Nodes to remove with all of their edges, after the events.
+        now
+            The time of events without one.
+        moved
+            How many of those who would move are named.
+        vectors, nearest, recommend, scores
+            What is asked about the graph as it would be: ids, and for scores pairs.
+        k
+            How many nodes an answer has.
+        links
+            Which links the scores are about.
+        """
+        asked: dict[str, Any] = {"moved": moved, "k": k, "links": links, "now": now}
+        if events is not None or add is not None or remove is not None:
+            asked["events"] = as_dicts(read_update(events, add, remove, None, None))
+        about = {"vectors": vectors, "nearest": nearest, "recommend": recommend, "scores": scores}
+        asked |= {name: list(values) for name, values in (about | {"remove_nodes": remove_nodes}).items()}
+        return self._post("/v1/what-if", answers.Trial, **asked)
+
+    # ---- events and changes --------------------------------------------------------------------------
+
+    def send(
+        self,
+        events: object = None,
+        *,
+        add: object = None,
+        remove: object = None,
+        columns: Sequence[str] | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        t: str | None = None,
+        op: str | None = None,
+        weight: str | None = None,
+    ) -> Operation[answers.Sent]:
+        """Send events; return when they are on disk and can be read.
+
+        With a name each event is applied once, whatever breaks on the way. If the call fails, send the same
+        events again: those that arrived are not applied twice. Many events go in parts of 10,000.
+
+        Parameters
+        ----------
+        events, add, remove, columns, src, dst, t, op, weight
+            As in `dygcn.LiveEmbedding.update`.
+
+        Raises
+        ------
+        EventError
+            If an event is bad; then none was sent.
+        UnknownOutcome
+            Without a name: if the connection broke, and the events may have arrived or not.
+        SequenceGap
+            If the service has fewer events of this name than it acknowledged: it was restored from a backup,
+            say. Send events again from the number ``expected`` of the error on.
+        """
+        names = column_names(src, dst, t, op, weight)
+        return (yield from self._sender.send(read_update(events, add, remove, None, columns, names)))
+
+    def position(self) -> Operation[int]:
+        """Return how many events of the client's name the service has taken.
+
+        A program that can read its events again, and counts them from 0, goes on with this number after it
+        was restarted.
+        """
+        return self._sender.position()
+
+    def page(self, since: str = "", *, limit: int = 1_000, wait: float = 0.0) -> Operation[answers.Changes]:
+        """Return one page of changes; `changes` goes on from page to page.
+
+        Parameters
+        ----------
+        since
+            The cursor `next` or `latest` of an answer; ``""``: from the beginning.
+        limit
+            Rows of a page.
+        wait
+            Seconds that the service waits for changes, if there are none.
+        """
+        request = Request("GET", "/v1/changes", _query(since=since, limit=limit, wait=wait))
+        reply = yield from self._trying.ask(request, wait=wait)
+        found: answers.Changes = answers.read(reply.body, answers.Changes)
+        return found
+
+    # ---- about ---------------------------------------------------------------------------------------
+
+    def status(self) -> Operation[answers.Status]:
+        """Return everything worth knowing at a glance."""
+        return self._get("/v1/status", answers.Status)
+
+    def ready(self, wait: float = 0.0) -> Operation[bool]:
+        """Return whether requests should come, after at most `wait` seconds."""
+        clock = self._trying.clock
+        until = clock() + wait
+        while True:
+            heard = yield Request("GET", "/readyz", seconds=self._trying.timeout)
+            if isinstance(heard, Reply) and heard.status not in (200, 503):
+                raise error_of(heard, read_problem(heard))
+            if isinstance(heard, Reply) and heard.status == 200:
+                return True
+            if clock() + _BETWEEN_LOOKS >= until:
+                return False
+            yield Pause(_BETWEEN_LOOKS)
+
+    # ---- requests ------------------------------------------------------------------------------------
+
+    def _get(self, path: str, shape: Callable[..., T], **query: object) -> Operation[T]:
+        reply = yield from self._trying.ask(Request("GET", path, _query(**query)))
+        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
+        return found
+
+    def _post(self, path: str, shape: Callable[..., T], **body: object) -> Operation[T]:
+        reply = yield from self._trying.ask(Request("POST", path, (), encode(body), JSON))
+        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
+        return found
+
+
+def _query(**values: object) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def plain(id: object) -> Any:
+    """Return an id as Python's own number or text."""
+    return id.item() if isinstance(id, np.generic) else id
+
+
+def in_path(id: object) -> str:
+    """Return an id as part of an address; dots are escaped, as ``..`` would be the folder above.
+
+    Examples
+    --------
+    >>> in_path("a/b"), in_path(".."), in_path(-7)
+    ('a%2Fb', '%2E%2E', '-7')
+    """
+    return quote(str(plain(id)), safe="").replace(".", "%2E")
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """Return a body as JSON; arrays become lists."""
+    return msgspec.json.encode(body, enc_hook=_as_list)
+
+
+def _as_list(value: object) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is neither an id, nor a number, nor a list of them")
+
+
+def vectors_of(reply: Reply, asked: list[Any]) -> answers.Vectors:
+    """Read vectors that came as Arrow."""
+    with pa.ipc.open_stream(reply.body) as reader:
+        table = reader.read_all()
+    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
+    vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
+    known = set(ids)
+    missing = [one for one in asked if one not in known]
+    moment = about.get("digest"), about.get("logged")
+    return answers.Vectors(int(about["sequence"]), ids, vectors, missing, *moment)

@@ -1,0 +1,255 @@
+"""Graphs and tensors of other libraries, known by their types; none of these libraries is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.events.column_names import ColumnNames
+from dygcn.engine.events.columns import id_column, one_kind, untensored
+from dygcn.engine.events.showing import listed, shown
+from dygcn.errors import EventError, OptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Columns = dict[str, Any]
+"""Columns of events by the name of the field."""
+
+_RELABEL = (
+    "networkx.relabel_nodes(G, str) makes text of nodes, networkx.convert_node_labels_to_integers(G) numbers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """A graph of another library that was recognised, and how its edges are read."""
+
+    graph: Any
+    reader: Callable[[Any, ColumnNames, bool | None], Columns]
+    rows: bool = False  # whether it is also an iterable of bare rows
+
+    def read(self, names: ColumnNames, directed: bool | None) -> Columns:
+        """Return the edges as columns: each edge of an undirected graph in both directions, if `directed`."""
+        return self.reader(self.graph, names, directed)
+
+
+def recognise(events: object) -> object:
+    """Return tensors as arrays, lazy frames as frames, graphs as `Edges`, and anything else as it is.
+
+    Examples
+    --------
+    >>> recognise([(1, 2)])
+    [(1, 2)]
+    """
+    events = untensored(events, "events")
+    libraries = {str(kind.__module__).partition(".")[0] for kind in type(events).__mro__}
+    if "polars" in libraries:
+        return _polars(events)
+    if "networkx" in libraries and _is_edge_view(events):
+        return Edges(events, _edge_view, rows=True)
+    for library, attribute, reader in _GRAPHS:
+        if library in libraries and hasattr(events, attribute):
+            return Edges(events, reader)
+    if "torch_geometric" in libraries:
+        raise EventError(f"cannot read events from {type(events).__name__}; pass one graph of it, a Data")
+    return events
+
+
+def edge_index(ends: NDArray[Any], directed: bool | None) -> Columns:
+    """Return the columns of an array of two rows, sources and targets.
+
+    Examples
+    --------
+    >>> edge_index(np.array([[0, 1, 1, 2], [1, 0, 2, 1]]), directed=False)
+    {'src': array([0, 1]), 'dst': array([1, 2])}
+    """
+    return _each_once({"src": ends[0], "dst": ends[1]}, directed)
+
+
+def _each_once(columns: Columns, directed: bool | None) -> Columns:
+    """Drop the second half of a graph that holds every edge in both directions, if it is not `directed`."""
+    src, dst = columns["src"], columns["dst"]
+    if directed is not False or type(src) is not np.ndarray or src.dtype.kind not in "iu":
+        return columns
+    up, down = src < dst, src > dst
+    if not up.any() or up.sum() != down.sum():
+        return columns
+    more = [values for name, values in columns.items() if name not in ("src", "dst")]
+    halves = zip(_sorted(up, src, dst, *more), _sorted(down, dst, src, *more), strict=True)
+    if not all(np.array_equal(one, other) for one, other in halves):
+        return columns
+    return {name: values[~down] for name, values in columns.items()}
+
+
+def _sorted(rows: NDArray[np.bool_], *columns: NDArray[Any]) -> list[NDArray[Any]]:
+    chosen = [values[rows] for values in columns]
+    order = np.lexsort(chosen[::-1])
+    return [values[order] for values in chosen]
+
+
+def _both_ways(columns: Columns) -> Columns:
+    """Let every edge be followed by its reverse."""
+    reverse = columns | {"src": columns["dst"], "dst": columns["src"]}
+    return {
+        name: list(chain.from_iterable(zip(values, reverse[name], strict=True)))
+        for name, values in columns.items()
+    }
+
+
+def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str], Any]) -> Columns:
+    """Return times and weights of edges, from the attributes that have their names.
+
+    Parameters
+    ----------
+    there
+        The attributes that edges have.
+    values
+        Returns one attribute of all edges, None where an edge has none: its weight is then 1.
+    """
+    wrong = [field for field in ("src", "dst", "op") if field in names.named]
+    if wrong:
+        raise OptionError(
+            f"{wrong[0]}= names a column of a table; these events are a graph, of which t= and weight= name "
+            "attributes of edges"
+        )
+    found = {field: name for field, name in names.possible.items() if name in there}
+    for field, name in names.named.items():
+        if field not in found:
+            raise EventError(
+                f"no edge has the attribute {shown(name)}, as {field}= says "
+                f"(attributes: {listed(there) or 'none'})"
+            )
+    columns: Columns = {field: values(found[field]) for field in ("t", "weight") if field in found}
+    if "weight" in columns:
+        columns["weight"] = [1.0 if weight is None else weight for weight in columns["weight"]]
+    return columns
+
+
+# ---- networkx ----------------------------------------------------------------------------------------------
+
+
+def _networkx(graph: Any, names: ColumnNames, directed: bool | None) -> Columns:
+    """Read every edge; each of several parallel ones is an event, as it would be in a table."""
+    columns = _with_data(list(graph.edges(data=True)), names)
+    return _nodes_checked(_both_ways(columns) if directed and not graph.is_directed() else columns)
+
+
+def _is_edge_view(view: object) -> bool:
+    """Tell the edges of a graph; what their last column is, only a private attribute says."""
+    kind = type(view).__name__
+    return "Edge" in kind and ("Data" not in kind or hasattr(view, "_data"))
+
+
+def _edge_view(view: Any, names: ColumnNames, directed: bool | None) -> Columns:
+    """Read `G.edges`, and `G.edges(data=...)`, whose last column is what `data` says."""
+    rows, data = list(view), getattr(view, "_data", False)
+    if data is False:
+        if names:
+            raise OptionError("G.edges has no attributes that could be named; pass G, or G.edges(data=True)")
+        rows = [(row[0], row[1], {}) for row in rows]
+    elif data is not True:
+        if data not in (names.possible.get("t"), names.possible.get("weight")):
+            raise EventError(
+                f"the last column is the edge attribute {shown(data)}; is it a weight or a time? "
+                f"say weight={shown(data)} or t={shown(data)}"
+            )
+        rows = [(row[0], row[1], {data: row[-1]}) for row in rows]
+    return _nodes_checked(_with_data(rows, names))
+
+
+def _with_data(rows: Sequence[Sequence[Any]], names: ColumnNames) -> Columns:
+    """Return the columns of rows that begin with two nodes and end with a dict of attributes."""
+    data: list[Mapping[str, Any]] = [row[-1] for row in rows]
+    there = list(dict.fromkeys(chain.from_iterable(data)))
+    ends = {"src": [row[0] for row in rows], "dst": [row[1] for row in rows]}
+    if not rows:
+        return ends
+    return ends | _attributes(names, there, lambda name: [one.get(name) for one in data])
+
+
+def _nodes_checked(columns: Columns) -> Columns:
+    """Read the nodes now, so that an error can name the functions of networkx that help."""
+    try:
+        src, dst = one_kind(id_column(columns["src"], "src"), id_column(columns["dst"], "dst"))
+        return columns | {"src": src, "dst": dst}
+    except EventError as error:
+        raise EventError(f"{error.reason}; {_RELABEL}", error.row) from None
+
+
+# ---- igraph, scipy, PyG, polars ----------------------------------------------------------------------------
+
+
+def _igraph(graph: Any, names: ColumnNames, directed: bool | None) -> Columns:
+    """Read every edge, by the names of vertices where they have some."""
+    ends = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2)
+    columns: Columns = {"src": ends[:, 0], "dst": ends[:, 1]}
+    if "name" in graph.vertex_attributes():
+        called = graph.vs["name"]
+        if len(set(called)) < len(called):
+            raise EventError("two vertices have the same name; names of vertices are ids of nodes")
+        columns = {end: [called[node] for node in values] for end, values in columns.items()}
+    columns |= _attributes(names, graph.edge_attributes(), lambda name: graph.es[name])
+    return _both_ways(columns) if directed and not graph.is_directed() else columns
+
+
+def _sparse(matrix: Any, names: ColumnNames, directed: bool | None) -> Columns:
+    """Read the entries of a square matrix: row, column and weight; a matrix of ones has no weights."""
+    if names:
+        raise OptionError("a matrix has no names; its entries are weights")
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        size = " x ".join(map(str, matrix.shape))
+        raise EventError(
+            f"a matrix of {size} is no graph: its rows and columns are different nodes; pass a table with an "
+            'id for each, such as "user 7" and "item 7"'
+        )
+    entries = matrix.tocoo(copy=True)
+    entries.sum_duplicates()
+    order = np.lexsort((entries.col, entries.row))
+    columns = {"src": entries.row[order], "dst": entries.col[order]}
+    if not (entries.data == 1).all():
+        columns["weight"] = entries.data[order]
+    return _each_once(columns, directed)
+
+
+def _geometric(data: Any, names: ColumnNames, directed: bool | None) -> Columns:
+    """Read a TemporalData, which is a table, or a Data: edge_index, and what belongs to its edges."""
+    stored = {name: untensored(values, name) for name, values in data.to_dict().items()}
+    if "src" in stored:
+        return {field: stored[name] for field, name in names.columns_of(list(stored)).items()}
+    ends = stored.pop("edge_index", None)
+    if not isinstance(ends, np.ndarray) or ends.ndim != 2 or len(ends) != 2:
+        raise EventError(f"this {type(data).__name__} has no edge_index of two rows, and no src and dst")
+    there = {name: values for name, values in stored.items() if isinstance(values, np.ndarray)}
+    for field, usual in (("t", "edge_time"), ("weight", "edge_weight"), ("weight", "edge_attr")):
+        of_edges = usual in there and there[usual].size == ends.shape[1]
+        if field not in names.named and field not in there and of_edges:
+            there[field] = there[usual].ravel()
+    more = _attributes(names, list(there), lambda name: there[name])
+    columns = {"src": ends[0], "dst": ends[1]} | {name: np.asarray(values) for name, values in more.items()}
+    lengths = {len(values) if values.ndim == 1 else -1 for values in columns.values()}
+    return _each_once(columns, directed) if len(lengths) == 1 else columns
+
+
+def _polars(frame: Any) -> object:
+    """Collect a lazy frame. Columns of Python objects (such as UUIDs) are not understood by Arrow: lists."""
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    kinds = [str(kind) for kind in getattr(frame, "dtypes", [])]
+    if not any(kind.startswith("Object") for kind in kinds):
+        return frame
+    return {
+        name: frame[name].to_list() if kind.startswith("Object") else frame[name]
+        for name, kind in zip(frame.columns, kinds, strict=True)
+    }
+
+
+_GRAPHS: tuple[tuple[str, str, Callable[[Any, ColumnNames, bool | None], Columns]], ...] = (
+    ("networkx", "is_multigraph", _networkx),
+    ("igraph", "get_edgelist", _igraph),
+    ("scipy", "tocoo", _sparse),
+    ("torch_geometric", "to_dict", _geometric),
+)

@@ -1,0 +1,157 @@
+"""Columns that a table calls otherwise than src, dst, t, op and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from dygcn.engine.events.bare_rows import COLUMNS
+from dygcn.engine.events.showing import listed, shown
+from dygcn.errors import EventError, OptionError
+
+_ENDS = {  # without case, underscores and a last "id"
+    "source": ("target", "destination", "dest", "sink"),
+    "src": ("dst", "dest", "target", "tgt"),
+    "from": ("to",),
+    "fromnode": ("tonode",),
+    "user": ("item", "product", "movie", "book", "song", "track", "article", "business"),
+    "customer": ("item", "product"),
+    "u": ("v", "i"),
+    "i": ("j",),
+    "a": ("b",),
+    "head": ("tail",),
+    "sender": ("receiver", "recipient"),
+    "origin": ("destination", "dest"),
+    "start": ("end",),
+    "caller": ("callee",),
+    "buyer": ("seller",),
+    "follower": ("followee", "followed"),
+    "subject": ("object",),
+    "node1": ("node2",),
+    "id1": ("id2",),
+}
+_TIMES = ("time", "timestamp", "ts", "date", "datetime", "createdat", "edgetime")
+_COMPARED = 1000  # columns: a longer list would take seconds
+_WEIGHTS = ("w", "weights", "edgeweight")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """What a table calls the columns of an event; of a graph, what it calls attributes of edges.
+
+    A field that is None is looked for under its own name. False if nothing is named.
+
+    Examples
+    --------
+    >>> bool(ColumnNames()), ColumnNames(src="user", dst="item").columns_of(["user", "item", "t", "op_code"])
+    (False, {'src': 'user', 'dst': 'item', 't': 't'})
+    """
+
+    src: str | None = None
+    dst: str | None = None
+    t: str | None = None
+    op: str | None = None
+    weight: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [(field, getattr(self, field)) for field in COLUMNS if getattr(self, field) is not None]
+        for field, name in given:
+            if not isinstance(name, str):
+                raise OptionError(f"{field} is {shown(name)}; allowed is the name of a column, as text")
+        names = [name for _, name in given]
+        twice = [field for field, name in given if names.count(name) > 1]
+        if twice:
+            raise OptionError(f"{' and '.join(twice)} name the same column, {getattr(self, twice[0])!r}")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns that the user named, by field."""
+        return {field: name for field in COLUMNS if (name := getattr(self, field)) is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self.named)
+
+    @property
+    def possible(self) -> dict[str, str]:
+        """The column of each field, were all of them there; a column that was named is of one field only."""
+        named = self.named
+        rest = {field: field for field in COLUMNS if field not in named and field not in named.values()}
+        return named | rest
+
+    def columns_of(self, there: Sequence[str]) -> dict[str, str]:
+        """Return the columns of a table by field.
+
+        Parameters
+        ----------
+        there
+            The names of all of its columns.
+
+        Raises
+        ------
+        EventError
+            If a column that was named is not there, or one of the ends.
+        """
+        named = self.named
+        for field, name in named.items():
+            if name not in there:
+                known = f"{_meant(name, there)} (columns: {listed(there) or 'none'})"
+                raise EventError(f"there is no column {shown(name)}, as {field}= says{known}")
+        found = {field: name for field, name in self.possible.items() if name in there}
+        missing = [end for end in ("src", "dst") if end not in found]
+        if missing:
+            known = listed(there) or "none"
+            raise EventError(f"there is no column {missing[0]!r} (columns: {known}); {_advice(there, named)}")
+        return found
+
+
+OWN_NAMES = ColumnNames()
+
+
+def column_names(
+    src: str | None, dst: str | None, t: str | None, op: str | None, weight: str | None
+) -> ColumnNames:
+    """Return the names of columns; the same object where none is given, which updates by the edge look at."""
+    if src is dst is t is op is weight is None:
+        return OWN_NAMES
+    return ColumnNames(src, dst, t, op, weight)
+
+
+def _meant(name: str, there: Sequence[str]) -> str:
+    """Return a question, if a column has nearly this name."""
+    near = get_close_matches(name, there[:_COMPARED], 1)
+    return f"; did you mean {shown(near[0])}?" if near else ""
+
+
+def _advice(there: Sequence[str], named: dict[str, str]) -> str:
+    """Return the call that names the likely ends, if some columns look like them."""
+    call = named | _guess([name for name in there if name not in named.values()], set(named))
+    if {"src", "dst"} <= call.keys() | set(there):
+        words = ", ".join(f'{field}="{name}"' for field, name in call.items())
+        return f"say which they are: {words}"
+    return 'name the ends of an edge, as in src="user", dst="item", and give a file a header'
+
+
+def _guess(there: Sequence[str], known: set[str]) -> dict[str, str]:
+    """Return the columns that look like fields which are neither known nor there, by field."""
+    plain = {_plain(name): name for name in reversed(there)}
+    first = [one for one in _ENDS if one in plain]
+    pairs = [(one, other) for one in first for other in _ENDS[one] if other in plain]
+    second = [one for ones in _ENDS.values() for one in ones if one in plain]
+    likely = {
+        "src": [pairs[0][0]] if pairs else first,
+        "dst": [pairs[0][1]] if pairs else [one for one in second if one not in first[:1]],
+        "t": [one for one in _TIMES if one in plain],
+        "weight": [one for one in _WEIGHTS if one in plain],
+    }
+    return {
+        field: plain[found[0]]
+        for field, found in likely.items()
+        if found and field not in known and field not in there
+    }
+
+
+def _plain(name: str) -> str:
+    """Return a name in small letters, without underscores and a last "id": userId and user_id are user."""
+    text = name.lower().replace("_", "").replace(" ", "").replace("-", "")
+    return text.removesuffix("id") or text

@@ -1,0 +1,291 @@
+"""Why a vector is where it is: the share of each neighbour, and of each event.
+
+With the lengths of its messages held, a vector is linear in them, and a message is linear in what neighbours
+send: ``h_k = s_k / deg_k`` with ``s_k = sum over u of w(v, u) m_(k-1)(u)``. So each neighbour has a share of
+every sum; these add up to the bit. And it has a share of the vector; these add up to it but for rounding.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.events import id_column, rows_of
+from dygcn.engine.features import GRID_BITS
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.trial import Trial
+from dygcn.errors import EventError, OptionError, UnknownNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.models.state import State
+    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int32, Int64, Nodes
+
+MOST_EVENTS = 1000
+"""Events of a batch that can be told apart: each is played, and taken back."""
+_BLOCK = 4096  # neighbours whose messages are looked at together
+_FLOOR = 1e-6 * 2.0**GRID_BITS  # of messages of a walk model, on the grid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """The shares that make up one vector.
+
+    Single numbers are projections of shares onto the vector z: ``own + totals + rounding = |z|^2``. A share
+    below zero pulls the other way.
+    """
+
+    node: int
+    vector: Float64  # (dim,) z
+    neighbours: Nodes  # (n,) whom the node aggregates, ghosts included, the greatest share first
+    weights: Int64  # (n,) of their arcs, on the grid; below zero for ghosts, which count by their magnitude
+    has: Bool  # (K, n) whether a neighbour has a message of order k - 1; one without has no share of order k
+    degrees: Int64  # (K,) what the weights of those who have one add up to
+    sums: Int64  # (K, width) s_1..s_K
+    projections: Float64  # (K, n) each neighbour's share of each order
+    own_vector: Float64  # (dim,) the share of the node itself: order 0, and all that no neighbour has part in
+    rounding_vector: Float64  # (dim,) what is left: messages are rounded, and vectors are sums in float32
+    sum_shares: Int64 | None = None  # (K, n, width) w(v, u) m_(k-1)(u): add up to `sums` to the bit
+    vector_shares: Float64 | None = None  # (K, n, dim)
+
+    @property
+    def own(self) -> float:
+        """What the node itself adds."""
+        return float(self.own_vector @ self.vector)
+
+    @property
+    def rounding(self) -> float:
+        """What rounding adds."""
+        return float(self.rounding_vector @ self.vector)
+
+    @property
+    def totals(self) -> Float64:
+        """What each neighbour adds over all orders, (n,)."""
+        total: Float64 = self.projections.sum(axis=0)
+        return total
+
+
+def explain(state: State, node: int, *, shares: bool = False) -> Shares:
+    """Return the share that each neighbour of a node has of its vector.
+
+    With a tolerance, sums hold what neighbours have published, and so do the shares.
+
+    Parameters
+    ----------
+    state
+        Of the exact rule.
+    node
+        A node of the graph.
+    shares
+        Also return whole rows, of the sums and of the vector: width and dim numbers for each neighbour and
+        order. Without them a hub of 100,000 neighbours takes one number for each.
+
+    Raises
+    ------
+    FeatureError
+        For a rule that has no messages.
+    UnknownNode
+        If the node is not in the graph.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.models import Model, State
+    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 2, "int64", "hashed", np.ones(4)))
+    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
+    >>> found = explain(state, node=1, shares=True)
+    >>> len(found.neighbours), bool((found.sum_shares.sum(axis=1) == found.sums).all())
+    (2, True)
+    >>> total = found.own_vector + found.vector_shares.sum(axis=(0, 1)) + found.rounding_vector
+    >>> bool(np.allclose(total, found.vector, atol=1e-12))
+    True
+    """
+    rule, graph, one = state.exact, state.graph, np.array([node], np.int32)
+    state.check()
+    if not 0 <= node < len(graph.here) or not graph.here[node]:
+        raise UnknownNode(node)
+    vector = read_vectors(state.model, rule, graph, one)[0].astype(np.float64)
+    own, maps = _linear_maps(state, one, vector)
+    sums = np.concatenate([each.rows(one) for each in rule.sums])
+    degrees = np.array([each.degree[node] for each in rule.sums])
+    _, neighbours, weights = graph.pull.arcs(one)
+    has, projections = np.zeros((2, rule.orders, len(neighbours)))
+    rows = _Rows(rule.orders, len(neighbours), state.model) if shares else None
+    for k, block, sent, present in _messages_sent(state, neighbours):
+        part = np.abs(weights[block])
+        has[k, block] = present
+        projections[k, block] = part * (sent @ maps[k].back(vector)) / max(degrees[k], 1)
+        if rows is not None:
+            rows.sums[k, block] = part[:, None] * sent
+            rows.vectors[k, block] = maps[k].of(rows.sums[k, block] / max(degrees[k], 1))
+    reached = [each.of(row / max(degree, 1)) for each, row, degree in zip(maps, sums, degrees, strict=True)]
+    rank = np.lexsort((neighbours, -np.abs(projections.sum(axis=0))))
+    made_of = node, vector, neighbours[rank], weights[rank], has[:, rank] > 0, degrees, sums
+    whole = (None, None) if rows is None else (rows.sums[:, rank], rows.vectors[:, rank])
+    rounding = vector - own - np.sum(reached, axis=0)
+    return Shares(*made_of, projections[:, rank], own, rounding, *whole)
+
+
+def _messages_sent(state: State, neighbours: Nodes) -> Iterator[tuple[int, slice, Int32, Int64]]:
+    """Yield messages of order k = 0..K - 1 of some neighbours at a time, and who has one."""
+    for k in range(state.exact.orders):
+        for start in range(0, len(neighbours), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            yield k, block, *state.exact.published(state.graph, neighbours[block], k)
+
+
+class _Rows:
+    """Shares in full."""
+
+    def __init__(self, orders: int, neighbours: int, model: Model) -> None:
+        self.sums = np.zeros((orders, neighbours, model.width), np.int64)
+        self.vectors = np.zeros((orders, neighbours, model.dim))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LinearMap:
+    """What a message of one order adds to the vector, its length being what it is."""
+
+    columns: Float64  # (width,) factors
+    matrix: Float32 | None = None  # (width, dim), None: the identity
+
+    def of(self, rows: Float64) -> Float64:
+        """Return what rows on the grid add."""
+        scaled: Float64 = rows * self.columns
+        return scaled if self.matrix is None else scaled @ self.matrix
+
+    def back(self, vector: Float64) -> Float64:
+        """Return the row whose product with any message is what that adds, projected onto the vector."""
+        return (vector if self.matrix is None else self.matrix @ vector) * self.columns
+
+
+def _linear_maps(state: State, one: Nodes, vector: Float64) -> tuple[Float64, list[_LinearMap]]:
+    """Return the share of the node itself, and the maps of orders 1..K."""
+    model, found = (
+        state.model,
+        [state.exact.messages(state.graph, one, k) for k in range(state.model.orders + 1)],
+    )
+    messages, has = [rows[0].astype(np.float64) for rows, _ in found], [bool(there[0]) for _, there in found]
+    if model.baseline is not None:
+        own, maps = _maps_of_fresh(model, model.baseline.rows_of(state.graph.ids.names(one))[0], has)
+    elif model.table is not None:
+        own, maps = np.zeros(model.dim), _maps_of_walks(model, messages)
+        if not any(each.columns.any() for each in maps):
+            own = vector  # nothing reaches the node: signs, drawn from its id
+    else:
+        own, steps = np.zeros(model.dim), model.scales * 2.0**-GRID_BITS
+        lengths = [max(float(np.linalg.norm(steps * row)), model.floor) for row in messages]
+        maps = [_LinearMap(steps / length, W) for length, W in zip(lengths, model.weights, strict=True)]
+    return own + maps[0].of(messages[0]), maps[1:]
+
+
+def _maps_of_walks(model: Model, messages: list[Float64]) -> list[_LinearMap]:
+    """Return maps for ``unit(sum over k of w_k unit(h_k))``; all zero if that is zero."""
+    lengths = [max(float(np.linalg.norm(row)), _FLOOR) for row in messages]
+    factors = [float(weight[0, 0]) / length for weight, length in zip(model.weights, lengths, strict=True)]
+    total = np.sum([factor * row for factor, row in zip(factors, messages, strict=True)], axis=0)
+    length = float(np.linalg.norm(total))
+    scale = 1.0 / length if length > 0 else 0.0
+    return [_LinearMap(np.full(model.width, factor * scale)) for factor in factors]
+
+
+def _maps_of_fresh(model: Model, base_row: int, has: list[bool]) -> tuple[Float64, list[_LinearMap]]:
+    """Return what an embedding that is kept fresh has from t0, and maps; see `readout`."""
+    baseline, steps = model.baseline, model.scales * 2.0**-GRID_BITS
+    assert baseline is not None
+    if base_row < 0:  # its lowest message
+        lowest = has.index(True) if any(has) else -1
+        return np.zeros(model.dim), [_LinearMap(steps * (k == lowest)) for k in range(len(has))]
+    own = baseline.vectors[base_row].astype(np.float64)
+    for there, then, W in zip(has, baseline.messages, model.weights, strict=True):
+        own = own - (then[base_row].astype(np.float64) @ W if there else 0.0)
+    return own, [_LinearMap(steps, W) for W in model.weights]
+
+
+# ---- events ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Movement:
+    """How far each event of a batch moved one vector, played one after the other as they came."""
+
+    before: Float32  # (dim,) zero where the node was not in the graph
+    after: Float32  # (dim,) the vector after the batch
+    waiting: Float64  # (dim,) what the passing of time to `now` moved: ghosts weigh less
+    by_event: Float64  # (n, dim) vector after the event minus vector before it
+
+    @property
+    def projections(self) -> Float64:
+        """Return what each event adds to the whole movement, (n,): with `waiting`, its squared length."""
+        return self.by_event @ (self.after.astype(np.float64) - self.before)
+
+
+def explain_change(state: State, name: object, batch: EventBatch, now: float | None = None) -> Movement:
+    """Return which events of a batch move the vector of a node, and how far each; nothing is changed.
+
+    The events are played one after the other, each as a trial inside the one before. What an event moves is
+    the vector after it minus the vector before it, so the movements add up to that of the batch: a
+    telescoping sum. Of two events that only together have an effect, the later one is given it.
+
+    Parameters
+    ----------
+    state
+        As it is before the batch; see `Trial` for what is refused.
+    name
+        The user's id of the node; it may come or go in the batch.
+    batch, now
+        As for `State.apply`, with at most `MOST_EVENTS` events. Events without times happen at `now`, after
+        the time has passed; with times, before.
+
+    Raises
+    ------
+    UnknownNode
+        If `name` is of a type that no id of the graph has.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.models import Model, State
+    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 2, "int64", "hashed", np.ones(4)))
+    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
+    >>> found = explain_change(state, 1, read_events([(7, 8), (1, 3)]))
+    >>> found.by_event.any(axis=1).tolist()
+    [False, True]
+    """
+    _check_kind(state, name)
+    if len(batch) > MOST_EVENTS:
+        raise OptionError(f"there are {len(batch)} events; at most {MOST_EVENTS} can be told apart")
+    steps = [rows_of(batch, np.array([row])) for row in range(len(batch))]
+    waits = rows_of(batch, np.empty(0, np.int64))
+    first = batch.t is None
+    plan = [waits, *steps] if first else [*steps, waits]
+    path = [_vector_of(state, name)]
+    with ExitStack() as trials:
+        for step in plan:
+            trials.enter_context(Trial(state, step, now if first or step is waits else None))
+            path.append(_vector_of(state, name))
+    moved = np.diff(np.array(path, np.float64), axis=0)
+    waiting = moved[0 if first else -1]
+    return Movement(path[0], path[-1], waiting, moved[1:] if first else moved[:-1])
+
+
+def _check_kind(state: State, name: object) -> None:
+    """Refuse what can never be an id of the graph."""
+    try:
+        state.graph.ids.check_kind(id_column([name]))
+    except EventError:
+        raise UnknownNode(name, f"; its ids are {state.model.kind}") from None
+
+
+def _vector_of(state: State, name: object) -> Float32:
+    """Return the vector of a node by its id, zero if it is not in the graph."""
+    node = state.graph.find_one(name)
+    if node < 0:
+        return np.zeros(state.model.dim, np.float32)
+    row: Float32 = read_vectors(state.model, state.rule, state.graph, np.array([node], np.int32))[0]
+    return row

@@ -1,0 +1,27 @@
+"""What a durable embedding tells about its work, to whoever measures or logs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dygcn.errors import WriteFailed
+
+
+class Observer:
+    """Called when a piece of work is done; nothing is done with it here. A method must not raise."""
+
+    def logged(self, entries: int, seconds: float) -> None:
+        """So many entries are on disk."""
+
+    def applied(self, seconds: float) -> None:
+        """The change of these entries is made."""
+
+    def snapshot_written(self, sequence: int, seconds: float) -> None:
+        """A snapshot is on disk."""
+
+    def snapshot_failed(self, sequence: int, error: Exception) -> None:
+        """A snapshot could not be written."""
+
+    def write_failed(self, failure: WriteFailed) -> None:
+        """A write failed, and nothing more is accepted."""

@@ -1,0 +1,300 @@
+"""The past of a durable folder: the vectors of a moment, from a snapshot and the log behind it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dygcn.errors import (
+    DamagedFolder,
+    DamagedLog,
+    EventError,
+    FolderError,
+    MissingFolder,
+    NoSuchPast,
+    OptionError,
+)
+from dygcn.live.changed import ChangeRecord
+from dygcn.live.durable.moments import read_moment
+from dygcn.live.durable.recovery import Replayed, batches, logged_batches, makes_sense
+from dygcn.live.durable.storage import (
+    BARRIER,
+    FLUSH,
+    FORGET,
+    LOG_FILE,
+    REFUSAL,
+    TOLERANCE,
+    Entry,
+    list_snapshots,
+    times,
+    unpack_tolerance,
+)
+from dygcn.live.durable.storage.log_reader import LogReader
+from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.files import LogPosition, load_snapshot
+from dygcn.live.guard import Guard
+from dygcn.live.search.nearest import VectorCache
+from dygcn.live.view import EmbeddingView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from dygcn.engine.models import State
+
+_TRIES, _BETWEEN = 5, 0.05  # seconds: whoever writes drops old snapshots, and then the log before them
+
+
+class PastEmbedding(EmbeddingView):
+    """The embedding of a folder as it was, for reading alone; made by `dygcn.open(folder, as_of=...)`.
+
+    It is in memory: whatever becomes of the folder, it stays as it is. Threads may share it.
+
+    Attributes
+    ----------
+    sequence
+        The last entry of the log that the vectors reflect.
+    logged
+        When that entry was logged, a datetime in UTC; of sequence 0, when the log was made.
+    keep_log
+        How much of its past the folder keeps now: a span such as ``"7d"``, or a size such as ``"256MB"``.
+    """
+
+    def __init__(self, state: State, version: int, sequence: int, logged: datetime, keep_log: str) -> None:
+        super().__init__(state, Guard(state))
+        self.guard.waits = True
+        self.sequence, self.logged, self._version = sequence, logged, version
+        self.keep_log = keep_log
+        self._cache: VectorCache | None = None
+
+    @property
+    def version(self) -> int:
+        """The id of the last batch that had changed a vector."""
+        return self._version
+
+    def cached(self) -> VectorCache:
+        """Return the vectors that were read."""
+        if self._cache is None:
+            self._cache = VectorCache(self._state, ChangeRecord(self._state.graph.ids.high))
+        return self._cache
+
+
+def open_past(folder: Path, as_of: object) -> PastEmbedding:
+    """Return the embedding as it was at a sequence, or after the last batch logged by a time.
+
+    Nothing is locked and nothing is written, so another process may write meanwhile. What it drops while it
+    is read here is looked for anew.
+
+    Raises
+    ------
+    NoSuchPast
+        If the folder does not hold it: further back than is kept, or still to come.
+    """
+    moment = read_moment(as_of)
+    if not folder.is_dir():
+        raise MissingFolder(f"{folder} does not exist; check the name")
+    if not (folder / LOG_FILE).exists():
+        raise FolderError(
+            f"{folder} has no {LOG_FILE}, so it has no past: it was saved once. dygcn.open(folder) makes it "
+            "durable from now on"
+        )
+    for left in reversed(range(_TRIES)):
+        before = list_snapshots(folder)
+        try:
+            with closing(LogReader(folder / LOG_FILE)) as log:
+                return _as_of(folder, log, *moment)
+        except (DamagedFolder, DamagedLog):
+            if not left or (before == list_snapshots(folder) and left < _TRIES - 1):
+                raise
+            time.sleep(_BETWEEN)
+    raise AssertionError("unreachable")
+
+
+def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | None) -> PastEmbedding:
+    if moment is not None:
+        if moment > max(times.clock(), log.time_at(log.last) or 0):
+            raise NoSuchPast(f"{_shown(moment)} is still to come; {_reach(folder, log)}")
+        sequence = log.last_before(moment)
+        if sequence is None:
+            raise _too_far_back(_shown(moment), folder, log)
+    sequence = log.last if sequence is None else sequence
+    if sequence > log.last:
+        raise NoSuchPast(f"sequence {sequence} is still to come; {_reach(folder, log)}")
+    upto = _last_whole(log, sequence)
+    state, version = _rebuilt(folder, log, upto)
+    reflected = min(sequence, upto)
+    logged = times.as_datetime(log.time_at(reflected) or 0)
+    return PastEmbedding(state, version, reflected, logged, _kept(log))
+
+
+def _kept(log: LogReader) -> str:
+    try:
+        return KeepLog.read(log.keep_log or KEEP_LOG).short
+    except OptionError:  # whoever opens the folder is told so; what is kept can be read all the same
+        return str(log.keep_log)
+
+
+def _shown(moment: int) -> str:
+    return times.as_datetime(min(max(moment, 0), times.LATEST)).isoformat()
+
+
+def _too_far_back(moment: str, folder: Path, log: LogReader) -> NoSuchPast:
+    return NoSuchPast(
+        f"{moment} is further back than is kept: {_reach(folder, log)}; to keep more from now on, open it "
+        "with keep_log='30d', say, or keep_log='2GB'"
+    )
+
+
+def _reach(folder: Path, log: LogReader) -> str:
+    """Say how far back the folder reaches, and up to where."""
+    snapshots = [sequence for sequence, _ in list_snapshots(folder)]
+    begun = [0] if log.first <= 1 else []
+    kept = min(
+        [sequence for sequence in snapshots if log.first <= sequence <= log.last] + begun, default=None
+    )
+    if kept is None:
+        return "nothing of its past is kept"
+    ends = [f"{at} ({_shown(log.time_at(at) or 0)})" for at in (kept, log.last)]
+    return f"{folder} holds its past from sequence {ends[0]} to {ends[1]}"
+
+
+def _last_whole(log: LogReader, sequence: int) -> int:
+    """Return where the last batch ends that was over by a sequence; with its refusal, if it was refused."""
+    here, following = log.entry(sequence), log.entry(sequence + 1)
+    if here is None or following is None:
+        return sequence
+    if following.kind == REFUSAL and following.body == str(here.batch_id).encode():
+        return sequence + 1
+    while here is not None and here.batch_id == following.batch_id:  # never served: in the middle of a batch
+        sequence -= 1
+        here = log.entry(sequence)
+    return sequence
+
+
+def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
+    """Load the newest good snapshot up to a sequence, and apply the log behind it."""
+    damage = []
+    for at, path in [*list_snapshots(folder), (0, folder)]:
+        chain = log.chain_at(at) if at <= sequence else None
+        if chain is None or (at == 0 and log.first > 1):
+            continue
+        try:
+            state, version, position, _ = load_snapshot(path)
+            if at == 0 and position is None:
+                position = LogPosition(0, 0, log.genesis.hex(), {}, log.genesis.hex(), 0.0)
+            if position is None or position.sequence != at or not makes_sense(position):
+                raise DamagedFolder(f"{path} is not the snapshot of entry {at}")
+        except FolderError as error:
+            damage.append(str(error))
+            continue
+        if chain.hex() != position.chain:
+            raise DamagedLog(f"{log.path} does not hold entry {at}, which {path} was made of")
+        replay = _Replay(state, version, position, _is_exact(log, position))
+        replay.run(log.entries(at, chain, sequence))
+        return state, replay.version
+    if damage:
+        raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
+    raise _too_far_back(f"sequence {sequence}", folder, log)
+
+
+def _is_exact(log: LogReader, position: LogPosition) -> bool:
+    """Say whether nothing was withheld when a snapshot was taken: it holds the graph, and no more."""
+    entry = log.entry(position.sequence)
+    return position.tolerance == 0 or (entry is not None and entry.kind == FLUSH)
+
+
+class _Replay:
+    """Brings a snapshot up to a sequence, with what a tolerance withheld on the way.
+
+    While all follows from the graph, events are applied to the graph alone. While a tolerance is in force,
+    what was served depends on every batch since nothing was withheld.
+    """
+
+    def __init__(self, state: State, version: int, position: LogPosition, exact: bool) -> None:
+        self.version, self._state, self._tolerance = version, state, position.tolerance
+        self._live = LiveEmbedding(state, version)
+        self._live.on_change = lambda _: self.version
+        self._from_graph = state.model.spec.from_graph
+        self._known = exact  # whether it is known what was withheld
+        self._withholds = False  # whether the state is up to date and withholds by itself
+
+    def run(self, entries: Iterable[Entry]) -> None:
+        """Apply entries."""
+        if self._known and self._tolerance > 0:
+            self._begin_to_withhold()
+        remaining = iter(entries)
+        while True:
+            stretch = _Stretch(remaining)
+            for one in batches(logged_batches(stretch), self._from_graph and not self._withholds):
+                self._apply(one, one.certain or stretch.ended_by is not None)
+            if stretch.ended_by is None:
+                break
+            self._follow(stretch.ended_by)
+        if not self._known:
+            raise NoSuchPast(
+                "a tolerance withheld small changes then, and which ones is known from the next flush on; "
+                "ask for the sequence of a flush, or for one behind it"
+            )
+        if not self._withholds:
+            self._state.rebuild()
+
+    def _begin_to_withhold(self) -> None:
+        self._state.rebuild()
+        self._state.tolerate(self._tolerance)
+        self._withholds = True
+
+    def _follow(self, entry: Entry) -> None:
+        """Take up a tolerance, or publish what one withheld."""
+        before, self.version = self._tolerance, entry.batch_id
+        if entry.kind == TOLERANCE:
+            self._tolerance = unpack_tolerance(entry.body)
+        self._known = self._known or entry.kind == FLUSH or self._tolerance < before
+        if not self._withholds:
+            if self._known and self._tolerance > 0:
+                self._begin_to_withhold()
+        elif entry.kind == TOLERANCE:
+            self._state.tolerate(self._tolerance)
+        else:
+            self._state.flush()
+
+    def _apply(self, one: Replayed, certain: bool) -> None:
+        last = one.logged_batches[-1][-1]
+        if last.kind == BARRIER and certain:
+            raise DamagedFolder(f"the snapshot that holds entry {last.seq} is missing; restore a copy")
+        if last.kind == BARRIER:
+            raise NoSuchPast(
+                f"the change of sequence {last.seq} was not over yet: whoever has the folder open is making "
+                "it, or died over it; ask again later, or for an earlier sequence"
+            )
+        if last.kind == FORGET:
+            return
+        before, self.version = self.version, last.batch_id
+        try:
+            if self._from_graph and not self._withholds:
+                self._state.apply_to_graph(one.batch, one.now)
+            else:
+                self._live.apply(one.batch, one.now)
+        except EventError:
+            if certain:
+                raise
+            self.version = before  # it is refused, and the refusal is not in the log yet
+        except Warning:  # it was shown when it happened, and what it is about is done
+            pass
+
+
+class _Stretch:
+    """Entries up to the next change of a tolerance."""
+
+    def __init__(self, remaining: Iterator[Entry]) -> None:
+        self._remaining = remaining
+        self.ended_by: Entry | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
+        for entry in self._remaining:
+            if entry.kind in (TOLERANCE, FLUSH):
+                self.ended_by = entry
+                return
+            yield entry

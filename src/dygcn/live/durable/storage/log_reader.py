@@ -1,0 +1,148 @@
+"""A log as others left it, or are writing it: read without a lock, and without a byte written."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dygcn.errors import DamagedLog, StorageError
+from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.epochs import Epoch
+from dygcn.live.durable.storage.log import check_entry
+from dygcn.live.durable.storage.tables import RESTORE, Entry, check_tables, read_about, some_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NOT_ALLOWED = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM
+_NO_PERMISSION = (
+    "{path} cannot be read by this user ({error}); with a journal (-wal) beside it, that takes permission "
+    "to write in the folder. Ask as a user who has it, or ask the service over HTTP (?as_of=)"
+)
+_ROW = "SELECT * FROM entries WHERE seq = ?"
+
+
+class LogReader:
+    """Reads a log, also while another connection writes it; every read is short, and sees whole batches.
+
+    Where nobody has the log open there is no journal, and the file is read as one that does not change: else
+    SQLite would make files beside it. If a journal comes up meanwhile, that is an error, and to be tried
+    again.
+
+    Attributes
+    ----------
+    first, last
+        Sequences of the first and the last entry, when the reader was made; 0 if there is none.
+    made
+        When the log was made, in microseconds.
+    keep_log
+        How much of the past is kept, as it was written down; None if it was not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._journal = path, path.with_name(f"{path.name}-wal")
+        if path.is_symlink() or not path.is_file():
+            raise DamagedLog(f"{path} is not a file, so it is not a log of dygcn")
+        self._still = not self._journal.exists()
+        how = "immutable=1" if self._still else "mode=ro"
+        try:
+            self._db = sqlite3.connect(
+                f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise StorageError(f"{path} cannot be opened: {error}") from None
+        try:
+            with self._reading():
+                if not check_tables(self._db, path):
+                    raise DamagedLog(f"{path} is empty; {RESTORE}")
+                about = read_about(self._db, path)
+                self.genesis: bytes = about["genesis"]
+                kept = about.get("keep_log")
+                ends: tuple[int | None, int] = self._db.execute(
+                    "SELECT min(seq), max(seq) FROM entries"
+                ).fetchone()
+            self.keep_log = kept if isinstance(kept, str) else None
+            self.first, self.last = (0, 0) if ends[0] is None else (ends[0], ends[1])
+            self.made = min(Epoch.unpack(self.genesis).generation * 1000, times.LATEST)
+        except BaseException:
+            self._db.close()
+            raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_ALLOWED:
+                raise StorageError(_NO_PERMISSION.format(path=self.path, error=error)) from None
+            raise DamagedLog(f"{self.path} cannot be read: {error}; {RESTORE}") from None
+        if self._still and self._journal.exists():
+            raise DamagedLog(f"{self.path} was opened by another program while it was read; try again")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def entry(self, seq: int) -> Entry | None:
+        """Return an entry whose time is what was written, None if the log does not have it."""
+        with self._reading():
+            row = self._db.execute(_ROW, (seq,)).fetchone()
+        if row is None:
+            return None
+        entry = Entry(*row)
+        timed = times.is_time(entry.logged) and isinstance(entry.chain, bytes)
+        if not timed or entry.seal != times.seal(entry.chain, entry.logged):
+            raise DamagedLog(f"{self.path}: the time of entry {seq} is not what was written; {RESTORE}")
+        return entry
+
+    def chain_at(self, seq: int) -> bytes | None:
+        """Return the checksum of everything up to an entry, None if the log does not have it."""
+        if seq == 0:
+            return self.genesis
+        entry = self.entry(seq)
+        return None if entry is None else entry.chain
+
+    def time_at(self, seq: int) -> int | None:
+        """Return when an entry was logged, None if the log does not have it; 0: when the log was made."""
+        if seq == 0:
+            return self.made
+        entry = self.entry(seq)
+        return None if entry is None else entry.logged
+
+    def last_before(self, moment: int) -> int | None:
+        """Return the last entry that was logged at or before a time; None if the log does not reach back.
+
+        0: the log was made by then, and had no entry yet.
+        """
+        low = self.first - 1 if self.first > 1 else 0  # logged by then, or not known
+        high = self.last + 1  # logged later
+        while high - low > 1:
+            middle = (low + high) // 2
+            logged = self.time_at(middle)
+            if logged is None:
+                raise DamagedLog(f"{self.path}: entry {middle} is missing; {RESTORE}")
+            low, high = (middle, high) if logged <= moment else (low, middle)
+        if low == 0:
+            return 0 if self.made <= moment else None
+        return low if low >= self.first else None
+
+    def entries(self, after: int, chain: bytes, upto: int) -> Iterator[Entry]:
+        """Yield the entries behind one, up to another, each checked against the checksum of all before it.
+
+        Raises
+        ------
+        DamagedLog
+            At the first one that is not what was written, or is missing.
+        """
+        expected = after
+        while expected < upto:
+            with self._reading():
+                entries = some_entries(self._db, expected)
+            if not entries:
+                raise DamagedLog(f"{self.path}: entry {expected + 1} is missing; {RESTORE}")
+            for entry in entries[: upto - expected]:
+                expected += 1
+                chain = check_entry(self.path, entry, expected, chain)
+                yield entry

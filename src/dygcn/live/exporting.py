@@ -1,0 +1,93 @@
+"""Vectors and edges for other libraries; each is imported when its type is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events import python_ids
+from dygcn.errors import MissingExtra, OptionError
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.records import Float32, Float64
+
+
+def edge_table(graph: Graph) -> pa.Table:
+    """Return the edges as columns src, dst and weight, sorted; undirected ones once, ghosts left out."""
+    a, b, weight = graph.edges()
+    real = weight > 0
+    a, b, weight = a[real], b[real], weight[real]
+    rank = np.empty(graph.ids.high, np.int64)
+    nodes = graph.nodes()
+    rank[nodes] = np.arange(len(nodes))
+    if not graph.directed:
+        a, b = np.where(rank[a] <= rank[b], a, b), np.where(rank[a] <= rank[b], b, a)
+    order = np.lexsort((rank[b], rank[a]))
+    ends = [pa.array(python_ids(graph.ids.names(end[order]))) for end in (a, b)]
+    return pa.table({"src": ends[0], "dst": ends[1], "weight": weight[order] * graph.grid})
+
+
+def as_frame(
+    ids: NDArray[Any],
+    rows: Float32 | Float64 | dict[str, NDArray[Any]],
+    columns: list[str] | None = None,
+    index: str = "id",
+) -> Any:
+    """Return a pandas frame of rows, such as vectors, or of columns by name; its index is the id."""
+    pandas = _import("pandas")
+    return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
+
+
+def as_keyed_vectors(ids: NDArray[Any], vectors: Float32) -> Any:
+    """Return gensim's KeyedVectors; the key of a node is its id as text."""
+    models = _import("gensim.models", "; live.to_word2vec(path) writes a file that gensim and others load")
+    keyed = models.KeyedVectors(vectors.shape[1])
+    keyed.add_vectors([str(one) for one in ids.tolist()], vectors)
+    return keyed
+
+
+def write_word2vec(path: str | os.PathLike[str], ids: NDArray[Any], vectors: Float32) -> None:
+    """Write vectors in the text format of word2vec: a line with both sizes, then an id and its vector a line.
+
+    Raises
+    ------
+    OptionError
+        If an id has a space or a line break in it: the format separates by these.
+    """
+    names = [str(one) for one in ids.tolist()]
+    broken = next((name for name in names if len(name.split()) != 1 or name.split()[0] != name), None)
+    if broken is not None:
+        raise OptionError(
+            f"the id {broken[:40]!r} is empty or has white space in it, which separates columns in the "
+            "format of word2vec; use to_pandas() or to_arrow()"
+        )
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{len(names)} {vectors.shape[1]}\n")
+        for name, row in zip(names, vectors, strict=True):
+            file.write(f"{name} {' '.join(map(repr, row.tolist()))}\n")
+
+
+def as_networkx(graph: Graph) -> Any:
+    """Return a networkx Graph or DiGraph with all nodes and the edges' weights."""
+    networkx = _import("networkx")
+    found = networkx.DiGraph() if graph.directed else networkx.Graph()
+    found.add_nodes_from(python_ids(graph.ids.names(graph.nodes())).tolist())
+    columns = edge_table(graph).to_pydict()
+    found.add_weighted_edges_from(zip(columns["src"], columns["dst"], columns["weight"], strict=True))
+    return found
+
+
+def _import(name: str, otherwise: str = "") -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        package = name.partition(".")[0]
+        raise MissingExtra(f"{package} is not installed. Run: pip install {package}{otherwise}") from missing

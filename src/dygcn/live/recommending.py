@@ -1,0 +1,90 @@
+"""The likeliest links of a node: candidates by a dot product, ranked by the score of a link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dygcn.engine.events import python_ids
+from dygcn.engine.models import link_vectors, node_traits
+from dygcn.engine.models.links import COSINE
+from dygcn.live.finding import find_nodes
+from dygcn.live.scoring import head_of, pair_scores
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Bool, Float64, Nodes
+    from dygcn.live.search.nearest import VectorCache
+
+Among: TypeAlias = Iterable[int | str] | Callable[[int | str], bool] | None
+"""Ids that may be an answer: a list of them, or a function that says so of an id; None: all."""
+
+EVERYONE = 4_000  # candidates; where there are more, a dot product chooses
+_BY_DOT = 2_000, 20_000  # candidates with the greatest dot products: a fifth of all, within these bounds
+_BY_PATH = 2_000  # candidates two edges away, those with most paths first
+
+
+def allowed_nodes(state: State, among: Among) -> Nodes:
+    """Return the nodes that may be an answer, in the order of the user's ids."""
+    graph = state.graph
+    if among is None:
+        return graph.nodes()
+    if callable(among):
+        nodes = graph.nodes()
+        ids = python_ids(graph.ids.names(nodes)).tolist()
+        return nodes[np.fromiter(map(bool, map(among, ids)), np.bool_, len(ids))]
+    return graph.ids.sorted(np.unique(find_nodes(state, among)))
+
+
+def linked_nodes(graph: Graph, node: int) -> Nodes:
+    """Return the nodes that a node has an edge with now, in either direction; ghosts are not edges."""
+    me = np.array([node], np.int32)
+    sides = (graph.pull, graph.push) if graph.directed else (graph.pull,)
+    found = [other[weight > 0] for _, other, weight in (side.arcs(me) for side in sides)]
+    return np.unique(np.concatenate(found))
+
+
+def recommend_nodes(
+    state: State, cache: VectorCache, node: int, k: int, allowed: Nodes, exclude_linked: bool, links: str
+) -> tuple[Nodes, Float64]:
+    """Return the k allowed nodes with the greatest score, and their scores; ties in the order of `allowed`.
+
+    Of more than `EVERYONE` candidates, only those are scored that have the greatest dot products of link
+    vectors, that are two edges away, or that are linked.
+    """
+    graph = state.graph
+    linked = linked_nodes(graph, node)
+    out = np.append(linked, np.int32(node)) if exclude_linked else np.array([node], np.int32)
+    candidates = allowed[~np.isin(allowed, out)]
+    if len(candidates) > EVERYONE:
+        near = np.concatenate((_two_edges_away(graph, linked), linked))
+        likely = _greatest_dots(state, cache, node, candidates, links) | np.isin(candidates, near)
+        candidates = candidates[likely]
+    scores = pair_scores(state, cache, np.full(len(candidates), node, np.int32), candidates, links)
+    best = np.argsort(-scores, kind="stable")[:k]
+    return candidates[best], scores[best]
+
+
+def _greatest_dots(state: State, cache: VectorCache, node: int, candidates: Nodes, links: str) -> Bool:
+    """Mark the candidates whose link vectors have the greatest dot products with the node's."""
+    head, unit = head_of(state.model, links) or COSINE, state.model.unit
+    (vectors, lengths), me = cache.refresh(candidates), np.array([node], np.int32)
+    own = link_vectors(
+        cache.refresh(me)[0], head.popularity(node_traits(state.graph, me, unit)), head, query=True
+    )
+    cosines = np.divide(vectors @ own[0, :-2], lengths, out=np.zeros(len(candidates)), where=lengths > 0)
+    dots = cosines + head.popularity(node_traits(state.graph, candidates, unit))
+    marked = np.zeros(len(candidates), np.bool_)
+    count = min(max(len(dots) // 5, _BY_DOT[0]), _BY_DOT[1])
+    marked[np.argpartition(-dots, count)[:count]] = True
+    return marked
+
+
+def _two_edges_away(graph: Graph, linked: Nodes) -> Nodes:
+    """Return nodes with a path of two edges, those with most paths first."""
+    _, other, _ = graph.pull.arcs(linked)
+    nodes, paths = np.unique(other, return_counts=True)
+    return nodes[np.argsort(-paths, kind="stable")[:_BY_PATH]]

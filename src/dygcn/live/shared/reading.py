@@ -1,0 +1,221 @@
+"""A reader's side: vectors from rows that another process may be writing, each answer of one sequence."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.engine.events import id_column, take
+from dygcn.engine.features.units import UnitTable
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.ticks import Ticks, latest, published, stamps_of
+from dygcn.engine.models.readout import ReadPlan
+from dygcn.engine.propagation.sum_rows import SumRows
+from dygcn.errors import EventError
+from dygcn.live.shared import layout
+from dygcn.live.shared.segments import Place, attach
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dygcn.engine.records import Float32, IdColumn, Int64, Nodes
+
+_TRIES = 8
+_ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
+_PAUSE = 5e-4  # seconds
+_NONE = np.empty(0, np.int32)
+
+
+class _View:
+    """The arrays of one generation."""
+
+    def __init__(self, process: int, generation: int, listed: layout.ArrayList) -> None:
+        def at(place: Place) -> NDArray[Any]:
+            return attach(process, place)
+
+        self.generation, units = generation, listed.units
+        places = units.hashes, units.slots, units.rows, units.secret
+        self.units = UnitTable(units.hashed, units.seed, *map(at, places))
+        arrays = {name: at(place) for name, place in listed.ids.items()}
+        self.ids = IdMap.attached(listed.kind, arrays, at(listed.secret))
+        self.active = at(listed.active)
+        self.ticks = [Ticks(at(listed.stamps), _NOW)]
+        self.sums = []
+        for one in listed.orders:
+            ticks = Ticks(at(one.stamps), _NOW)
+            rows = at(one.degree), at(one.slot), at(one.narrow), at(one.wide)
+            self.sums.append(SumRows(*rows, _NONE, _NOW, one.scale, one.limit, ticks))
+            self.ticks.append(ticks)
+        sizes = [len(ticks.arrays[0]) for ticks in self.ticks]
+        sizes += [min(len(sums.arrays[0]), len(sums.arrays[1])) for sums in self.sums]
+        self.size = min(*sizes, len(self.active))
+        self.plan = ReadPlan(
+            [at(place) for place in listed.weights],
+            at(listed.scales),
+            listed.seed,
+            listed.floor,
+            listed.dim,
+            listed.mixed,
+            listed.message_shift,
+        )
+
+    def vectors(self, nodes: Nodes) -> Float32:
+        return self.plan.vectors(nodes, self.ids, self.units, self.sums)
+
+    def latest(self, nodes: Nodes) -> int:
+        """Return the last change that wrote to any of the nodes."""
+        last = 0
+        for ticks in self.ticks:
+            last = max(last, latest(ticks, nodes))
+        return last
+
+    def stamps(self, nodes: Nodes) -> Int64:
+        """Return, for each node, the last change that wrote to it."""
+        found = np.zeros(len(nodes), np.int64)
+        for ticks in self.ticks:
+            stamps_of(ticks, nodes, found)
+        return found
+
+    def find(self, column: IdColumn) -> Nodes | None:
+        """Return the nodes of ids, if all are in the graph and have rows in these arrays."""
+        if column.kind != self.ids.kind or len(column) == 0:
+            return None
+        nodes = self.ids.find(column)
+        inside = nodes.min() >= 0 and nodes.max() < self.size and self.active[nodes].all()
+        return nodes if inside else None
+
+
+_NOW = np.zeros(2, np.int64)
+
+
+class RowReader:
+    """Reads vectors from the rows that `SharedRows` of another process publishes.
+
+    Every answer is that of one sequence, and says which. Where it cannot be had (an unknown id, arrays that
+    are being replaced, rows that are written all the time) None is returned: then the writer knows.
+
+    Parameters
+    ----------
+    handle
+        What `SharedRows.handle` returned.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.live.shared import SharedRows
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+    >>> rows = SharedRows(live.state, lambda: live.version)
+    >>> reader = RowReader(rows.handle())
+    >>> _ = live.update(add=[("cat", "dan")])
+    >>> sequence, vector = reader.vector("dan")
+    >>> sequence, bool((vector == live["dan"]).all())
+    (1, True)
+    """
+
+    def __init__(self, handle: bytes) -> None:
+        found = msgspec.json.decode(handle, type=layout.Handle)
+        self._process = found.process
+        self._words = attach(found.process, found.words)
+        self._list = attach(found.process, found.list)
+        self._view: _View | None = None
+        self._one = np.zeros(1, np.int32)
+
+    @property
+    def sequence(self) -> int:
+        """The last sequence that was published."""
+        while True:
+            sequence = self._sequence_of(published(self._words, layout.TICK))
+            if sequence is not None:
+                return sequence
+
+    def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Return a sequence and the vector that a node has at it; None: ask the writer."""
+        for _ in range(_TRIES):
+            view = self._view_of_now()
+            if view is None:
+                continue
+            tick = published(self._words, layout.TICK)
+            at = view.ids.find_one(node)
+            if not 0 <= at < view.size or not view.active[at]:
+                return None
+            self._one[0] = at
+            vector: Float32 = view.vectors(self._one)[0]
+            if view.latest(self._one) <= tick and self._is_of_now(view):
+                sequence = self._sequence_of(tick)
+                if sequence is not None:
+                    return sequence, vector
+        return None
+
+    def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]] | None:
+        """Return a sequence, the ids, the vectors that they have at it, and no missing ones.
+
+        None: ask the writer, also if an id is unknown.
+        """
+        for _ in range(_TRIES):
+            view = self._view_of_now()
+            if view is None:
+                continue
+            tick = published(self._words, layout.TICK)
+            column = _column_of(ids)
+            nodes = None if column is None else view.find(column)
+            if column is None or nodes is None:
+                return None
+            found = self._read(view, column, nodes, tick)
+            sequence = None if found is None else self._sequence_of(found[0])
+            if found is not None and sequence is not None:
+                return sequence, ids, found[1], []
+        return None
+
+    def _read(self, view: _View, column: IdColumn, nodes: Nodes, tick: int) -> tuple[int, Float32] | None:
+        """Read all, then what was written meanwhile, until nothing was; None: ids or arrays are others."""
+        vectors, read_at = view.vectors(nodes), np.full(len(nodes), tick)
+        for _ in range(_ROUNDS):
+            stamps = view.stamps(nodes)
+            if not self._is_of_now(view):
+                return None
+            stale = np.flatnonzero(stamps > read_at)
+            if len(stale) == 0:
+                return tick, vectors
+            last, tick = tick, published(self._words, layout.TICK)
+            if tick == last:
+                time.sleep(_PAUSE)  # the change is still being made
+                continue
+            found = view.find(take(column, stale))  # the number of a node may be another id's by now
+            if found is None:
+                return None
+            nodes[stale], vectors[stale], read_at[stale] = found, view.vectors(found), tick
+        return None
+
+    def _view_of_now(self) -> _View | None:
+        generation = published(self._words, layout.GENERATION)
+        if self._view is not None and self._view.generation == generation:
+            return self._view
+        if generation % 2:
+            return None
+        text = self._list[: self._words[layout.LIST_BYTES]].tobytes()
+        if published(self._words, layout.GENERATION) != generation:
+            return None
+        try:
+            self._view = _View(self._process, generation, msgspec.json.decode(text, type=layout.ArrayList))
+        except OSError:  # replaced while they were mapped
+            return None
+        return self._view
+
+    def _is_of_now(self, view: _View) -> bool:
+        return published(self._words, layout.GENERATION) == view.generation
+
+    def _sequence_of(self, tick: int) -> int | None:
+        """Return the sequence of a tick; None if that is too long ago."""
+        sequence = int(self._words[layout.SEQUENCES + tick % layout.KEPT])
+        behind = published(self._words, layout.TICK) - tick
+        return sequence if behind < layout.KEPT - 1 else None
+
+
+def _column_of(ids: list[int | str]) -> IdColumn | None:
+    try:
+        return id_column(ids)
+    except (EventError, OverflowError):  # of several types: the writer says so
+        return None

@@ -1,0 +1,134 @@
+"""The writer's side: rows lie in shared memory, and each whole change of the state is published."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from dygcn.engine._native import compiled
+from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.graph import ticks
+from dygcn.engine.graph.ticks import publish
+from dygcn.engine.models.readout import read_plan
+from dygcn.engine.propagation import ExactRule
+from dygcn.live.shared import layout
+from dygcn.live.shared.segments import Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.models import State
+
+
+def can_share(state: State) -> bool:
+    """Say whether other processes can read the vectors of a state.
+
+    They can on Linux, with compiled loops (which write in an order that others may rely on), if the rule is
+    the exact one and its features are looked up rather than stored.
+    """
+    rule = state.rule
+    if not sys.platform.startswith("linux") or not _is_compiled():
+        return False
+    return isinstance(rule, ExactRule) and read_plan(state.model, rule) is not None
+
+
+def _is_compiled() -> bool:
+    return compiled or not ticks.__file__.endswith(".py")
+
+
+class SharedRows:
+    """Puts the rows of a state into shared memory, and publishes every whole change.
+
+    Parameters
+    ----------
+    state
+        One that `can_share`; nobody may be using it.
+    sequence
+        Returns the sequence that the state reflects.
+    """
+
+    def __init__(self, state: State, sequence: Callable[[], int]) -> None:
+        self._state, self._sequence = state, sequence
+        self._segments = segments = Segments()
+        self._now = np.ones(1, np.int64)
+        self._words = segments.zeros(layout.WORDS, np.int64)
+        self._list = segments.zeros(layout.LIST_ROOM, np.uint8)
+        state.share(segments.zeros, self._now)
+        self._arrays: tuple[object, ...] = ()
+        self._fixed: dict[str, object] = {}
+        self._share_model()
+        state.transaction.after = self.publish
+        self.publish()
+
+    def handle(self) -> bytes:
+        """Return what `RowReader` takes."""
+        place = self._segments.place
+        return msgspec.json.encode(layout.Handle(os.getpid(), place(self._words), place(self._list)))
+
+    def publish(self) -> None:
+        """Let readers see the state as it is now."""
+        graph, rule = self._state.graph, self._state.exact
+        arrays = graph.ids.arrays, graph.node_arrays, *(sums.arrays for sums in rule.sums)
+        if arrays != self._arrays:
+            self._list_arrays(graph.ids)
+            self._arrays = arrays
+        tick = int(self._now[0])
+        self._words[layout.SEQUENCES + tick % layout.KEPT] = self._sequence()
+        publish(self._words, layout.TICK, tick)
+        self._now[0] = tick + 1
+
+    def close(self) -> None:
+        """Publish no more."""
+        self._state.transaction.after = None
+
+    def _share_model(self) -> None:
+        """Copy what never changes, once."""
+        state, segments = self._state, self._segments
+        features, plan = state.exact.features, read_plan(state.model, state.exact)
+        assert isinstance(features, Hashed | Walks)
+        assert plan is not None
+        table = features.unit_table(state.graph.ids)
+        units = [segments.copied(array) for array in table.arrays]
+        weights = [segments.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
+        scales, secret = segments.copied(plan.scales), segments.copied(state.graph.ids.secret)
+        self._kept = units, weights, scales, secret  # their files are open while they are here
+        place = segments.place
+        self._fixed = {
+            "kind": state.model.kind,
+            "seed": plan.seed,
+            "floor": plan.floor,
+            "dim": plan.dim,
+            "mixed": plan.mixed,
+            "message_shift": plan.message_shift,
+            "weights": [place(one) for one in weights],
+            "scales": place(scales),
+            "secret": place(secret),
+            "units": layout.UnitPlaces(table.hashed, table.seed, *(place(one) for one in units)),
+        }
+
+    def _list_arrays(self, ids: IdMap) -> None:
+        place, graph = self._segments.place, self._state.graph
+        orders = []
+        for sums in self._state.exact.sums:
+            rows = place(sums.degree), place(sums.slot), place(sums.narrow), place(sums.wide)
+            stamps = place(sums.ticks.arrays[0])
+            orders.append(layout.OrderPlaces(*rows, stamps, sums.scale, sums.limit))
+        active, node_stamps = graph.shared_arrays
+        listed = layout.ArrayList(
+            **self._fixed,  # type: ignore[arg-type]
+            ids={name: place(array) for name, array in ids.read_arrays().items()},
+            active=place(active),
+            stamps=place(node_stamps),
+            orders=orders,
+        )
+        text = np.frombuffer(msgspec.json.encode(listed), np.uint8)
+        generation = int(self._words[layout.GENERATION])
+        publish(self._words, layout.GENERATION, generation + 1)
+        self._list[: len(text)] = text
+        self._words[layout.LIST_BYTES] = len(text)
+        publish(self._words, layout.GENERATION, generation + 2)

@@ -1,0 +1,330 @@
+"""What can be read of an embedding: every read sees all of an update, or nothing of it."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn._late import late
+from dygcn._progress import progress_of
+from dygcn.engine.events import python_ids
+from dygcn.engine.features import GRID_BITS
+from dygcn.engine.models import Model, State, StateImage, read_vectors
+from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
+from dygcn.errors import OptionError
+from dygcn.live import exporting
+from dygcn.live.digest import digest_of
+from dygcn.live.files import take_snapshot
+from dygcn.live.finding import find_nodes
+from dygcn.live.guard import Guard, guarded
+from dygcn.live.other_names import ATTRIBUTES, no_attribute
+from dygcn.live.recommending import linked_nodes
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from dygcn._progress import Asked
+    from dygcn.live import embedding, refitting
+    from dygcn.live.search.nearest import VectorCache
+else:  # the second brings all of training, and most who load an embedding never fit one
+    embedding, refitting = late("dygcn.live.embedding"), late("dygcn.live.refitting")
+
+
+class VectorView(ABC):
+    """Vectors, graph and description of an embedding; `EmbeddingView` adds what is computed from vectors."""
+
+    def __init__(self, state: State, guard: Guard) -> None:
+        self._state = self.state = state
+        self.guard = guard
+
+    if not TYPE_CHECKING:  # a type checker is to know the names that are there, and no others
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(type(self).__name__, name, ATTRIBUTES)
+
+    # ---- reading -----------------------------------------------------------------------------------
+
+    @guarded
+    def vector(self, node: int | str) -> Float32:
+        """Return the vector of one node, (dim,). An unknown id is a KeyError."""
+        at = self._state.graph.find_one(node)
+        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
+        return row
+
+    def __getitem__(self, node: int | str | list[int] | list[str] | NDArray[Any]) -> Float32:
+        return self.vectors(node) if isinstance(node, list | np.ndarray) else self.vector(node)
+
+    @guarded
+    def vectors(self, ids: object = None) -> Float32:
+        """Return the vectors of nodes, (n, dim), float32; without `ids` of all, in the order of `ids()`.
+
+        An unknown id is a KeyError.
+        """
+        return self.vectors_of(self._nodes(ids))
+
+    @guarded
+    def __contains__(self, node: object) -> bool:
+        return self._state.graph.find_one(node) >= 0
+
+    @guarded
+    def __len__(self) -> int:
+        return len(self._state.graph)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ids().tolist())
+
+    @guarded
+    def ids(self) -> NDArray[Any]:
+        """Return the ids of all nodes that have an edge or features of their own, sorted."""
+        return python_ids(self.names(self._state.graph.nodes()))
+
+    @guarded
+    def features(self, ids: object) -> Float32:
+        """Return the input features x of nodes, (n, width); NaN where a node has none."""
+        graph, rule = self._state.graph, self._state.exact
+        nodes = self._find(ids)
+        rows, has = rule.messages(graph, nodes, 0)
+        x = (rows * (self.model.scales * 2.0**-GRID_BITS)).astype(np.float32)
+        x[has == 0] = np.nan
+        return x
+
+    # ---- the graph ---------------------------------------------------------------------------------
+
+    @guarded
+    def neighbors(self, node: int | str) -> NDArray[Any]:
+        """Return the ids that a node has an edge with now, in either direction, sorted.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> live = dygcn.fit([("ann", "bob"), ("ann", "cat")], dim=4)
+        >>> live.neighbors("ann").tolist(), live.degree("ann")
+        (['bob', 'cat'], 2)
+        """
+        graph = self._state.graph
+        return python_ids(self.names(graph.ids.sorted(linked_nodes(graph, self._find([node])[0]))))
+
+    def degree(self, node: int | str) -> int:
+        """Return how many neighbors a node has now."""
+        return len(self.neighbors(node))
+
+    @guarded
+    def edges(self) -> pa.Table:
+        """Return a table of `src`, `dst` and `weight`, sorted; `dygcn.fit` takes it back.
+
+        An undirected edge is there once. Removed edges that a memory still weighs are left out.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> dygcn.fit([("bob", "ann"), ("bob", "cat")], dim=4).edges().to_pylist()[0]
+        {'src': 'ann', 'dst': 'bob', 'weight': 1.0}
+        """
+        return exporting.edge_table(self._state.graph)
+
+    # ---- in the types of others ----------------------------------------------------------------------
+
+    @guarded
+    def to_arrow(self, ids: object = None) -> pa.Table:
+        """Return a table of `id` and `vector`, of the given nodes or of all.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> dygcn.fit([("ann", "bob")], dim=4).to_arrow().column_names
+        ['id', 'vector']
+        """
+        nodes = self._nodes(ids)
+        flat = pa.array(self.vectors_of(nodes).reshape(-1))
+        vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
+        return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
+
+    def to_numpy(self, ids: object = None) -> Float32:
+        """Return the vectors as an array, as `vectors` does; rows follow `ids()`, or the ids given."""
+        return self.vectors(ids)
+
+    def to_pandas(self, ids: object = None) -> Any:
+        """Return a pandas frame with a row for each node; its index is the id, its columns are numbers.
+
+        Needs pandas.
+
+        Parameters
+        ----------
+        ids
+            Which nodes, in this order; by default all, in the order of `ids()`.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4).to_pandas(["cat", "ann"]).index.tolist()
+        ['cat', 'ann']
+        """
+        return exporting.as_frame(*self._named_vectors(ids))
+
+    def to_keyed_vectors(self, ids: object = None) -> Any:
+        """Return gensim's KeyedVectors, which must be installed; keys are ids as text."""
+        return exporting.as_keyed_vectors(*self._named_vectors(ids))
+
+    def to_word2vec(self, path: str | os.PathLike[str], ids: object = None) -> None:
+        """Write vectors in the text format of word2vec, which gensim and others read."""
+        exporting.write_word2vec(path, *self._named_vectors(ids))
+
+    @guarded
+    def to_networkx(self) -> Any:
+        """Return the graph as a networkx Graph, or a DiGraph, with weights."""
+        return exporting.as_networkx(self._state.graph)
+
+    def __array__(self, *_: object, **__: object) -> NDArray[Any]:
+        raise TypeError("an embedding is no array: use live.to_numpy() for vectors, live.ids() for ids")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an embedding cannot be pickled: live.save(path) writes one, and dygcn.load(path) reads it"
+        )
+
+    @guarded
+    def _named_vectors(self, ids: object) -> tuple[NDArray[Any], Float32]:
+        nodes = self._nodes(ids)
+        return python_ids(self.names(nodes)), self.vectors_of(nodes)
+
+    # ---- describing --------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """How many updates were applied; of a durable embedding, the id of the last batch."""
+
+    @property
+    def tolerance(self) -> float:
+        """How long a change may be that is withheld; see `tolerate`."""
+        return self._state.rule.tolerance
+
+    @guarded
+    def error_bound(self, ids: object) -> Float64:
+        """Return how far the message of the last order of each node can be from the exact one, (n,).
+
+        In lengths of a feature vector; from what is withheld now, so 0 where nothing is.
+        """
+        return self._state.exact.error_bound(self._state.graph, self._find(ids))
+
+    @property
+    def model(self) -> Model:
+        """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
+        return self._state.model
+
+    @property
+    def weights(self) -> Mapping[str, Float32]:
+        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
+        return dict(zip(self.model.weight_names, self.model.weights, strict=True))
+
+    @property
+    def edge_count(self) -> int:
+        """How many edges the graph has now."""
+        return self.guard.run(lambda: self._state.graph.edge_count)
+
+    @property
+    def unreached(self) -> int:
+        """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
+        return self.guard.run(lambda: self._state.unreached())
+
+    @property
+    def clock(self) -> float | None:
+        """The greatest time seen, for a model that was fitted with times."""
+        return self.guard.run(lambda: self._state.graph.clock)
+
+    @guarded
+    def digest(self) -> str:
+        """Return a hex digest of graph and state.
+
+        With the exact rule it is equal for equal graphs, whatever their history; with the paper's rules, for
+        equal histories cut into equal batches.
+        """
+        return digest_of(self._state)
+
+    def recompute(self) -> embedding.LiveEmbedding:
+        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
+
+        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
+        update, or with nothing of it.
+        """
+        if not self.model.spec.from_graph:
+            raise OptionError(
+                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
+                "restart() takes a fresh base"
+            )
+        image = self.guard.run_torn(self._whole_image)
+        return embedding.LiveEmbedding(State.from_image(self.model, image), self.version)
+
+    def refit(self, progress: Asked = "auto") -> refitting.Refit:
+        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed.
+
+        `progress` is as in `dygcn.fit`.
+        """
+        with progress_of(progress, refitting.PHASES) as notify:
+            return refitting.refit(self, notify)
+
+    def _whole_image(self) -> StateImage:
+        if self._state.torn:
+            self._state.complete()
+        else:
+            self.guard.check()
+        return self._state.image()[0]
+
+    @guarded
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save model and graph to a folder, in one step. See `dygcn.load`."""
+        take_snapshot(self._state, self.version).write(path)
+
+    def __repr__(self) -> str:
+        name, model = type(self).__name__, self.model
+        if self._state.torn:
+            return f"{name}(torn: an update was interrupted; live.recompute() gives a whole one)"
+        return (
+            f"{name}(nodes={len(self)}, edges={self.edge_count}, dim={model.dim}, "
+            f"orders={model.orders}, rule={model.rule!r}, version={self.version})"
+        )
+
+    def _repr_html_(self) -> str:
+        if self._state.torn:
+            return f"<code>{html.escape(repr(self))}</code>"
+        model = self.model
+        rows = {
+            "nodes": f"{len(self):,}",
+            "edges": f"{self.edge_count:,}",
+            "vectors": f"{model.dim} numbers, {model.orders} orders, rule {model.rule}",
+            "ids": model.kind,
+            "version": f"{self.version:,}",
+        }
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows.items()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{cells}</table>"
+
+    # ---- for the other modules of this wing -----------------------------------------------------------
+
+    def names(self, nodes: Nodes) -> IdColumn:
+        """Return the user's ids of nodes."""
+        return self._state.graph.ids.names(nodes)
+
+    def vectors_of(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes."""
+        self._state.check()
+        return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
+
+    @abstractmethod
+    def cached(self) -> VectorCache:
+        """Return the vectors that were read and did not move since."""
+
+    def _nodes(self, ids: object) -> Nodes:
+        return self._state.graph.nodes() if ids is None else self._find(ids)
+
+    def _find(self, ids: object) -> Nodes:
+        return find_nodes(self._state, ids)

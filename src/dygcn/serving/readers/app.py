@@ -1,0 +1,194 @@
+"""What a reader answers itself: vectors of now. Whatever is not plainly that is passed to the writer.
+
+Refusals, too, are the writer's: a reader sends nothing but answers and, where the writer is gone, 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Protocol
+
+from dygcn._extras import extra
+from dygcn.engine.records import Float32
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.serving.json_text import encode, vector_text
+from dygcn.serving.observing.counts import RequestCounts
+from dygcn.serving.readers.upstream import Writer
+from dygcn.serving.service.answers import WantedVectors
+from dygcn.serving.service.auth import Doors
+from dygcn.serving.service.body_limits import Bodies, Body
+from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service.handlers import ARROW, JSON, read_body, read_id
+from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.routes import ROUTES
+
+with extra("serve"):
+    from starlette.types import Receive, Scope, Send
+
+_PATHS = {route.handler: route.path for route in ROUTES}
+ONE, MANY = _PATHS["get_vector"], _PATHS["post_vectors"]
+_AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn
+_TYPE = (b"content-type", JSON.encode())
+
+
+class Rows(Protocol):
+    """Rows that the writer shares; None: ask the writer."""
+
+    def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Return the sequence and the vector of a node."""
+
+    def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]] | None:
+        """Return the sequence, who is there with their vectors, and who is not."""
+
+
+class NoRows:
+    """Nothing is shared, so the writer is asked for everything."""
+
+    def vector(self, node: int | str) -> None:
+        """Ask the writer."""
+
+    def vectors(self, ids: list[int | str]) -> None:
+        """Ask the writer."""
+
+
+class ReaderApp:
+    """The application of a reader: a plain ASGI callable, whose way to a vector is short.
+
+    Parameters
+    ----------
+    rows
+        Where vectors are read.
+    writer
+        Who is asked for everything else.
+    current
+        Tokens, names and limits.
+    kind
+        Of ids: ``"int64"`` or ``"string"``.
+    """
+
+    def __init__(self, rows: Rows, writer: Writer, current: CurrentSettings, kind: str) -> None:
+        self._rows, self._writer, self._current, self._kind = rows, writer, current, kind
+        self._one = ONE.removesuffix("{id}")
+        self.prefix = self._one.encode()
+        self.counts = RequestCounts()  # what was answered here since the process began
+        self._bodies = Bodies(current.limits.bodies_bytes)
+        current.watch(self._follow_settings)
+        self._follow_settings()
+
+    def _follow_settings(self) -> None:
+        self._doors = Doors(self._current.http)
+        self._bodies.most = self._current.limits.bodies_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or have the writer answer."""
+        begun, method, path = time.perf_counter(), scope["method"], scope["path"]
+        if not scope["query_string"]:
+            if method == "GET" and path.startswith(self._one):
+                answer = self._vector(path[len(self._one) :], scope["headers"], begun)
+                if answer is not None:
+                    await _respond(send, answer)
+                    return
+            elif method == "POST" and path == MANY:
+                await self._post_vectors(scope, receive, send, begun)
+                return
+        await self._writer.forward(scope, receive, send)
+
+    def answer(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+        """Return the answer for the path of one node, without query or escapes; None: ask as usual."""
+        return self._vector(url[len(self.prefix) :].decode("ascii"), headers, time.perf_counter())
+
+    def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> bytes | None:
+        """Return the answer for one node; None: ask the writer."""
+        if not self._may_read(dict(headers)):
+            return None
+        try:
+            node = read_id(text, self._kind)
+        except UnknownNode:
+            return None
+        found = self._rows.vector(node)
+        if found is None or found[1] is None:
+            return None
+        answer = b'{"sequence":%d,"id":%b,"vector":%b}' % (found[0], encode(node), vector_text(found[1]))
+        self.counts.count(ONE, 200, time.perf_counter() - begun)
+        return answer
+
+    def _may_read(self, headers: dict[bytes, bytes]) -> bool:
+        authorization, host = headers.get(b"authorization"), headers.get(b"host")
+        return self._doors.allows_read(authorization, host)
+
+    # ---- many vectors --------------------------------------------------------------------------------
+
+    async def _post_vectors(self, scope: Scope, receive: Receive, send: Send, begun: float) -> None:
+        headers = dict(scope["headers"])
+        if not self._is_ours(headers):
+            await self._writer.forward(scope, receive, send)
+            return
+        with self._bodies.opened() as body:
+            whole = await self._read(receive, body)
+            if whole is None:
+                return
+            read = b"".join(body.chunks)
+            answer = await self._vectors(read) if whole else None
+            if answer is None:
+                await self._writer.forward(scope, receive, send, read, whole=whole)
+                return
+            self.counts.count(MANY, 200, time.perf_counter() - begun)
+            await _respond(send, answer)
+
+    def _is_ours(self, headers: dict[bytes, bytes]) -> bool:
+        form = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        length = headers.get(b"content-length", b"")
+        return (
+            form == _TYPE[1]
+            and ARROW.encode() not in headers.get(b"accept", b"")
+            and b"content-encoding" not in headers
+            and length.isdigit()
+            and int(length) <= self._current.limits.body_bytes
+            and self._may_read(headers)
+        )
+
+    async def _read(self, receive: Receive, body: Body) -> bool | None:
+        """Read a body; return whether it is whole (else the writer waits for it), None: nobody is there."""
+        try:
+            async with asyncio.timeout(self._current.limits.seconds_to_send):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    body.take(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return True
+        except (TimeoutError, Overloaded):
+            return False
+
+    async def _vectors(self, body: bytes) -> bytes | None:
+        """Return the answer for many nodes; None: ask the writer."""
+        try:
+            ids = read_body(body, WantedVectors).ids
+        except OptionError:
+            return None
+        if len(ids) > self._current.limits.ids:
+            return None
+        if len(ids) <= _AT_ONCE:
+            found = self._rows.vectors(ids)
+        else:
+            found = await asyncio.get_running_loop().run_in_executor(None, self._rows.vectors, ids)
+        return None if found is None else await _many(*found)
+
+
+async def _many(sequence: int, ids: list[Any], vectors: Float32, missing: list[Any]) -> bytes:
+    """Encode many vectors, a part at a time: one that is read meanwhile does not wait for all of them."""
+    parts = [b'{"sequence":%d,"ids":%b,"vectors":[' % (sequence, encode(ids))]
+    for first in range(0, len(vectors), _AT_ONCE):
+        text = vector_text(vectors[first : first + _AT_ONCE])
+        parts += [b"," if first else b"", text[1:-1]]
+        await asyncio.sleep(0)
+    parts.append(b'],"missing":%b}' % encode(missing))
+    return b"".join(parts)
+
+
+async def _respond(send: Send, answer: bytes) -> None:
+    headers = [_TYPE, (b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})

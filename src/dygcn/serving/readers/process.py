@@ -1,0 +1,121 @@
+"""One reader process: it listens, says every second what it answered, and ends with its writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import msgspec
+
+from dygcn.live.shared import RowReader
+from dygcn.serving.observing.logs import configure
+from dygcn.serving.observing.request_ids import ID_HEADER, new_ids
+from dygcn.serving.readers.app import NoRows, ReaderApp, Rows
+from dygcn.serving.readers.connection import ReaderConnection
+from dygcn.serving.readers.upstream import Writer
+from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
+from dygcn.serving.service.server import Listening, State, allow_many_connections, shared_socket
+from dygcn.serving.service.settings import ServiceSettings
+
+
+class ReaderServer(Listening):
+    """The listening end of a reader. The writer says when it ends; signals to the group do not."""
+
+    connection = ReaderConnection
+
+    def __init__(self, app: ReaderApp, current: CurrentSettings) -> None:
+        super().__init__(app, current)
+        self._app, self._ids, state = app, new_ids(), cast("State", self.server_state)
+        state.prefix, state.at_once = app.prefix, self._at_once
+        self._dated_of: list[tuple[bytes, bytes]] = []
+        self._dated = b""
+
+    def _at_once(
+        self, url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
+    ) -> bytes | None:
+        """Return a whole answer, head and body; None: it takes the usual way."""
+        if self._crowd.refuses(client):
+            return None
+        body = self._app.answer(url, headers)
+        if body is None:
+            return None
+        if self.server_state.default_headers is not self._dated_of:  # once a second
+            self._dated_of = self.server_state.default_headers
+            self._dated = b"".join(b"%b: %b\r\n" % pair for pair in self._dated_of)
+        return (
+            b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b: %b\r\n\r\n%b"
+            % (
+                self._dated,
+                len(body),
+                ID_HEADER,
+                self._ids(headers),
+                body,
+            )
+        )
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals alone."""
+        return nullcontext()
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        self._say_counts()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say once a second what was answered."""
+        if counter % 10 == 9:
+            self._say_counts()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Finish what was begun."""
+        await super().shutdown(sockets)
+        self._say_counts()
+
+    def _say_counts(self) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(self._app.counts) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def rows_of(handle: str) -> Rows:
+    """Return the rows that the writer shares; those that say "ask the writer" where it shares none."""
+    return RowReader(handle.encode()) if handle else NoRows()
+
+
+def main() -> None:
+    """Serve until the writer says otherwise, or is gone."""
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the writer has them, too, and decides
+        signal.signal(one, signal.SIG_IGN)
+    start = msgspec.json.decode(sys.stdin.buffer.readline(), type=Start)
+    configure(start.log.format, start.log.level)
+    allow_many_connections()
+    current = CurrentSettings(ServiceSettings(folder="", http=start.http, limits=start.limits))
+    sockets = [shared_socket(family, tuple(address)) for family, address in start.listen]
+    server = ReaderServer(ReaderApp(rows_of(start.rows), Writer(start.writer), current, start.kind), current)
+    threading.Thread(target=_listen_to_writer, args=(server, current), daemon=True).start()
+    server.run([_listening(one) for one in sockets])
+    os._exit(0)  # nothing here has to be kept
+
+
+def _listening(one: socket.socket) -> socket.socket:
+    one.listen(2048)
+    return one
+
+
+def _listen_to_writer(server: ReaderServer, current: CurrentSettings) -> None:
+    """Do what the writer says, line by line; at the end of the lines it is gone."""
+    for line in sys.stdin.buffer:
+        message = msgspec.json.decode(line, type=ToReader)
+        if isinstance(message, Replace):
+            current.replace(ServiceSettings(folder="", http=message.http, limits=message.limits))
+        elif isinstance(message, Stop):
+            server.finish_within(message.seconds)
+            server.should_exit = True
+    os._exit(1)

@@ -1,0 +1,282 @@
+"""The way to the writer: requests are passed on over its Unix socket, streamed in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from dygcn._extras import extra
+from dygcn.serving.observing.request_ids import ID_HEADER
+from dygcn.serving.service.crowd import HEALTH
+from dygcn.serving.service.problems import problem
+from dygcn.serving.service.reader_messages import PEER
+
+with extra("serve"):
+    import httptools
+    from starlette.types import Receive, Scope, Send
+
+_HELD = 256 << 10  # bytes of an answer that a slow client may leave here
+_PATIENCE, _PATIENCE_OF_HEALTH = 120.0, 5.0  # seconds until an answer begins
+_NOT_PASSED_ON = {
+    b"connection",
+    b"keep-alive",
+    b"transfer-encoding",
+    b"expect",
+    b"upgrade",
+    b"te",
+    PEER,
+    ID_HEADER,
+}
+_NOT_PASSED_BACK = {b"connection", b"keep-alive", b"transfer-encoding", b"date", ID_HEADER}
+
+
+class Gone(Exception):
+    """The writer did not answer."""
+
+
+class _Connection(asyncio.Protocol):
+    """One connection to the writer; one request at a time."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._loop = asyncio.get_running_loop()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self.lost = False
+        self.sender: asyncio.Task[None] | None = None
+        self.begin("")
+
+    def begin(self, method: str) -> None:
+        """Get ready for the answer to a request."""
+        self._bodiless = method == "HEAD"
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.chunks: deque[bytes] = deque()
+        self._held, self.complete, self.sent, self._paused = 0, False, False, False
+        self._news = asyncio.Event()
+        self.status = 0
+
+    # ---- from the loop -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self._news.set()
+        self._may_write.set()
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    # ---- from the parser -----------------------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self._bodiless:  # the parser would wait for a body, so the connection is not used again
+            self.complete = True
+            self.transport.close()
+        self._news.set()
+
+    def on_body(self, body: bytes) -> None:
+        if self._bodiless:
+            return
+        self.chunks.append(body)
+        self._held += len(body)
+        if self._held > _HELD and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+        self._news.set()
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+        self._news.set()
+
+    # ---- for the request -----------------------------------------------------------------------------
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, and wait while the writer does not take them."""
+        self.transport.write(data)
+        await self._may_write.wait()
+
+    async def head(self, patience: float) -> None:
+        """Wait until status and headers are there."""
+        async with asyncio.timeout(patience):
+            while not self.status:
+                await self._next()
+
+    async def body(self) -> bytes:
+        """Return what came of the body, at least one byte; nothing at its end."""
+        while not self.chunks and not self.complete:
+            await self._next()
+        found = b"".join(self.chunks)
+        self.chunks.clear()
+        self._held = 0
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        return found
+
+    @property
+    def closing(self) -> bool:
+        """Whether it cannot be used again."""
+        return self.lost or self._bodiless or self.transport.is_closing()
+
+    def end(self, *, keep: bool = False) -> None:
+        """End a request; close the connection unless it is kept."""
+        if self.sender is not None:
+            self.sender.cancel()
+        if not keep:
+            self.transport.abort()
+
+    async def _next(self) -> None:
+        if self.lost:
+            raise Gone
+        await self._news.wait()
+        self._news.clear()
+
+
+class Writer:
+    """Passes requests to the writer, over connections that are kept.
+
+    Parameters
+    ----------
+    path
+        Of the writer's socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._idle: list[_Connection] = []
+
+    async def forward(
+        self, scope: Scope, receive: Receive, send: Send, begun: bytes = b"", *, whole: bool = False
+    ) -> None:
+        """Pass a request on, and its answer back.
+
+        Parameters
+        ----------
+        begun
+            What was read of the body already.
+        whole
+            Whether that was all.
+        """
+        try:
+            connection = await self._ask(scope, receive, begun, whole)
+        except (OSError, Gone, TimeoutError):
+            message = "the writer does not answer; come again"
+            await problem("writer-gone", message, retry_after=1)(scope, receive, send)
+            return
+        await self._answer(connection, send)
+
+    async def _ask(self, scope: Scope, receive: Receive, begun: bytes, whole: bool) -> _Connection:
+        """Send a request; return the connection when the answer begins."""
+        head, framed, has_body = _request(scope, begun, whole)
+        while True:
+            connection, fresh = await self._connect()
+            connection.begin(scope["method"])
+            connection.sender = asyncio.create_task(
+                _send(connection, receive, head, framed, begun, whole or not has_body)
+            )
+            patience = _PATIENCE_OF_HEALTH if scope["path"] in HEALTH else _PATIENCE
+            try:
+                await connection.head(patience)
+            except BaseException as error:
+                connection.end()
+                if isinstance(error, Gone) and not fresh and not has_body:
+                    continue  # it was closed while it was idle; nothing came of the request
+                raise
+            return connection
+
+    async def _answer(self, connection: _Connection, send: Send) -> None:
+        """Pass an answer back as it comes."""
+        kept = [pair for pair in connection.headers if pair[0] not in _NOT_PASSED_BACK]
+        closes = [(n, v) for n, v in connection.headers if n == b"connection" and v.lower() == b"close"]
+        try:
+            await send({"type": "http.response.start", "status": connection.status, "headers": kept + closes})
+            while True:
+                part = await connection.body()
+                done = connection.complete and not connection.chunks
+                await send({"type": "http.response.body", "body": part, "more_body": not done})
+                if done:
+                    break
+        except Gone:
+            return  # the server closes the connection of the client: the answer is not whole
+        finally:
+            usable = connection.complete and connection.sent and not closes and not connection.closing
+            connection.end(keep=usable)
+            if usable:
+                self._idle.append(connection)
+
+    async def _connect(self) -> tuple[_Connection, bool]:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closing:
+                return connection, False
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_unix_connection(_Connection, self._path)
+        return made, True
+
+
+def _request(scope: Scope, begun: bytes, whole: bool) -> tuple[bytes, bool, bool]:
+    """Return the head of a request, whether its body is sent in chunks, and whether it has one."""
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    lines = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
+    length = chunked = False
+    for name, value in scope["headers"]:
+        chunked = chunked or name == b"transfer-encoding"
+        length = length or name == b"content-length"
+        if name not in _NOT_PASSED_ON and not (whole and name == b"content-length"):
+            lines += (name, b": ", value, b"\r\n")
+    if whole:
+        lines.append(b"content-length: %d\r\n" % len(begun))
+    framed = chunked and not whole
+    if framed:
+        lines.append(b"transfer-encoding: chunked\r\n")
+    client = scope.get("client")
+    if client:
+        lines += (PEER, b": ", f"{client[0]} {client[1]}".encode(), b"\r\n")
+    name = scope.get("state", {}).get("request_id")
+    if name:
+        lines += (ID_HEADER, b": ", name.encode(), b"\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines), framed, length or chunked
+
+
+async def _send(
+    connection: _Connection, receive: Receive, head: bytes, framed: bool, begun: bytes, whole: bool
+) -> None:
+    """Send a request, then watch whether the client goes; if it does, the connection is closed."""
+    await connection.write(head + _chunk(begun, framed))
+    while not whole:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            connection.transport.abort()
+            return
+        whole = not message.get("more_body", False)
+        await connection.write(_chunk(message.get("body", b""), framed))
+    if framed:
+        await connection.write(b"0\r\n\r\n")
+    connection.sent = True
+    with suppress(asyncio.CancelledError):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not connection.complete:
+            connection.transport.abort()
+
+
+def _chunk(data: bytes, framed: bool) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data) if framed and data else data

@@ -1,0 +1,109 @@
+"""Compressed bodies: requests are decoded within a bound, large answers are written as their reader likes.
+
+zstd at level 1 is faster than gzip and makes JSON of vectors shorter (38 and 45 % of 153 kB, 1.3 and 3.8 ms),
+so it is preferred. A short answer is never compressed: it would cost more time than its bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+import zlib
+from typing import Any
+
+from dygcn._extras import extra
+from dygcn.errors import OptionError
+
+with extra("serve"):
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response, StreamingResponse
+
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
+CODINGS = ("zstd", "gzip")  # as preferred
+_SHORTEST = 4 << 10  # bytes of an answer that is compressed; a vector of 128 numbers has 1,550
+_BESIDE = 64 << 10  # bytes from which it is done beside the event loop
+_LEVEL = 1
+_NEVER = re.compile(r"q=0(\.0*)?")
+_WINDOW = 27  # log2 of the bytes that a zstd frame may ask for
+_TEXTS = ("application/json", "application/problem+json", "text/html", "text/plain")
+
+
+def decoded(body: bytes, coding: str, most: int) -> bytes | None:
+    """Return what was compressed, or None if it is longer than allowed: no more than that is ever held.
+
+    Raises
+    ------
+    OptionError
+        If it is not whole, or no such thing.
+
+    Examples
+    --------
+    >>> decoded(gzip.compress(b"[]"), "gzip", 10)
+    b'[]'
+    >>> decoded(gzip.compress(bytes(1_000_000)), "gzip", 10)  # None
+    """
+    parts: list[bytes] = []
+    left = most
+    while body:
+        decoder = _decoder(coding)
+        try:
+            part: bytes = decoder.decompress(body, left + 1)
+        except (zlib.error, zstd.ZstdError, OSError) as error:
+            raise OptionError(f"the body is not {coding}: {error}") from None
+        left -= len(part)
+        if left < 0:
+            return None
+        if not decoder.eof:
+            raise OptionError(f"the body is not {coding}: it ends too early")
+        parts.append(part)
+        body = decoder.unused_data  # another member or frame may follow
+    return b"".join(parts)
+
+
+def _decoder(coding: str) -> Any:
+    if coding == "gzip":
+        return zlib.decompressobj(16 + zlib.MAX_WBITS)
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW})
+
+
+def accepted(header: str) -> str:
+    """Return the coding that a reader accepts, empty for none.
+
+    Examples
+    --------
+    >>> accepted("gzip, deflate, br"), accepted("gzip, zstd;q=0.5"), accepted("zstd;q=0"), accepted("")
+    ('gzip', 'zstd', '', '')
+    """
+    wanted = {}
+    for one in header.lower().split(","):
+        name, _, quality = one.partition(";")
+        wanted[name.strip()] = _NEVER.fullmatch(quality.strip()) is None
+    return next((coding for coding in CODINGS if wanted.get(coding)), "")
+
+
+async def compressed(response: Response, header: str) -> Response:
+    """Compress an answer in place, if it is long enough and its reader accepts that; return it."""
+    if isinstance(response, StreamingResponse) or len(response.body) < _SHORTEST:
+        return response
+    if response.media_type is None or response.media_type.partition(";")[0] not in _TEXTS:
+        return response  # Arrow: float32 hardly becomes shorter
+    response.headers["Vary"] = "Accept-Encoding"
+    coding = accepted(header)
+    if coding:
+        body = bytes(response.body)
+        beside = len(body) >= _BESIDE
+        response.body = await run_in_threadpool(_encoded, body, coding) if beside else _encoded(body, coding)
+        response.headers["Content-Encoding"] = coding
+        response.headers["Content-Length"] = str(len(response.body))
+    return response
+
+
+def _encoded(body: bytes, coding: str) -> bytes:
+    if coding == "gzip":
+        return gzip.compress(body, _LEVEL, mtime=0)
+    return bytes(zstd.compress(body, _LEVEL))

@@ -1,0 +1,152 @@
+"""A map of some nodes, near ones together, made beside the writer and kept while nothing much changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.layout import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
+from dygcn.serving.service import map_answers
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, Int64
+    from dygcn.serving.service.questions import Questions
+    from dygcn.serving.service.service import Service
+
+NODES, COMMUNITIES = 2_000, 8
+_NEAR, _LINKED = 10, 30  # nodes beside one that is asked for
+_LEAST_AGE, _SHARE = 2.0, 0.1  # seconds, and of a core that new maps may take
+Id = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A map that was made, and when."""
+
+    sequence: int
+    total: int  # nodes of the graph
+    ids: list[Id]
+    rows: dict[Id, int]
+    vectors: Float32
+    place: Float64
+    label: Int64
+    again_at: float  # by the monotonic clock
+
+    def points(self) -> list[map_answers.Point]:
+        """Return the nodes as they are drawn."""
+        return points_of(self.ids, self.place, self.label)
+
+
+def points_of(ids: list[Id], place: Float64, label: Int64) -> list[map_answers.Point]:
+    """Return nodes as they are drawn."""
+    drawn = zip(ids, place.round(3).tolist(), label.tolist(), strict=True)
+    return [map_answers.Point(one, x, y, community) for one, (x, y), community in drawn]
+
+
+class NodeMap:
+    """Answers with a map; a new one is made by whoever asks, one at a time, and others get the last one.
+
+    The writer is held up only while vectors are copied. A new map begins with the places of the last one, so
+    that nodes stay where they were unless their vectors moved.
+
+    Parameters
+    ----------
+    service
+        Whose nodes are drawn.
+    questions
+        What knows the neighbours of a node.
+    """
+
+    def __init__(self, service: Service, questions: Questions) -> None:
+        self._service, self._questions = service, questions
+        self._making = threading.Lock()
+        self._made: _Made | None = None
+
+    def answer(self, node: Id | None = None) -> map_answers.Map:
+        """Return the map, and where a node is on it, also one that is not among those that are drawn.
+
+        Raises
+        ------
+        UnknownNode
+            If the node is not in the graph.
+        """
+        made = self._latest()
+        chosen = None if node is None else self._beside(made, node)
+        return map_answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
+
+    def _latest(self) -> _Made:
+        made = self._made
+        if made is not None and (
+            made.sequence == self._service.live.sequence or time.monotonic() < made.again_at
+        ):
+            return made
+        if not self._making.acquire(blocking=made is None):
+            assert made is not None
+            return made
+        try:
+            if self._made is made:
+                self._made = self._make(made)
+            assert self._made is not None
+            return self._made
+        finally:
+            self._making.release()
+
+    def _make(self, before: _Made | None) -> _Made:
+        live, begun = self._service.live, time.thread_time()
+        with live.lock:
+            nodes = live.state.graph.some_nodes(0, NODES)
+            vectors, ids = live.vectors_of(nodes), self._service.ids_of(nodes)
+            sequence, total = live.sequence, len(live.state.graph)
+        place, label = _laid_out(ids, vectors, before)
+        again_at = time.monotonic() + max(_LEAST_AGE, (time.thread_time() - begun) / _SHARE)
+        return _Made(
+            sequence, total, ids, {one: i for i, one in enumerate(ids)}, vectors, place, label, again_at
+        )
+
+    def _beside(self, made: _Made, node: Id) -> map_answers.ChosenNode:
+        """Return a node with those that are near it and those that it is linked with, all placed."""
+        near = self._service.nearest_to(node, _NEAR)
+        if near is None:
+            raise UnknownNode(node)
+        try:
+            linked = self._questions.neighbors(node, _LINKED).neighbors
+        except OptionError:  # too many to look at
+            linked = []
+        near_ids = [one.id for one in near.nodes]
+        sequence, here, vectors, _ = self._service.vectors(list(dict.fromkeys((node, *near_ids, *linked))))
+        place, label = _placed(made, here, vectors)
+        return map_answers.ChosenNode(sequence, node, points_of(here, place, label), near_ids, linked)
+
+
+def _laid_out(ids: list[Id], vectors: Float32, before: _Made | None) -> tuple[Float64, Int64]:
+    """Return places and communities of nodes, like those before where there were some."""
+    label = communities(vectors, COMMUNITIES)
+    at = np.array([-1 if before is None else before.rows.get(one, -1) for one in ids], np.int64)
+    known = at >= 0
+    if before is None or 2 * known.sum() < max(len(ids), len(before.ids)) or not known.any():
+        return neighbour_map(vectors), label
+    start = np.zeros((len(ids), 2))
+    start[known] = before.place[at[known]]
+    start[~known] = place_beside(vectors[known], start[known], vectors[~known])
+    place = turn_onto(neighbour_map(vectors, start=start), start, known)
+    then = np.full(len(ids), -1, np.int64)
+    then[known] = before.label[at[known]]
+    return place, keep_labels(label, then, COMMUNITIES)
+
+
+def _placed(made: _Made, ids: list[Id], vectors: Float32) -> tuple[Float64, Int64]:
+    """Return where nodes are on a map: their own places, or beside those that are nearest to them."""
+    if not made.ids:
+        return np.zeros((len(ids), 2)), np.zeros(len(ids), np.int64)
+    place = place_beside(made.vectors, made.place, vectors)
+    label = made.label[(unit_rows(vectors) @ unit_rows(made.vectors).T).argmax(axis=1)]
+    for row, one in enumerate(ids):
+        at = made.rows.get(one)
+        if at is not None:
+            place[row], label[row] = made.place[at], made.label[at]
+    return place, label

@@ -1,0 +1,296 @@
+"""Questions that look at much of a graph, or at one that is not there: each has a bound in rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import UnsetType
+
+from dygcn.engine.events import decode_events, read_update
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.recommending import EVERYONE, linked_nodes
+from dygcn.live.scoring import kind_of_score, to_probabilities
+from dygcn.live.trying import Moves
+from dygcn.serving.service import answers
+from dygcn.serving.service.cost_estimate import (
+    ROWS_RANKED,
+    expected_rows,
+    expected_rows_of_ageing,
+    expected_rows_of_removal,
+    expected_rows_one_by_one,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.engine.records import EventBatch, Float64, Nodes
+    from dygcn.live.view import EmbeddingView
+    from dygcn.serving.service.ingest_queue import TrialAnswer
+    from dygcn.serving.service.service import Service
+
+_ROWS_AN_EVENT = 200  # that count for an event which is tried by itself, however little it touches
+_PATHS_A_ROW = (
+    16  # paths of two edges that are counted for a recommendation, as long as it takes to rank a row
+)
+_TWICE = 2  # a trial writes its change, and writes it back
+Id = int | str
+
+
+class Questions:
+    """What can be asked of a service beside vectors and their neighbours.
+
+    Nothing here changes the embedding. Each answer is of one sequence.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._live, self._graph = service, service.live, service.live.state.graph
+
+    @property
+    def _most(self) -> int:
+        return self._service.current.limits.asked_rows
+
+    # ---- the graph as it is --------------------------------------------------------------------------
+
+    def recommend(self, wanted: answers.WantedNodes) -> answers.Recommended:
+        """Return the likeliest links of a node."""
+        self._service.reads += 1
+        links = wanted.links or ("new" if wanted.exclude_linked else "next")
+        with self._live.lock:
+            here, missing = (None, []) if wanted.among is None else self._sorted_out(wanted.among)
+            rows = len(self._graph) if here is None else len(here)
+            self._check(rows, "name fewer nodes in `among`")
+            if rows > EVERYONE:
+                self._check(rows + self._rows_of_paths([wanted.id]), "name fewer nodes in `among`")
+            found = self._live.recommend(
+                wanted.id, wanted.k, among=here, exclude_linked=wanted.exclude_linked, links=links
+            )
+            kind = self._live.score_kind(links)
+            return answers.Recommended(self._live.sequence, wanted.id, kind, _nodes(found), missing)
+
+    def nearest_of(self, ids: list[Id], k: int, by: str) -> answers.NearestNodes:
+        """Return the nearest nodes of each of many, those left out that are not in the graph."""
+        if by == "score":
+            return self._nearest_by_score(ids, k)
+        self._check(len(ids) * ROWS_RANKED, "ask for fewer ids")
+        queries = self._service.candidates_of(ids, k)
+        with self._live.lock:
+            of = []
+            for one, candidates in queries:
+                found = self._service.best_of(one, candidates, k)
+                if found is not None:
+                    of.append(answers.NodesOf(one, found))
+            _, missing = self._sorted_out(ids)
+            return answers.NearestNodes(self._live.sequence, score_kind="cosine", of=of, missing=missing)
+
+    def _nearest_by_score(self, ids: list[Id], k: int) -> answers.NearestNodes:
+        self._service.reads += 1
+        with self._live.lock:
+            here, missing = self._sorted_out(ids)
+            rows = len(here) * len(self._graph)
+            self._check(rows, "ask for fewer ids")  # before their edges are looked at
+            if len(self._graph) > EVERYONE:
+                self._check(rows + self._rows_of_paths(here), "ask for fewer ids")
+            found = [self._live.recommend(one, k, exclude_linked=False) for one in here]
+            of = [answers.NodesOf(one, _nodes(near)) for one, near in zip(here, found, strict=True)]
+            kind = self._live.score_kind("next")
+            return answers.NearestNodes(self._live.sequence, score_kind=kind, of=of, missing=missing)
+
+    def neighbors(self, node: Id, limit: int) -> answers.Linked:
+        """Return with whom a node is linked."""
+        self._service.reads += 1
+        with self._live.lock:
+            at = self._find(node)
+            self._check(self._degree(at), "ask the embedding in Python")
+            linked = self._graph.ids.sorted(linked_nodes(self._graph, at))
+            names = self._service.ids_of(linked[:limit])
+            return answers.Linked(self._live.sequence, node, len(linked), names)
+
+    def explain(self, node: Id, k: int) -> answers.Explained:
+        """Return what each neighbour adds to a vector."""
+        self._service.reads += 1
+        with self._live.lock:
+            at = self._find(node)
+            self._check(self._degree(at) * self._live.model.orders, "explain it in Python")
+            found, sequence = self._live.explain(node), self._live.sequence
+        names, by_order = found.neighbors[:k].tolist(), found.by_order[:k].tolist()
+        of_each = found.by_neighbor.tolist()
+        shares = [answers.Share(*one) for one in zip(names, of_each[:k], by_order, strict=True)]
+        others = sum(of_each[k:])
+        sums = float(found.vector @ found.vector), found.own, found.rounding, len(found)
+        return answers.Explained(sequence, node, *sums, shares, others)
+
+    def scores(self, pairs: list[tuple[Id, Id]], links: str, *, probability: bool) -> answers.Scores:
+        """Return the scores of pairs, None where an id is not in the graph."""
+        self._service.reads += 1
+        model = self._live.model
+        with self._live.lock:
+            found, known = _scores(self._live, pairs, links)
+            sequence = self._live.sequence
+        if probability:
+            shares = to_probabilities(model, found, links)
+            return answers.Scores(sequence, "probability", _where(known, shares))
+        return answers.Scores(sequence, kind_of_score(model, links), _where(known, found))
+
+    # ---- the graph as it would be --------------------------------------------------------------------
+
+    def submit_trial(self, wanted: answers.WantedTrial, answer: TrialAnswer) -> None:
+        """Have the writing thread try a change, in its turn; `answer` gets an `answers.Trial`.
+
+        Raises
+        ------
+        OptionError
+            If the change would touch too many rows, or the questions look at too many.
+        Overloaded
+            If too much waits to be written.
+        """
+        self._service.reads += 1
+        batch = self._batch_of(wanted)
+        with self._live.lock:
+            change = self._rows_of(batch, wanted)
+            rows = _TWICE * change + self._rows_asked(wanted, 0 if batch is None else len(batch), change)
+        self._check(rows, "try a smaller change, or ask less about it")
+        self._service.ingest_queue.submit_trial(lambda: self._try(wanted, batch), rows, answer)
+
+    def submit_explanation(self, wanted: answers.WantedMovement, answer: TrialAnswer) -> None:
+        """Have the writing thread find out which events would move a node; as `submit_trial`."""
+        self._service.reads += 1
+        batch = self._batch_of(wanted)
+        if batch is None:
+            raise OptionError("name a change: events, or add and remove")
+        self._check(_ROWS_AN_EVENT * len(batch), "explain fewer events at once")  # before they are followed
+        with self._live.lock:
+            touched = expected_rows_one_by_one(self._live.state, batch, wanted.now, self._most)
+        rows = _TWICE * touched + _ROWS_AN_EVENT * len(batch)
+        self._check(rows, "explain fewer events at once")
+        self._service.ingest_queue.submit_trial(lambda: self._explain(wanted, batch), rows, answer)
+
+    def _explain(self, wanted: answers.WantedMovement, batch: EventBatch) -> answers.Movement:
+        with self._service.trying():
+            found = self._live.explain_change(wanted.id, batch, now=wanted.now)
+        whole = found.after.astype(np.float64) - found.before
+        waiting, *events = (
+            answers.EventMoved(float(np.linalg.norm(moved)), float(moved @ whole))
+            for moved in (found.waiting, *found.by_event)
+        )
+        distance = float(np.linalg.norm(whole))
+        return answers.Movement(self._live.sequence, wanted.id, distance, waiting, events)
+
+    def _batch_of(self, wanted: answers.WantedChange) -> EventBatch | None:
+        latest, kind = self._service.latest_time(), self._live.model.kind
+        if wanted.now is not None and latest is not None and wanted.now > latest:
+            raise OptionError(f"now is {wanted.now:g}; allowed is up to {latest:g}")
+        add, remove = wanted.add, wanted.remove
+        if isinstance(wanted.events, UnsetType):
+            if add is None and remove is None:
+                return None
+            return read_update(None, add, remove, kind, None, directed=self._live.model.directed)
+        if add is not None or remove is not None:
+            raise OptionError("pass either events or add and remove, not both")
+        limit = self._service.current.limits.queued_events
+        found = decode_events(bytes(wanted.events), "json", kind, latest=latest, limit=limit)
+        if found.bad:
+            raise OptionError(f"event {found.bad[0].row} cannot be tried: {found.bad[0].reason}")
+        return found.batch
+
+    def _rows_of(self, batch: EventBatch | None, wanted: answers.WantedTrial) -> int:
+        rows, state = 0, self._live.state
+        if batch is not None:
+            rows = expected_rows(state, batch) + expected_rows_of_ageing(state, batch, wanted.now, self._most)
+        if wanted.remove_nodes:
+            nodes = self._nodes(wanted.remove_nodes)
+            rows += expected_rows_of_removal(state, nodes[nodes >= 0])
+        return rows
+
+    def _rows_asked(self, wanted: answers.WantedTrial, events: int, change: int) -> int:
+        """Return how many rows questions look at, in a graph that has grown by as much as events can add."""
+        size = len(self._graph) + 2 * events
+        everyone = len(wanted.nearest) + len(wanted.recommend)
+        rows = everyone * (size + min(wanted.k, size)) + len(wanted.vectors) + 2 * len(wanted.scores)
+        if rows <= self._most and size > EVERYONE:
+            rows += self._rows_of_paths(wanted.recommend) + len(wanted.recommend) * change // _PATHS_A_ROW
+        return rows
+
+    def _rows_of_paths(self, ids: list[Id]) -> int:
+        """Return how many rows paths of two edges count for, which candidates are looked for by."""
+        nodes, count = self._nodes(ids), self._graph.pull.count
+        linked = (linked_nodes(self._graph, node) for node in nodes[nodes >= 0].tolist())
+        return sum(int(count[near].sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
+
+    def _try(self, wanted: answers.WantedTrial, batch: EventBatch | None) -> answers.Trial:
+        """Try a change and answer questions; in the writing thread, so that nobody else writes meanwhile."""
+        live, k = self._live, wanted.k
+        with (
+            self._service.trying(),
+            live.what_if(batch, remove_nodes=wanted.remove_nodes, now=wanted.now) as trial,
+        ):
+            moves = Moves(trial)
+            sizes = len(trial), trial.edge_count
+            vectors: list[answers.Vector | None] = [
+                trial.vector(one) if one in trial else None for one in wanted.vectors
+            ]
+            near = [_if_there(trial, one, lambda x: trial.nearest(x, k)) for one in wanted.nearest]
+            best = [
+                _if_there(trial, one, lambda x: trial.recommend(x, k, links=wanted.links))
+                for one in wanted.recommend
+            ]
+            found, known = _scores(trial, wanted.scores, wanted.links)
+        with live.lock:
+            ids, distance = moves.measure(live)
+            left, sequence = moves.left(live), live.sequence
+        named = zip(ids[: wanted.moved].tolist(), distance[: wanted.moved].tolist(), strict=True)
+        furthest = [answers.WouldMove(one, None if math.isnan(far) else far) for one, far in named]
+        kind = kind_of_score(live.model, wanted.links)
+        about = sequence, moves.rows, *sizes, len(moves), furthest, left, kind
+        return answers.Trial(*about, vectors, near, best, _where(known, found))
+
+    # ---- looking up ----------------------------------------------------------------------------------
+
+    def _find(self, node: Id) -> int:
+        at = self._graph.find_one(node)
+        if at < 0:
+            raise UnknownNode(node)
+        return at
+
+    def _nodes(self, ids: list[Id]) -> Nodes:
+        return np.array([self._graph.find_one(one) for one in ids], np.int32)
+
+    def _sorted_out(self, ids: list[Id]) -> tuple[list[Id], list[Id]]:
+        """Return the ids that are in the graph, and those that are not."""
+        known = self._nodes(ids) >= 0
+        here = [one for one, there in zip(ids, known, strict=True) if there]
+        return here, [one for one, there in zip(ids, known, strict=True) if not there]
+
+    def _degree(self, node: int) -> int:
+        graph = self._graph
+        return int(graph.pull.count[node]) + (int(graph.push.count[node]) if graph.directed else 0)
+
+    def _check(self, rows: int, instead: str) -> None:
+        if rows > self._most:
+            raise OptionError(
+                f"this would take about {rows} rows or more; allowed are up to {self._most} "
+                f"(limits.asked_rows): {instead}, or raise the limit"
+            )
+
+
+def _nodes(found: list[tuple[Id, float]]) -> list[answers.ScoredNode]:
+    return [answers.ScoredNode(name, score) for name, score in found]
+
+
+def _if_there(
+    trial: EmbeddingView, node: Id, ask: Callable[[Id], list[tuple[Id, float]]]
+) -> list[answers.ScoredNode] | None:
+    return _nodes(ask(node)) if node in trial else None
+
+
+def _scores(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> tuple[Float64, list[bool]]:
+    """Return the scores of pairs, and whether both ends are there."""
+    graph = view.state.graph
+    first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
+    second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
+    return view.scores_of(first, second, links), ((first >= 0) & (second >= 0)).tolist()
+
+
+def _where(known: list[bool], scores: Float64) -> list[float | None]:
+    return [score if there else None for score, there in zip(scores.tolist(), known, strict=True)]

@@ -1,0 +1,150 @@
+"""Reader processes, as the writer sees them: started, started again when they die, counted, stopped."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from dygcn.errors import DygcnError
+from dygcn.serving.observing.counts import RequestCounts
+from dygcn.serving.observing.events import reader_died
+from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
+
+_LOG = logging.getLogger(__name__)
+_MODULE = "dygcn.serving.readers"
+_TO_BEGIN = 60.0  # seconds until the first one listens
+_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a reader is started again
+_LIVED = 30.0  # seconds after which a death is no reason to wait longer
+_encode = msgspec.json.Encoder().encode
+
+
+class _Reader:
+    """One reader, process after process."""
+
+    def __init__(self, number: int, first: Callable[[], Start], listens: threading.Event) -> None:
+        self.number, self._first, self._listens = number, first, listens
+        self.before, self.now = RequestCounts(), RequestCounts()  # of processes that ended, and of this one
+        self.process: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._speaking = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name=f"dygcn-reader-{number}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _work(self) -> None:
+        pause = _PAUSE
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            code = self._run_once()
+            self.before, self.now = self.before.added([self.now]), RequestCounts()
+            if not self._stopping.is_set():
+                pause = _PAUSE if time.monotonic() - begun > _LIVED else pause
+                reader_died(self.number, code)
+                self._stopping.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _run_once(self) -> int:
+        command = [sys.executable, "-m", _MODULE]
+        with self._speaking:
+            if self._stopping.is_set():
+                return 0
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.process = process
+        assert process.stdout is not None
+        self.say(self._first())
+        for line in process.stdout:
+            with suppress(msgspec.DecodeError):
+                self.now = msgspec.json.decode(line, type=RequestCounts)
+                self._listens.set()
+        process.stdout.close()
+        code = process.wait()
+        assert process.stdin is not None
+        with self._speaking, suppress(OSError):
+            process.stdin.close()
+        return code
+
+    def say(self, message: ToReader) -> None:
+        """Send a line, if somebody is there to read it."""
+        with self._speaking:
+            pipe = self.process.stdin if self.process is not None else None
+            if pipe is not None and not pipe.closed:
+                with suppress(OSError):
+                    pipe.write(_encode(message) + b"\n")
+                    pipe.flush()
+
+    def ask_to_stop(self, seconds: float) -> None:
+        self._stopping.set()
+        self.say(Stop(seconds))
+
+    def stop(self, until: float) -> None:
+        """Wait for its end until then, and kill it if it has not come."""
+        if self._thread.is_alive():
+            self._thread.join(max(until - time.monotonic(), 0.0))
+        with self._speaking:
+            if self.process is not None and self.process.poll() is None:
+                _LOG.warning("reader %d did not end in time and is killed", self.number)
+                self.process.kill()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+
+
+class ReaderProcesses:
+    """The readers of one writer.
+
+    A reader has a pipe from the writer, which closes when the writer dies however it dies: then it ends.
+
+    Parameters
+    ----------
+    count
+        How many.
+    first
+        Returns what a process is told when it starts.
+    """
+
+    def __init__(self, count: int, first: Callable[[], Start]) -> None:
+        self._listens = threading.Event()
+        self._readers = [_Reader(number, first, self._listens) for number in range(count)]
+
+    def start(self) -> None:
+        """Start them all; return when one of them listens.
+
+        Raises
+        ------
+        DygcnError
+            If none does in time.
+        """
+        for one in self._readers:
+            one.start()
+        if not self._listens.wait(_TO_BEGIN):
+            raise DygcnError(f"no reader process listened within {_TO_BEGIN:g} s; the log says why")
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run."""
+        found = [one.process for one in self._readers]
+        return [one.pid for one in found if one is not None and one.poll() is None]
+
+    def counts(self) -> RequestCounts:
+        """Return what all of them answered, also those that ended; at most a second old."""
+        return RequestCounts().added([part for one in self._readers for part in (one.before, one.now)])
+
+    def replace(self, message: Replace) -> None:
+        """Tell all of them that tokens or limits changed."""
+        for one in self._readers:
+            one.say(message)
+
+    def stop(self, seconds: float) -> None:
+        """Have them accept no more, finish what was begun, and end; return when they have."""
+        until = time.monotonic() + seconds
+        for one in self._readers:
+            one.ask_to_stop(0.8 * seconds)
+        for one in self._readers:
+            one.stop(until)

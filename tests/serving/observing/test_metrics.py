@@ -1,0 +1,150 @@
+"""The table of metrics is what /metrics has, and the files that follow from it are current."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dygcn.serving.observing.__main__ import files
+from dygcn.serving.observing.alerts import ALERTS
+from dygcn.serving.observing.dashboard import as_dashboard, expressions
+from dygcn.serving.observing.metrics import BY_NAME, COUNTER, GAUGE, HISTOGRAM, METRICS, TIMESTAMP
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
+from tests.serving.service.streams import Kept, Listed, message, until
+
+ROOT = Path(__file__).parents[3]
+NAMES = re.compile(r"\b((?:dygcn|process)_[a-z_]+)")
+
+
+@pytest.fixture
+def busy(serve):
+    """Return a service with a source, a sink, a dead letter and answers of several kinds."""
+    source, sink = Listed([message(1, b'{"src": 1, "dst": 77}')]), Kept()
+    served = serve(
+        sources=[lambda service: SourceWorker(service, source)],
+        sinks=[lambda service: SinkWorker(service, sink)],
+    )
+    served.post([{"src": 1, "dst": 9}, {"src": 1}])
+    served.get("/v1/nearest/1")
+    served.service.live.snapshot()
+    until(lambda: served.service.sinks[0].behind() == 0 and served.service.sources[0].messages == 1)
+    return served
+
+
+def exposed(served):
+    families = text_string_to_metric_families(served.get("/metrics").text)
+    return {family.name: family for family in families}
+
+
+def family_name(metric):
+    return metric.name.removesuffix("_total") if metric.kind == COUNTER else metric.name
+
+
+def test_what_is_exposed_is_the_table(busy):
+    found = exposed(busy)
+    assert set(found) - {"process_virtual_memory_bytes"} == {
+        family_name(metric) for metric in BY_NAME.values()
+    } - {"process_virtual_memory_bytes"}
+    for metric in METRICS:
+        family = found[family_name(metric)]
+        assert family.type == metric.kind
+        assert family.documentation.lower() == metric.about.lower()
+        labels = {name for sample in family.samples for name in sample.labels if name != "le"}
+        assert labels <= set(metric.labels)
+        if family.samples:
+            assert labels == set(metric.labels)
+
+
+def test_everything_that_can_be_known_has_a_value(busy):
+    found = exposed(busy)
+    empty = {name for name, family in found.items() if not family.samples}
+    assert empty <= {"dygcn_index_recall_ratio"}
+    values = {name: family.samples[0].value for name, family in found.items() if len(family.samples) == 1}
+    assert values["dygcn_ready"] == values["dygcn_accepting"] == values["dygcn_build_info"] == 1
+    assert values["dygcn_connections"] >= 1
+    assert values["dygcn_snapshots"] == 1
+    assert values["dygcn_sink_backlog_sequences"] == values["dygcn_source_lag_messages"] == 0
+    dead = {one.labels["reason"]: one.value for one in found["dygcn_dead_letters"].samples}
+    assert dead == {"unreadable": 0, "malformed": 1, "refused": 0}
+    counts = {
+        sample.name: sample.value
+        for family in found.values()
+        for sample in family.samples
+        if sample.name.endswith("_count") and "route" not in sample.labels
+    }
+    assert counts["dygcn_log_write_seconds_count"] == counts["dygcn_apply_seconds_count"] == 2
+    assert counts["dygcn_batch_events_count"] == counts["dygcn_queue_wait_seconds_count"] == 2
+    assert counts["dygcn_sink_write_seconds_count"] >= 1
+
+
+def test_names_follow_the_conventions():
+    assert len(BY_NAME) == len({metric.name for metric in BY_NAME.values()})
+    for metric in METRICS:
+        assert metric.name.endswith("_total") == (metric.kind == COUNTER)
+        assert bool(metric.bounds) == (metric.kind == HISTOGRAM)
+        assert metric.bounds == tuple(sorted(metric.bounds))
+        unit = {TIMESTAMP: "timestamp_seconds"}.get(metric.unit, metric.unit)
+        assert metric.name.removesuffix("_total").endswith(unit)
+        assert metric.kind in (GAUGE, COUNTER, HISTOGRAM)
+
+
+def test_promtool_reads_the_metrics_and_the_rules(busy):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (the system's package prometheus has it)")
+    text = busy.get("/metrics").content
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    rules = ROOT / "deploy" / "prometheus" / "alerts.yml"
+    done = subprocess.run([promtool, "check", "rules", rules], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for metric in BY_NAME.values():  # panels are asked as Grafana would ask
+        for expression, _ in expressions(metric):
+            asked = expression.replace("$__rate_interval", "1m").replace("$instance", "one")
+            check_expression(promtool, asked)
+
+
+def check_expression(promtool, expression):
+    rules = f"groups: [{{name: a, rules: [{{record: b, expr: {json.dumps(expression)}}}]}}]"
+    done = subprocess.run(
+        [promtool, "check", "rules", "/dev/stdin"], input=rules, capture_output=True, text=True
+    )
+    assert done.returncode == 0, (expression, done.stderr)
+
+
+def unknown(text):
+    """Return the names of metrics in a text that the table does not have."""
+    parts = {f"{name}{part}" for name in BY_NAME for part in ("", "_bucket", "_count", "_sum")}
+    return {name for name in NAMES.findall(text) if name not in parts}
+
+
+def test_alerts_and_panels_name_what_there_is():
+    for alert in ALERTS:
+        assert not unknown(f"{alert.expression} {alert.what_to_do}"), alert.name
+    panels = [panel for panel in json.loads(as_dashboard())["panels"] if panel["type"] != "row"]
+    assert {panel["title"] for panel in panels} == set(BY_NAME)
+    for panel in panels:
+        for target in panel["targets"]:
+            assert NAMES.findall(target["expr"])
+            assert not unknown(target["expr"])
+    assert unknown("rate(dygcn_nonsense_total[5m])") == {"dygcn_nonsense_total"}
+
+
+def test_what_an_operator_is_called_for():
+    names = {alert.name for alert in ALERTS}
+    assert len(names) == len(ALERTS)
+    wanted = (
+        "NotReady NotAccepting SourceLagGrows SinkBehind SnapshotTooOld MassRejection Overloaded RecallLow"
+    )
+    assert {f"Dygcn{name}" for name in [*wanted.split(), "Restarts"]} <= names
+
+
+def test_the_files_are_current():
+    for path, text in files(ROOT / "deploy", ROOT / "docs").items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path}: run python -m dygcn.serving.observing deploy docs"
+        )

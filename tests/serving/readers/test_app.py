@@ -1,0 +1,173 @@
+"""What a reader answers itself, and what it leaves to the writer: the application over a real socket."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+
+import httpx
+import numpy as np
+import pytest
+
+from dygcn.serving.readers.app import MANY, ONE, ReaderApp
+from dygcn.serving.readers.process import ReaderServer
+from dygcn.serving.readers.upstream import Writer
+from dygcn.serving.service.auth import Doors, new_token
+from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service.server import address_of, bind
+from dygcn.serving.service.settings import Http, Limits, ServiceSettings
+from tests.serving.service.streams import until
+
+DIM = 8
+VECTOR = ONE.removesuffix("{id}")
+
+
+class Shared:
+    """Rows of nodes 0 to 9,999; node 13 has to be asked of the writer."""
+
+    sequence = 7
+
+    def row(self, node):
+        return np.random.default_rng(node).standard_normal(DIM, np.float32)
+
+    def vector(self, node):
+        if node == 13:
+            return None
+        return self.sequence, self.row(node) if 0 <= node < 10_000 else None
+
+    def vectors(self, ids):
+        if 13 in ids:
+            return None
+        here = [one for one in ids if 0 <= one < 10_000]
+        rows = np.array([self.row(one) for one in here], np.float32).reshape(-1, DIM)
+        return self.sequence, here, rows, [one for one in ids if one not in here]
+
+
+class Quiet(ReaderServer):
+    def _say_counts(self):
+        pass
+
+
+@contextmanager
+def reading(http=None, limits=None):
+    """Serve with rows, and without a writer: whoever asks it gets 503."""
+    settings = ServiceSettings(folder="", http=http or Http(port=0), limits=limits or Limits())
+    current = CurrentSettings(settings)
+    app = ReaderApp(Shared(), Writer("/nowhere/at/all"), current, "int64")
+    sockets = bind(settings.http)
+    server = Quiet(app, current)
+    thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    try:
+        with httpx.Client(base_url=address_of(sockets[0]), timeout=20) as client:
+            yield app, client
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def test_a_vector_is_that_of_the_rows():
+    with reading() as (app, client):
+        for node in (0, 1, 9_999):
+            found = client.get(f"{VECTOR}{node}")
+            assert found.headers["content-type"] == "application/json"
+            answer = found.json()
+            assert (answer["sequence"], answer["id"]) == (7, node)
+            assert (np.array(answer["vector"], np.float32) == Shared().row(node)).all()
+        seconds = app.counts.seconds[ONE]
+        assert (app.counts.requests, sum(seconds.counts), seconds.total > 0) == (3, 3, True)
+
+
+@pytest.mark.parametrize("node", ["13", "10000", "-1", "x", "", "9" * 30, "1?as_of=3", "1?x=1"])
+def test_what_is_not_plainly_a_vector_is_asked_of_the_writer(node):
+    with reading() as (app, client):
+        answer = client.get(f"{VECTOR}{node}")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert app.counts.requests == 0
+
+
+def test_many_vectors_are_those_of_the_rows():
+    with reading() as (app, client):
+        for count in (0, 1, 300, 2_000):
+            ids = [*range(20, 20 + count), 77_777]
+            answer = client.post(MANY, json={"ids": ids}).json()
+            assert (answer["sequence"], answer["ids"], answer["missing"]) == (7, ids[:-1], [77_777])
+            rows = np.array(answer["vectors"], np.float32).reshape(-1, DIM)
+            assert (rows == Shared().vectors(ids)[2]).all()
+        assert app.counts.statuses == {MANY: {"200": 4}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"json": {"ids": [13]}},
+        {"json": {"ids": [1, 2, 3, 4]}},
+        {"json": {"ids": "none"}},
+        {"json": {"ids": [1], "other": 1}},
+        {"content": b"{"},
+        {"content": b'{"ids": [1]}', "headers": {"content-type": "text/plain"}},
+        {"json": {"ids": [1]}, "headers": {"accept": "application/vnd.apache.arrow.stream"}},
+        {"json": {"ids": [1]}, "params": {"as_of": "1"}},
+        {"content": iter([b'{"ids": [1]}']), "headers": {"content-type": "application/json"}},
+    ],
+)
+def test_what_is_not_plainly_many_vectors_is_asked_of_the_writer(asked):
+    with reading(limits=Limits(ids=3)) as (app, client):
+        assert client.post(MANY, **asked).status_code == 503
+        assert app.counts.requests == 0
+
+
+def test_doors_are_those_of_the_writer():
+    secret, token = new_token("app", ["read"])
+    other, second = new_token("writes", ["write"])
+    with reading(Http(port=0, tokens=[token, second])) as (app, client):
+        good = {"authorization": f"Bearer {secret}"}
+        for _ in range(3):
+            assert client.get(f"{VECTOR}1", headers=good).status_code == 200
+        for bad in ({}, {"authorization": f"Bearer {other}"}, {"authorization": f"Bearer {secret}x"}):
+            assert client.get(f"{VECTOR}1", headers=bad).status_code == 503  # refused by the writer, if there
+            assert client.post(MANY, json={"ids": [1]}, headers=bad).status_code == 503
+        changed = ServiceSettings(folder="", http=Http(port=0, tokens=[second]))
+        app._current.replace(changed)
+        assert client.get(f"{VECTOR}1", headers=good).status_code == 503
+
+
+def test_a_door_that_is_open_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(Doors, "allows_read", lambda self, authorization, host: True)
+    with pytest.raises(AssertionError):
+        test_doors_are_those_of_the_writer()
+
+
+def test_a_remembered_header_is_no_other_one():
+    secret, token = new_token("app", ["read"])
+    doors = Doors(Http(host="0.0.0.0", tokens=[token]))
+    asked = f"Bearer {secret}".encode()
+    assert doors.allows_read(asked, b"a.example")
+    assert doors.allows_read(asked, b"a.example")
+    assert not doors.allows_read(asked + b"x", b"a.example")
+    assert not doors.allows_read(None, b"a.example")
+    for number in range(3_000):
+        assert doors.allows_read(asked, b"%d.example" % number)
+    assert len(doors._readers) <= 1_000
+
+
+def test_one_read_does_not_wait_for_many():
+    """While thousands are encoded, others have their turn."""
+
+    async def run():
+        app = ReaderApp(Shared(), Writer(""), CurrentSettings(ServiceSettings(folder="")), "int64")
+        turns, done = [], asyncio.Event()
+
+        async def count():
+            while not done.is_set():
+                turns.append(1)
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        body = b'{"ids": [%s]}' % b",".join(b"%d" % one for one in range(100, 3_000))
+        assert await app._vectors(body)
+        done.set()
+        await counting
+        return len(turns)
+
+    assert asyncio.run(run()) > 10

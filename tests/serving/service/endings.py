@@ -1,0 +1,47 @@
+"""What a process may be doing when it is told to end: called in it, before it begins."""
+
+import sys
+import time
+
+from dygcn.live import DurableEmbedding
+from dygcn.live.search.index import NearestIndex
+from dygcn.serving.service.drain import Drain
+from dygcn.serving.service.service import Service
+from dygcn.serving.sinks.parquet import ParquetSink
+from dygcn.serving.sources.files import FileSource
+
+LONG = 600.0  # seconds: longer than any test waits
+
+
+def hang(*asked, **named):
+    """Say that it is reached, then do not come back for long."""
+    sys.stdout.write("it hangs\n")
+    sys.stdout.flush()
+    time.sleep(LONG)
+
+
+def index_is_built():
+    NearestIndex._build = hang
+
+
+def sink_hangs():
+    ParquetSink.write = hang
+
+
+def source_hangs():
+    FileSource.read = hang
+
+
+def request_hangs():
+    Service.map = hang
+
+
+def writer_hangs():
+    DurableEmbedding.ingest = hang
+
+
+def nobody_watches():
+    """The seeded bug: a sink that hangs, and no deadline."""
+    sink_hangs()
+    Service.stop = lambda self: hang()
+    Drain._enforce = lambda self: None

@@ -1,0 +1,57 @@
+"""SIGHUP: tokens and limits are read again by a running process, which lives on whatever is in the file."""
+
+import signal
+
+import httpx
+
+from dygcn.serving.service.auth import new_token
+from dygcn.testing.served import served_process
+from tests.cli.processes import Process
+from tests.serving.service.streams import until
+
+
+def rewrite(path, *replaced):
+    """Change the settings file of a service in a process."""
+    config = path.with_name(f"{path.name}.toml")
+    text = config.read_text()
+    for old, new in replaced:
+        assert old in text
+        text = text.replace(old, new)
+    config.write_text(text)
+    return config
+
+
+def test_tokens_are_exchanged_and_a_bad_file_is_refused(folder):
+    old, first = new_token("old", ["read"])
+    new, second = new_token("new", ["read"])
+    path = folder()
+
+    def status(secret):
+        headers = {"authorization": f"Bearer {secret}"}
+        return httpx.get(f"{one.address}/v1/status", headers=headers).status_code
+
+    with served_process(path, {"ids": 5}, (first,)) as one:
+        assert (status(old), status(new)) == (200, 401)
+        rewrite(path, (first.sha256, "no hash"))
+        one.send(signal.SIGHUP)
+        until(lambda: "stay as they were" in one.said)
+        assert (status(old), status(new)) == (200, 401)
+        rewrite(path, ("no hash", second.sha256), ("ids = 5", "ids = 1"))
+        one.send(signal.SIGHUP)
+        until(lambda: status(new) == 200)
+        assert status(old) == 401
+        asked = {"json": {"ids": [1, 2]}, "headers": {"authorization": f"Bearer {new}"}}
+        assert httpx.post(f"{one.address}/v1/vectors", **asked).status_code == 400
+        code, said = one.drain()
+    assert code == 0
+    for secret in (old, new, first.sha256, second.sha256):
+        assert secret not in said
+
+
+def test_without_a_file_the_service_lives_on(folder):
+    with Process("serve", folder(), "--port", 0, "--json") as served:
+        served.process.send_signal(signal.SIGHUP)
+        assert served.client.get("/livez").status_code == 200
+        code, _, said = served.end()
+    assert code == 0
+    assert "no settings file" in said
