@@ -180,9 +180,9 @@ def test_with_a_token_any_address_will_do(folder, tmp_path):
     file = tokens_file(tmp_path / "tokens.toml", token)
     with Process("serve", folder, "--host", "0.0.0.0", "--port", 0, "--tokens", file, "--json") as served:
         address = served.reported["address"].replace("0.0.0.0", "127.0.0.1")
-        assert httpx.get(f"{address}/v1/status").status_code == 401
-        assert httpx.get(f"{address}/livez").status_code == 200
-        answer = httpx.get(f"{address}/v1/status", headers={"authorization": f"Bearer {secret}"})
+        assert httpx.get(f"{address}/v1/status", timeout=60).status_code == 401
+        assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+        answer = httpx.get(f"{address}/v1/status", headers={"authorization": f"Bearer {secret}"}, timeout=60)
         assert answer.status_code == 200
         _, out, err = served.end()
         assert secret not in out + err

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.errors import DygcnError
+from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import make_app, run_app
 from dygcn.serving.service.server import Server
 from dygcn.serving.service.service import Service
@@ -178,7 +179,9 @@ def main(config: str, bug: str = "") -> None:
         sys.stdout.write(json.dumps({"address": address}) + "\n")
         sys.stdout.flush()
 
-    run_app(Service(read_settings(config)), ready, reread=lambda: read_settings(config))
+    settings = read_settings(config)
+    configure(settings.log.format, settings.log.level)
+    run_app(Service(settings), ready, reread=lambda: read_settings(config))
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def test_a_stream_of_changes_comes_through(folder):
         with asked as stream:
             lines = stream.iter_lines()
             assert next(lines) == ": here"
-            with httpx.Client(base_url=client.base_url) as other:
+            with httpx.Client(base_url=client.base_url, timeout=60) as other:
                 post(other, (1, 4242))
             found = next(line for line in lines if line.startswith("data: "))
             assert "4242" in found
@@ -144,12 +144,12 @@ def test_a_client_that_leaves_a_stream_frees_its_place(folder):
     with read(folder(), 1, limits={"feeds": 1}) as (_, client):
         headers = {"accept": "text/event-stream"}
         for _ in range(3):
-            with httpx.stream("GET", f"{client.base_url}{CHANGES}", headers=headers) as stream:
+            with httpx.stream("GET", f"{client.base_url}{CHANGES}", headers=headers, timeout=60) as stream:
                 assert stream.status_code == 200
                 assert next(stream.iter_lines()) == ": here"
 
             def is_free():
-                with httpx.stream("GET", f"{client.base_url}{CHANGES}", headers=headers) as again:
+                with httpx.stream("GET", f"{client.base_url}{CHANGES}", headers=headers, timeout=60) as again:
                     return again.status_code == 200
 
             until(is_free)

@@ -6,6 +6,7 @@ import time
 from dygcn.live import DurableEmbedding
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.drain import Drain
+from dygcn.serving.service.node_map import NodeMap
 from dygcn.serving.service.service import Service
 from dygcn.serving.sinks.parquet import ParquetSink
 from dygcn.serving.sources.files import FileSource
@@ -33,7 +34,7 @@ def source_hangs():
 
 
 def request_hangs():
-    Service.map = hang
+    NodeMap.answer = hang
 
 
 def writer_hangs():

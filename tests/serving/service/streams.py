@@ -118,7 +118,7 @@ def message(position, body, stream="clicks", form="json"):
     return Message(stream, position, body, form)
 
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 LOST = SourceError("list://messages: the connection is lost")
 FULL_DISK = SinkError("dict://vectors: there is no room")
 

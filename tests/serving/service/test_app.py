@@ -433,7 +433,7 @@ def test_a_name_in_the_settings_is_known(folder):
 def ask_for(seconds, address):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        httpx.get(f"{address}/livez")
+        httpx.get(f"{address}/livez", timeout=60)
         time.sleep(0.05)
 
 

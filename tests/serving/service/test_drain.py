@@ -76,7 +76,7 @@ def test_a_request_that_hangs_is_cut_off_at_the_deadline(folder):
         with suppress(httpx.HTTPError):
             httpx.get(f"{one.address}/v1/map", timeout=60)
 
-    code, said = ended(path, "request_hangs", seconds=2, ask=ask)
+    code, said = ended(path, "request_hangs", ask=ask)
     assert code in (0, 1), said
     assert is_whole(path)
 
@@ -123,7 +123,7 @@ def test_a_second_signal_ends_it_at_once(folder, again):
 
 def is_going_down(one):
     try:
-        return httpx.get(f"{one.address}/readyz").status_code == 503
+        return httpx.get(f"{one.address}/readyz", timeout=60).status_code == 503
     except httpx.HTTPError:
         return True
 

@@ -228,5 +228,5 @@ def test_the_description_needs_the_scope_read(folder):
     secret, token = new_token("writer", ["write"])
     with serving(on_loopback(folder(), tokens=[token])) as served:
         headers = {"authorization": f"Bearer {secret}"}
-        assert httpx.get(f"{served.address}/openapi.json").status_code == 401
-        assert httpx.get(f"{served.address}/openapi.json", headers=headers).status_code == 403
+        assert httpx.get(f"{served.address}/openapi.json", timeout=60).status_code == 401
+        assert httpx.get(f"{served.address}/openapi.json", headers=headers, timeout=60).status_code == 403

@@ -250,15 +250,18 @@ def _checksum(manifest: Manifest) -> str:
 
 
 def _describe(file: Path, expected: int | None = None) -> FileEntry:
-    if not file.is_file() or file.is_symlink():
-        raise DamagedFolder(f"{file} is missing")
-    size = file.stat().st_size
-    if expected is not None and size != expected:
-        raise DamagedFolder(f"{file} has {size} bytes, {expected} were saved; restore a copy")
     digest = hashlib.blake2b(digest_size=32)
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
+    try:
+        size = file.stat(follow_symlinks=False).st_size
+        if file.is_symlink() or not file.is_file():
+            raise DamagedFolder(f"{file} is missing: something else has its name")
+        if expected is not None and size != expected:
+            raise DamagedFolder(f"{file} has {size} bytes, {expected} were saved; restore a copy")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except FileNotFoundError:  # a writer may drop a snapshot while another process reads it
+        raise DamagedFolder(f"{file} is missing") from None
     return FileEntry(size, digest.hexdigest())
 
 
