@@ -100,7 +100,7 @@ class ReaderApp:
 
     def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> bytes | None:
         """Return the answer for one node; None: ask the writer."""
-        if not self._may_read(dict(headers)):
+        if not self._may_read(_firsts(headers)):
             return None
         try:
             node = read_id(text, self._kind)
@@ -120,7 +120,7 @@ class ReaderApp:
     # ---- many vectors --------------------------------------------------------------------------------
 
     async def _post_vectors(self, scope: Scope, receive: Receive, send: Send, begun: float) -> None:
-        headers = dict(scope["headers"])
+        headers = _firsts(scope["headers"])
         if not self._is_ours(headers):
             await self._writer.forward(scope, receive, send)
             return
@@ -150,17 +150,20 @@ class ReaderApp:
 
     async def _read(self, receive: Receive, body: Body) -> bool | None:
         """Read a body; return whether it is whole (else the writer waits for it), None: nobody is there."""
+        more, chunk = True, b""
         try:
             async with asyncio.timeout(self._current.limits.seconds_to_send):
-                while True:
+                while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
-                    body.take(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        return True
-        except (TimeoutError, Overloaded):
-            return False
+                    more, chunk = message.get("more_body", False), message.get("body", b"")
+                    body.take(chunk)
+        except TimeoutError:
+            pass
+        except Overloaded:
+            body.chunks.append(chunk)  # nobody can receive it again
+        return not more
 
     async def _vectors(self, body: bytes) -> bytes | None:
         """Return the answer for many nodes; None: ask the writer."""
@@ -175,6 +178,11 @@ class ReaderApp:
         else:
             found = await asyncio.get_running_loop().run_in_executor(None, self._rows.vectors, ids)
         return None if found is None else await _many(*found)
+
+
+def _firsts(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the first header of each name, which is the one that the writer looks at."""
+    return dict(reversed(headers))
 
 
 async def _many(sequence: int, ids: list[Any], vectors: Float32, missing: list[Any]) -> bytes:
