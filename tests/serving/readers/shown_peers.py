@@ -1,4 +1,4 @@
-"""For a service in a process of its own: it says whose request came; and two ways to believe the wrong one."""
+"""For a service in its own process: it says whose request came; and two ways to believe the wrong one."""
 
 import sys
 

@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,7 +14,9 @@ from dygcn.serving.readers import app as app_module
 from dygcn.serving.readers.app import MANY, ONE, ReaderApp
 from dygcn.serving.readers.process import ReaderServer
 from dygcn.serving.readers.upstream import Writer
+from dygcn.serving.service import content_coding
 from dygcn.serving.service.auth import Doors, new_token
+from dygcn.serving.service.content_coding import decoded
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.server import address_of, bind
 from dygcn.serving.service.settings import Http, Limits, ServiceSettings
@@ -123,6 +126,25 @@ def test_what_is_not_plainly_many_vectors_is_asked_of_the_writer(asked):
     with reading(limits=Limits(ids=3)) as (app, client):
         assert client.post(MANY, **asked).status_code == 503
         assert app.counts.requests == 0
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "identity"])
+@pytest.mark.parametrize("closes", [False, True])
+def test_long_answers_are_compressed_as_those_of_the_writer(coding, closes, monkeypatch):
+    headers = {"accept-encoding": coding, "connection": "close" if closes else "keep-alive"}
+    with reading() as (_, client):
+        many = client.post(MANY, json={"ids": list(range(20, 400))}, headers=headers)
+        few = client.post(MANY, json={"ids": [20]}, headers=headers)
+        monkeypatch.setattr(content_coding, "_SHORTEST", 10)
+        one = client.get(f"{VECTOR}20", headers=headers)
+    for answer in (many, one):
+        assert answer.headers["vary"] == "Accept-Encoding"
+        assert answer.headers.get("content-encoding", "identity") == coding
+    assert not {"vary", "content-encoding"} & set(few.headers)
+    # The client decodes gzip by itself.
+    many, one = (decoded(a.content, coding, 1 << 20) if coding == "zstd" else a.content for a in (many, one))
+    first = few.json()["vectors"][0]
+    assert msgspec.json.decode(many)["vectors"][0] == msgspec.json.decode(one)["vector"] == first
 
 
 def test_doors_are_those_of_the_writer():

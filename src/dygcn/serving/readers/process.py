@@ -45,17 +45,20 @@ class ReaderServer(Listening):
         """Return a whole answer, head and body; None: it takes the usual way."""
         if self._crowd.refuses(client):
             return None
-        body = self._app.answer(url, headers)
-        if body is None:
+        answer = self._app.answer(url, headers)
+        if answer is None:
             return None
+        fields, body = answer
+        more = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
         if self.server_state.default_headers is not self._dated_of:  # once a second
             self._dated_of = self.server_state.default_headers
             self._dated = b"".join(b"%b: %b\r\n" % pair for pair in self._dated_of)
         return (
-            b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b: %b\r\n\r\n%b"
+            b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b%b: %b\r\n\r\n%b"
             % (
                 self._dated,
                 len(body),
+                more.encode(),
                 ID_HEADER,
                 self._ids(headers),
                 body,
