@@ -224,6 +224,8 @@ def test_a_remembered_header_is_no_other_one():
     for number in range(3_000):
         assert doors.allows_read(asked, b"%d.example" % number)
     assert len(doors._readers) <= 1_000
+    assert doors.allows_read(asked, b"x" * 60_000)
+    assert all(len(host) < 60_000 for _, host in doors._readers)
 
 
 def test_one_read_does_not_wait_for_many():
