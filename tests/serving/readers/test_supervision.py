@@ -97,6 +97,18 @@ def test_a_reader_that_does_not_listen_is_replaced(told):
         assert processes.pids != deaf
 
 
+def test_a_reader_that_hangs_is_replaced(told, monkeypatch):
+    """The system would give it its share of the connections for ever."""
+    monkeypatch.setattr(reader_processes, "_SILENT", 2.0)
+    with running(2) as processes:
+        until(lambda: len(told()) == 2)
+        hanging, other = processes.pids
+        os.kill(hanging, signal.SIGSTOP)
+        until(lambda: len(told()) == 3)
+        assert hanging not in processes.pids
+        assert other in processes.pids
+
+
 def _once(self):
     self._run_once()
 
@@ -130,6 +142,13 @@ def test_mutant_would_be_noticed(told, monkeypatch, mutant, check):
     monkeypatch.setattr(streams, "PATIENCE", 3.0)
     with pytest.raises((AssertionError, msgspec.DecodeError)):
         check(told)
+
+
+def test_a_reader_that_hangs_and_stays_would_be_noticed(told, monkeypatch):
+    monkeypatch.setattr(_Reader, "_lines", lambda self, process: process.stdout)
+    monkeypatch.setattr(streams, "PATIENCE", 3.0)
+    with pytest.raises(AssertionError):
+        test_a_reader_that_hangs_is_replaced(told, monkeypatch)
 
 
 def test_a_failed_start_that_ends_the_supervision_would_be_noticed(told, monkeypatch):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -24,6 +24,7 @@ _MODULE = "dygcn.serving.readers"
 _TO_BEGIN = 60.0  # seconds until the first one listens
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a reader is started again
 _LIVED = 30.0  # seconds after which a death is no reason to wait longer
+_SILENT = 30.0  # seconds; a reader says something every second
 _TO_TAKE = 2.0  # seconds for a line: the event loop waits for it, if it is longer than the pipe holds
 _encode = msgspec.json.Encoder().encode
 
@@ -64,7 +65,7 @@ class _Reader:
         if process is None:
             return 0
         assert process.stdout is not None
-        for line in process.stdout:
+        for line in self._lines(process):
             with suppress(msgspec.DecodeError):
                 self.now = msgspec.json.decode(line, type=RequestCounts)
                 self._listens.set()
@@ -74,6 +75,27 @@ class _Reader:
         with self._speaking, suppress(OSError):
             process.stdin.close()
         return code
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+        """Yield what a process says until it ends; one that hangs is killed, and others have its share.
+
+        It is silent twice in a row then: after a freeze of the whole machine it has a turn before that.
+        """
+        assert process.stdout is not None
+        waiting, silent, spoke = select.poll(), 0, False
+        waiting.register(process.stdout, select.POLLIN)
+        while True:
+            if not waiting.poll(_SILENT * 1e3):
+                silent += spoke  # a start may take longer
+                if silent == 2:
+                    _LOG.warning("reader %d says nothing and is killed", self.number)
+                    process.kill()
+                continue
+            line = process.stdout.readline()
+            if not line:
+                return
+            silent, spoke = 0, True
+            yield line
 
     def _begin(self) -> subprocess.Popen[bytes] | None:
         """Start a process and send its first line; nothing else is sent before."""
