@@ -57,13 +57,20 @@ class FakeWriter:
             while part := one.recv(1 << 20):
                 self.streams[number] += part
                 for _ in re.findall(rb" HTTP/1.1\r\n", part):
-                    self.go.wait(60)
-                    answer = self.answers.pop(0) if self.answers else ANSWER
-                    if answer is not None:
-                        one.sendall(answer)
-                        if b"close" in answer:
-                            return
+                    if self.go.is_set():
+                        self._send(one)
+                    else:  # what comes is read meanwhile
+                        threading.Thread(target=self._send, args=(one,), daemon=True).start()
         self.ended += 1
+
+    def _send(self, one):
+        self.go.wait(60)
+        answer = self.answers.pop(0) if self.answers else ANSWER
+        if answer is not None:
+            with suppress(OSError):
+                one.sendall(answer)
+                if b"close" in answer:
+                    one.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
