@@ -9,8 +9,11 @@ import pytest
 import dygcn
 from tests.live.test_mutants import signed_sum_decides_who_is_touched
 
-# Of events that come one by one: 46 days with 3,000 removals (a seeded bug shows within 18), or the whole.
-COUNTS = [12_000, pytest.param(10**6, marks=pytest.mark.slow)]
+FEW = 12_000  # events that come one by one: 46 days with 3,000 removals; the seeded bug shows within 8,000
+
+
+def sizes(most):
+    return pytest.mark.parametrize("count", [FEW, pytest.param(most, marks=pytest.mark.slow)])
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def test_one_batch(events, model, by_day):
     assert live.digest() == by_day.digest()
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@sizes(10**6)  # all of them
 def test_one_event_at_a_time(events, model, count):
     one, whole = dygcn.start(model), dygcn.start(model)
     for i in range(min(count, len(events["t"]))):
@@ -122,7 +125,7 @@ def test_removing_every_edge_leaves_the_empty_digest(final_edges, by_day, model)
     assert all(not degree.any() for degree in copy.state.rule.degree)
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@sizes(40_000)
 def test_memory_does_not_see_the_batches(events, model, count):
     remembering = dataclasses.replace(model, half_life=3.0)
     digests = set()

@@ -26,7 +26,7 @@ def means(record):
 
 
 def check(name):
-    with seeded(Task, "judge", partialmethod(Task.judge, ranking=False)):  # a third of the time, and no floor
+    with seeded(Task, "judge", partialmethod(Task.judge, ranking=False)):  # ranks take long and have no floor
         records = run_cell(Cell(name, "ours", 0), quiet)
     found = {record: means(figures) for record, figures in records.items()}
     exact, still, fixed = (found[record] for record in ("exact", "do-nothing", "fixed-weights"))
