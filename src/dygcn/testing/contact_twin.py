@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dygcn.engine.graph import Graph
+    from dygcn.engine.records import Bool
 
 Pair = tuple[int, int]
 Held = tuple[float, float]
@@ -125,6 +126,14 @@ class ContactTwin:
         held = [self._now(self.pairs[way]) for way in ways if way in self.pairs]
         return link, min((since for since, _ in held), default=math.inf), sum(count for _, count in held)
 
+    def _known(self, names: list[int]) -> Bool:
+        """Say of every two names whether there is anything to tell of them: of most there is not."""
+        place, known = {name: at for at, name in enumerate(names)}, np.zeros((len(names),) * 2, np.bool_)
+        for one, other in {*self.pairs, *self.edges, *self.ghosts}:
+            if one in place and other in place:
+                known[place[one], place[other]] = known[place[other], place[one]] = True
+        return known.ravel()
+
     def disagreement(self, graph: Graph) -> float:
         """Return how far a graph is from this, in anything: counts by part, all else in full."""
         nodes = graph.nodes()
@@ -137,10 +146,10 @@ class ContactTwin:
         )
         worst = max((_apart(*both) for both in zip(mine, found, strict=True)), default=0.0)
         a, b = (side.ravel() for side in np.meshgrid(nodes, nodes))
-        name = dict(zip(nodes.tolist(), names, strict=True))
-        seen = zip(*(column.tolist() for column in graph.pair_contacts(a, b)), strict=True)
-        for x, y, (link, since, count) in zip(a.tolist(), b.tolist(), seen, strict=True):
-            expected = self.pair_now(name[x], name[y])
+        name, seen = dict(zip(nodes.tolist(), names, strict=True)), graph.pair_contacts(a, b)
+        for i in np.flatnonzero((seen[0] != 0) | (seen[1] != np.inf) | (seen[2] != 0) | self._known(names)):
+            link, since, count = (column[i].item() for column in seen)
+            expected = self.pair_now(name[int(a[i])], name[int(b[i])])
             worst = max(worst, _apart(expected[1:], (since, count)), math.inf if link != expected[0] else 0.0)
         return worst
 

@@ -101,6 +101,7 @@ def hunt():
         phases=[Phase.generate],
         derandomize=True,
         database=None,
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
     @given(form=FORMS, histories=HISTORIES)

@@ -22,6 +22,7 @@ from dygcn.errors import CapacityError, DygcnError, EventError, FeatureError, Op
 from dygcn.live.digest import digest_of
 from dygcn.paper import RollingSpec
 from dygcn.testing.seeding import random_rows
+from tests.live.steps import step, take
 
 NODE = st.integers(0, 13)
 WEIGHT = st.sampled_from([0.25, 1.0, 1.0, 1.0, 2.0, 7.5])
@@ -303,7 +304,6 @@ MUTANTS = [
     ids_are_released,
     arrivals_are_not_released,
     ghosts_that_grow_old_are_forgotten,
-    own_features_are_forgotten,
 ]
 
 
@@ -312,6 +312,19 @@ def test_a_seeded_bug_is_caught(mutant, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, DygcnError)):
         run_state_machine_as_test(Trials, settings=HUNT)
+
+
+def test_steps_show_the_seeded_bug_of_own_features(monkeypatch):
+    options = {"strings": False, "directed": False, "half_life": None, "unit": None, "orders": 2}
+    steps = [
+        step("begin", features="given", **options),
+        step("set_features", nodes=[3, 12], seed=0),
+        step("try_removal", nodes=[3, 12]),
+    ]
+    take(Trials, steps)
+    own_features_are_forgotten(monkeypatch)
+    with pytest.raises(AssertionError):
+        take(Trials, steps)
 
 
 # ---- interrupts --------------------------------------------------------------------------------------------

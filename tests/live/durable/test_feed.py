@@ -19,6 +19,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import ALL_NODES, Cursor, Histories
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
+from tests.live.steps import step, take
 
 TIMED = ("src", "dst", "t")
 
@@ -372,13 +373,10 @@ def who_fades_is_not_told(monkeypatch):
 MUTANTS = [
     (who_left_is_told_again, LongMemory),
     (a_new_beginning_misses_who_moved_before, FeedMachine),
-    (only_the_sum_of_cuts_is_told, LongMemory),
     (moves_of_the_replayed_log_are_forgotten, LongMemory),
     (everyone_moved_when_the_snapshot_was_made, LongMemory),
-    (who_left_is_not_in_the_snapshot, LongMemory),
     (recycled_nodes_keep_their_past, LongMemory),
     (pages_end_with_the_sequence, LongMemory),
-    (bulk_loads_forget_nothing, LongMemory),
     (a_page_forgets_who_left_behind_its_end, LongMemory),
     (who_came_back_is_told_as_gone, LongMemory),
     (who_left_long_ago_is_forgotten_and_nobody_is_told, FeedMachine),
@@ -391,6 +389,32 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+BEGUN = [
+    step("start", directed=False, orders=2),
+    step("update", events=[(0, 1, 0, 1, 1.0), (2, 3, 0, 1, 1.0)]),
+    step("catch_up", which=0, limit=1000),
+]
+PARTED = [(0, 1, 0, -1, 1.0)]
+SHOWN = {
+    only_the_sum_of_cuts_is_told: [*BEGUN, step("taken_back", which=0, one=0), step("restart")],
+    who_left_is_not_in_the_snapshot: [
+        *BEGUN,
+        step("update", events=PARTED),
+        step("snapshot"),
+        step("restart"),
+    ],
+    bulk_loads_forget_nothing: [*BEGUN, step("bulk", events=PARTED)],
+}
+
+
+@pytest.mark.parametrize("mutant", SHOWN, ids=lambda mutant: mutant.__name__)
+def test_steps_show_a_seeded_bug(mutant, monkeypatch):
+    take(LongMemory, SHOWN[mutant])
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        take(LongMemory, SHOWN[mutant])
 
 
 # ---- single cases ------------------------------------------------------------------------------------

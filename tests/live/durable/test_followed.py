@@ -14,6 +14,7 @@ from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEA
 from dygcn.live.durable.storage import FORGET, EventLog
 from dygcn.testing import GraphOracle
 from tests.live.crashing import begin, crash, many_folders, reopened, same
+from tests.live.steps import step, take
 
 
 class Clock:
@@ -285,7 +286,14 @@ class Forgetting(RuleBasedStateMachine):
 RUN = settings(
     max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-HUNT = settings(RUN, max_examples=1000, phases=[Phase.generate], derandomize=True, database=None)
+HUNT = settings(
+    RUN,
+    max_examples=1000,
+    phases=[Phase.generate],
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+)
 
 
 @pytest.fixture
@@ -340,9 +348,6 @@ def busy_clients_lose_their_places(monkeypatch):
     "mutant",
     [
         forgotten_names_are_not_remembered,
-        forgetting_is_not_written,
-        snapshots_do_not_know_who_was_forgotten,
-        whoever_is_forgotten_may_go_on_anywhere,
         busy_clients_lose_their_places,
     ],
     ids=lambda mutant: mutant.__name__,
@@ -351,3 +356,41 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, DygcnError, KeyError)):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+def one_from(client, back=0):
+    return step("send", client=client, back=back, count=1, resumes=False)
+
+
+SHOWN = {
+    forgetting_is_not_written: [
+        step("start"),
+        one_from("http:a"),
+        one_from("http:b"),
+        step("forget", client="http:a"),
+        one_from("http:c"),
+        step("crash", snapshot=False),
+        step("every_event_counts_once"),
+    ],
+    snapshots_do_not_know_who_was_forgotten: [
+        step("start"),
+        one_from("http:a"),
+        step("forget", client="http:a"),
+        step("crash", snapshot=True),
+        one_from("http:a"),
+    ],
+    whoever_is_forgotten_may_go_on_anywhere: [
+        step("start"),
+        one_from("http:a"),
+        step("forget", client="http:a"),
+        one_from("http:a", back=-1),
+    ],
+}
+
+
+@pytest.mark.parametrize("mutant", SHOWN, ids=lambda mutant: mutant.__name__)
+def test_steps_show_a_seeded_bug(mutant, machine, monkeypatch):
+    take(machine, SHOWN[mutant])
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        take(machine, SHOWN[mutant])

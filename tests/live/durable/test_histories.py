@@ -19,6 +19,7 @@ from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains,
 from dygcn.live.durable.write_ahead import WriteAhead
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
 from tests.live.durable.test_feed import Reader
+from tests.live.steps import step, take
 from tests.live.test_rolled import begun
 
 IDS = st.integers(0, 6)
@@ -264,9 +265,7 @@ def a_place_says_only_how_far_its_reader_came(monkeypatch):
 MUTANTS = [
     chain_values_are_not_compared,
     epochs_are_not_compared,
-    a_restart_publishes_without_a_word,
     a_restart_forgets_the_tolerance,
-    only_the_last_sequence_is_published,
     replay_forgets_the_epoch,
 ]
 
@@ -276,6 +275,24 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [a_restart_publishes_without_a_word, only_the_last_sequence_is_published],
+    ids=lambda mutant: mutant.__name__,
+)
+def test_steps_show_a_seeded_bug(mutant, machine, monkeypatch):
+    """A mirror has the vectors of a tolerance, which a flush publishes, and the process dies."""
+    edge = [(0, 3, 0, 1, 1.0)]
+    steps = [
+        step("start", orders=2),
+        step("withheld", which=0, events=edge, tolerance=10.0, saved=False, flushed=True, orderly=False),
+    ]
+    take(machine, steps)
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        take(machine, steps)
 
 
 # ---- copies ------------------------------------------------------------------------------------------

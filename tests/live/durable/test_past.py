@@ -52,6 +52,7 @@ from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.files import Snapshot
 from dygcn.testing.seeding import small_model
 from tests.live.crashing import begin, crash, many_folders, refuse_one
+from tests.live.steps import step, take
 
 SECOND = 1_000_000
 NODES = st.integers(0, 9)
@@ -344,9 +345,6 @@ def times_go_back(monkeypatch):
 MUTANTS = [
     one_entry_too_few_is_replayed,
     the_snapshot_above_is_taken,
-    a_batch_in_the_middle_is_served,
-    what_was_withheld_is_forgotten,
-    a_tolerance_is_not_followed,
     snapshots_of_operations_are_thinned,
     the_log_is_pruned_to_the_newest,
     sizes_do_not_count,
@@ -358,6 +356,44 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, DygcnError)):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+def added(*pairs):
+    return [(src, dst, 0, 1, 1.0) for src, dst in pairs]
+
+
+BEGUN = [
+    step("start", keep_log="1MB", every=10**9, memory=False),
+    step("update", events=added((0, 1), (1, 2), (2, 3))),
+]
+SHOWN = {
+    a_batch_in_the_middle_is_served: [
+        *BEGUN,
+        step("ingest", lists=[added((3, 4)), added((4, 5))]),  # one batch, two entries
+        step("look", as_of=2, sequence=2),
+    ],
+    what_was_withheld_is_forgotten: [
+        *BEGUN,
+        step("tolerate", tolerance=1.0),
+        step("update", events=added((0, 2))),
+        step("snapshot"),
+        step("update", events=added((3, 4))),
+    ],
+    a_tolerance_is_not_followed: [
+        *BEGUN,
+        step("tolerate", tolerance=1.0),
+        step("update", events=added((3, 4))),
+        step("update", events=added((0, 2))),
+    ],
+}
+
+
+@pytest.mark.parametrize("mutant", SHOWN, ids=lambda mutant: mutant.__name__)
+def test_steps_show_a_seeded_bug(mutant, machine, monkeypatch):
+    take(machine, SHOWN[mutant])
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        take(machine, SHOWN[mutant])
 
 
 @pytest.mark.parametrize("mutant", [None, times_go_back])

@@ -608,7 +608,7 @@ def test_a_late_index_and_a_thread_that_writes():
 
     def write():
         mine = np.random.default_rng(1)
-        while not ended.is_set():
+        while not ended.wait(0.001):  # a lock goes to whoever asks first: let others ask
             pairs = [tuple(pair) for pair in mine.integers(0, 450, (20, 2)).tolist()]
             with guard:
                 live.update(add=pairs[:12], remove=pairs[12:])
