@@ -1,8 +1,8 @@
 """A shard: the engine on the nodes of some slots, with mirrors of the nodes that these aggregate.
 
-Every batch takes two steps. `settle` writes the arcs of own nodes and adds order 1 of them: all of it follows
-from the log, and so does what the other shards have to be told. `spread` takes what the others told, and
-brings mirrors and order 2 up to date.
+Every batch takes two steps. `settle` sees what becomes of the arcs of own nodes, which follows from the log,
+and says what the other shards have to be told. `spread` takes what the others told, and writes: until then
+reads are of the batch before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, IdColumn, Int8, Int16, Int32, Nodes
+    from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, IdColumn, Int16, Int32, Int64, Nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,19 @@ class Spread:
     left: IdColumn
 
 
-@dataclass(slots=True)
-class _Settled:
-    """What `settle` leaves for `spread`."""
+@dataclass(frozen=True, slots=True)
+class _Arcs:
+    """Arcs that a batch changes: `receiver` aggregates `sender`."""
 
-    delta: GraphDelta
-    stays: Int8  # for each arc, 1 if its receiver is a mirror that was one before and still is
-    gone: Nodes  # mirrors that nobody aggregates any more
+    receiver: Nodes
+    sender: Nodes
+    old: Int64
+    new: Int64
+
+    @property
+    def more(self) -> Int32:
+        """Return +1 for each arc that comes, -1 for each that goes, 0 for the others."""
+        return (self.new != 0).astype(np.int32) - (self.old != 0)
 
 
 class Shard:
@@ -86,27 +92,34 @@ class Shard:
         self.transaction = Transaction(self.graph)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
-        self._settled: _Settled | None = None
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
     def settle(self, batch: EventBatch, now: float | None = None) -> dict[int, Forward]:
-        """Write what a batch makes of own nodes; return what each other shard has to be told of it."""
-        delta = self._write(batch, now)
-        own = self.rule.own
-        before, after = self._move_holders(delta)
-        self.rule.begin(self.graph, delta)
-        stays, gone = self._mirrors_of(delta)
-        self._settled = _Settled(delta, stays, gone)
-        changed = np.flatnonzero(own[delta.receiver] > 0)
-        told = {}
-        for other in range(self.shards):
-            if other != self.number:
-                told[other] = self._forward(other, delta, changed, before, after)
-        return told
+        """See what a batch makes of own nodes; return what each other shard has to be told of it.
 
-    def _write(self, batch: EventBatch, now: float | None) -> GraphDelta:
-        """Apply the events with an own end to the graph."""
+        Nothing that anyone can read is changed.
+        """
+        self._stage(batch, now)
+        a, b, old, new = self.transaction.preview()
+        arcs = _Arcs(a, b, old, new)
+        if not self.graph.directed:
+            ends = (a, b), (b, a), (old, old), (new, new)
+            arcs = _Arcs(*(np.concatenate(both) for both in ends))
+        own = self.rule.own
+        touched = np.unique(
+            np.concatenate((arcs.sender[own[arcs.sender] > 0], arcs.receiver[own[arcs.receiver] > 0]))
+        )
+        before = self.holders[touched]
+        after = before.copy()
+        outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
+        at = np.searchsorted(touched, arcs.sender[outward]), self.owner[arcs.receiver[outward]]
+        np.add.at(after, at, arcs.more[outward])
+        others = [other for other in range(self.shards) if other != self.number]
+        return {other: self._forward(other, arcs, touched, before, after) for other in others}
+
+    def _stage(self, batch: EventBatch, now: float | None) -> None:
+        """Check the events with an own end, and give nodes to their ids."""
         src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
         rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
@@ -114,14 +127,11 @@ class Shard:
             now = latest if now is None else max(now, latest)
         if len(rows) < len(batch):
             batch, src, dst = _rows_of(batch, rows), src[rows], dst[rows]
-        with self.transaction:
-            self.transaction.stage(batch, now)
-            events = self.transaction.events
-            assert events is not None
-            self._note_owners(events.src, src)
-            self._note_owners(events.dst, dst)
-            delta = self.transaction.write()
-        return delta
+        self.transaction.stage(batch, now)
+        events = self.transaction.events
+        assert events is not None
+        self._note_owners(events.src, src)
+        self._note_owners(events.dst, dst)
 
     def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
         high = self.graph.ids.high
@@ -132,72 +142,83 @@ class Shard:
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
 
-    def _move_holders(self, delta: GraphDelta) -> tuple[dict[int, Bool], ...]:
-        """Count who aggregates own nodes; return, for changed own nodes, who did before, and who does now."""
-        own, owner = self.rule.own, self.owner
-        more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
-        outward = np.flatnonzero((own[delta.sender] > 0) & (own[delta.receiver] == 0) & (more != 0))
-        touched = np.unique(np.concatenate((delta.sender[outward], delta.receiver[own[delta.receiver] > 0])))
-        self._touched = touched
-        before = self.holders[touched] > 0
-        np.add.at(self.holders, (delta.sender[outward], owner[delta.receiver[outward]]), more[outward])
-        return before, self.holders[touched] > 0
-
-    def _mirrors_of(self, delta: GraphDelta) -> tuple[Int8, Nodes]:
-        """Return which arcs end in mirrors that stay, and which mirrors nobody aggregates any more."""
-        own, count = self.rule.own, self.graph.push.count
-        more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
-        inward = np.flatnonzero((own[delta.sender] == 0) & (own[delta.receiver] > 0))
-        change = np.zeros(self.graph.ids.high, np.int32)
-        np.add.at(change, delta.sender[inward], more[inward])
-        mirrors = np.unique(np.concatenate((delta.sender[inward], delta.receiver[own[delta.receiver] == 0])))
-        now = count[mirrors] > 0
-        was = count[mirrors] - change[mirrors] > 0
-        stays = np.zeros(self.graph.ids.high, np.int8)
-        stays[mirrors[was & now]] = 1
-        return stays[delta.receiver] * (own[delta.receiver] == 0), mirrors[was & ~now]
-
-    def _forward(self, other: int, delta: GraphDelta, changed: Nodes, before: Bool, after: Bool) -> Forward:
-        touched, graph = self._touched, self.graph
-        was, now = before[:, other], after[:, other]
-        at = np.searchsorted(touched, delta.receiver[changed])
-        both = (was & now)[at] & (self.owner[delta.sender[changed]] != other)
-        arcs = changed[both]
-        first = self.rule.first_rows(touched[~was & now])
+    def _forward(self, other: int, arcs: _Arcs, touched: Nodes, before: Int32, after: Int32) -> Forward:
+        """Return what another shard has to be told: rules 2 and 3 of the protocol."""
+        graph, was, now = self.graph, before[:, other] > 0, after[:, other] > 0
+        mine = np.flatnonzero(self.rule.own[arcs.receiver] > 0)
+        at = np.searchsorted(touched, arcs.receiver[mine])
+        told = mine[(was & now)[at] & (self.owner[arcs.sender[mine]] != other)]
+        new = touched[~was & now]
+        of_new = mine[(~was & now)[at]]
+        change = arcs.new - arcs.old
+        first = self.rule.rows_after(graph, new, arcs.receiver[of_new], arcs.sender[of_new], change[of_new])
         return Forward(
-            graph.ids.names(delta.receiver[arcs]),
-            graph.ids.names(delta.sender[arcs]),
-            (delta.new - delta.old)[arcs],
-            graph.ids.names(first.nodes),
+            graph.ids.names(arcs.receiver[told]),
+            graph.ids.names(arcs.sender[told]),
+            change[told],
+            graph.ids.names(new),
             first.degree,
             first.rows,
         )
 
     def spread(self, told: Mapping[int, Forward]) -> Spread:
-        """Take what every other shard told of the batch that was settled last."""
-        settled, self._settled = self._settled, None
-        assert settled is not None
+        """Write the batch that was settled last, with what every other shard told of it."""
+        delta = self._write()
         far, first = self._received(list(told.values()))
-        moved = self.rule.finish(self.graph, settled.stays, far, first, settled.gone)
-        left = settled.delta.left
-        left = left[self.rule.own[left] > 0]
-        names = self.graph.ids.names(left)
-        self.transaction.release(settled.delta.left)
-        return Spread(moved, names)
+        stays, gone = self._mirrors_of(delta)
+        moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
+        return Spread(moved, self._release(delta))
+
+    def replay(self) -> None:
+        """Write the batch that was settled last, without what other shards know: see `rebuild`."""
+        delta = self._write()
+        self.rule.apply_near(self.graph, delta)
+        self._release(delta)
+
+    def _write(self) -> GraphDelta:
+        with self.transaction:
+            delta = self.transaction.write()
+            own = self.rule.own
+            outward = np.flatnonzero((own[delta.sender] > 0) & (own[delta.receiver] == 0))
+            more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
+            at = delta.sender[outward], self.owner[delta.receiver[outward]]
+            np.add.at(self.holders, at, more[outward])
+        return delta
+
+    def _release(self, delta: GraphDelta) -> IdColumn:
+        """Forget who left; return the ids of own nodes that did."""
+        names = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
+        self.transaction.release(delta.left)
+        return names
+
+    def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
+        """Return which arcs end in mirrors that stay, and which mirrors nobody aggregates any more."""
+        own, count, high = self.rule.own, self.graph.push.count, self.graph.ids.high
+        to_mirror = own[delta.receiver] == 0
+        more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
+        inward = np.flatnonzero((own[delta.sender] == 0) & ~to_mirror)
+        mirrors, at = np.unique(
+            np.concatenate((delta.sender[inward], delta.receiver[to_mirror])), return_inverse=True
+        )
+        gained = np.bincount(at[: len(inward)], more[inward], len(mirrors)).astype(np.int64)
+        was, now = count[mirrors] - gained > 0, count[mirrors] > 0
+        stays = np.zeros(len(delta.receiver), np.bool_)
+        stays[to_mirror] = (was & now)[at[len(inward) :]]
+        return stays, mirrors[was & ~now].astype(np.int32)
 
     def _received(self, told: list[Forward]) -> tuple[FarChanges, FirstRows]:
         ids, width = self.graph.ids, self.model.width
         nothing = ids.names(np.empty(0, np.int32))
         aggregated = join_ids([nothing, *(one.aggregated for one in told)])
         change = np.concatenate([np.empty(0, np.int64), *(one.change for one in told)])
-        rows, has = self.features.units_by_id(aggregated, ids)
+        units, has = self.features.units_by_id(aggregated, ids)
         node = ids.find(join_ids([nothing, *(one.node for one in told)]))
-        self.graph.note_bits(np.abs(change))
         new = ids.find(join_ids([nothing, *(one.new for one in told)]))
         degree = np.concatenate([np.empty(0, np.int64), *(one.degree for one in told)])
-        sums = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in told)])
-        self.graph.note_bits((sums >> self.features.message_shift).reshape(-1))
-        return FarChanges(node, rows, has, change), FirstRows(new, degree, sums)
+        rows = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in told)])
+        self.graph.note_bits(np.abs(change))
+        self.graph.note_bits((rows >> self.features.message_shift).reshape(-1))
+        return FarChanges(node, units, has, change), FirstRows(new, degree, rows)
 
     # ---- reading ---------------------------------------------------------------------------------------
 
