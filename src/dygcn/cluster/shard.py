@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.cluster.messages import Forward
+from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
 from dygcn.engine.events import join_ids, take
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.image import GraphImage, build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models import Model
     from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, IdColumn, Int16, Int32, Int64, Nodes
+
+_NOTHING = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Shard:
         self.transaction = Transaction(self.graph)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
+        self._next = slots, shards  # after a move that is settled
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
@@ -219,6 +224,121 @@ class Shard:
         self.graph.note_bits(np.abs(change))
         self.graph.note_bits((rows >> self.features.message_shift).reshape(-1))
         return FarChanges(node, units, has, change), FirstRows(new, degree, rows)
+
+    # ---- slots that move -------------------------------------------------------------------------------
+
+    def settle_move(self, slots: SlotMap, shards: int) -> dict[int, Forward]:
+        """See what other owners of slots mean; return what each other shard has to be told."""
+        self._next = slots, shards
+        own, owner = self.own_nodes(), self._owners_by(slots)
+        staying = own[owner[own] == self.number]
+        before = np.zeros((len(staying), shards), np.int32)
+        before[:, : self.shards] = self.holders[staying][:, :shards]
+        after = self._counted(staying, owner, shards)
+        told = {}
+        for other in range(max(shards, self.shards)):
+            if other == self.number:
+                continue
+            leaving = np.zeros(self.graph.ids.high, np.bool_)
+            leaving[own[owner[own] == other]] = True
+            new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
+            told[other] = self._rows_for(new, take_arcs(self.graph, leaving) if leaving.any() else None)
+        return told
+
+    def _rows_for(self, nodes: Nodes, arcs: GraphImage | None) -> Forward:
+        names, rows = self.graph.ids.names, self.rule.rows_of(nodes)
+        nobody = names(nodes[:0])
+        return Forward(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows, arcs)
+
+    def _owners_by(self, slots: SlotMap) -> Int16:
+        """Return the owner of every node in the graph, -1 for numbers that are none."""
+        here = np.flatnonzero(self.graph.here).astype(np.int32)
+        owner = np.full(self.graph.ids.high, -1, np.int16)
+        owner[here] = slots.owners(self.graph.ids.names(here))
+        return owner
+
+    def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
+        """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
+        node, receiver, _ = self.graph.push.arcs(nodes)
+        foreign = np.flatnonzero(owner[receiver] != self.number)
+        at = np.empty(self.graph.ids.high, np.int32)
+        at[nodes] = np.arange(len(nodes), dtype=np.int32)
+        count = np.zeros((len(nodes), shards), np.int32)
+        np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
+        return count
+
+    def spread_move(self, told: Mapping[int, Forward], *, whole: bool = True) -> None:
+        """Own what the map that was settled last says.
+
+        Parameters
+        ----------
+        whole
+            Rows of mirrors and order 2 are kept up to date; not in a replay.
+        """
+        before = self.own_nodes()
+        with self.transaction:
+            for one in told.values():
+                if one.arcs is not None:
+                    put_arcs(self.transaction, one.arcs)
+            self.slots, self.shards = self._next
+            self._note_all_owners()
+            delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
+        self._recount()
+        first = self._received(list(told.values()))[1] if whole else None
+        self.rule.reserve(self.graph)
+        gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
+        lost = before[self.rule.own[before] == 0]
+        high = self.graph.ids.high
+        gone = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0))
+        self.rule.give_up(lost, gone.astype(np.int32))
+        self.rule.take_over(self.graph, gained, first)
+        self.transaction.release(delta.left)
+
+    def _note_all_owners(self) -> None:
+        here = np.flatnonzero(self.graph.here).astype(np.int32)
+        self.rule.own[:] = 0
+        self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
+
+    def _recount(self) -> None:
+        own = self.own_nodes()
+        self.holders = np.zeros((len(self.owner), self.shards), np.int32)
+        self.holders[own] = self._counted(own, self.owner, self.shards)
+
+    # ---- from a snapshot -------------------------------------------------------------------------------
+
+    def load(self, image: GraphImage) -> None:
+        """Fill an empty shard with the edges of its own nodes, and compute order 1 of these."""
+        build_graph(image, self.graph)
+        self._note_owners(np.empty(0, np.int32), np.empty(0, np.int16))
+        self._note_all_owners()
+        self._recount()
+        self.rule.rebuild_order_1(self.graph)
+
+    def image(self) -> GraphImage:
+        """Return the edges of own nodes, without internal ids."""
+        return take_image(self.graph)[0]
+
+    def mirrors(self) -> dict[int, IdColumn]:
+        """Return the ids of all mirrors, by owner."""
+        high = self.graph.ids.high
+        held = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] > 0))
+        owner, names = self.owner[held], self.graph.ids.names
+        others = [other for other in range(self.shards) if other != self.number]
+        return {other: names(held[owner == other].astype(np.int32)) for other in others}
+
+    def rows_for(self, ids: IdColumn) -> Forward:
+        """Return order 1 of own nodes by their ids, as it is now."""
+        return self._rows_for(self.graph.find(ids), None)
+
+    def take_rows(self, rows: Forward) -> None:
+        """Take order 1 of mirrors from their owner."""
+        first = self._received([rows])[1]
+        self.rule.reserve(self.graph)
+        self.rule.sums[0].put(first.nodes, first.degree, first.rows)
+
+    def rebuild(self) -> None:
+        """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        self.rule.rebuild_order_2(self.graph)
 
     # ---- reading ---------------------------------------------------------------------------------------
 

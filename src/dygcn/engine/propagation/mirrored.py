@@ -161,6 +161,27 @@ class MirroredRule(ExactRule):
         np.add.at(rows, at, (change * has)[:, None] * (units.astype(np.int64) << sums.message_shift))
         return FirstRows(nodes, degree, rows)
 
+    # ---- other owners ----------------------------------------------------------------------------------
+
+    def give_up(self, lost: Nodes, gone: Nodes) -> None:
+        """Forget order 2 of nodes that are own ones no longer, and all of mirrors that nobody aggregates."""
+        self.sums[1].clear(lost[self.sums[1].slot[lost] != NARROW])
+        self.sums[0].clear(gone)
+
+    def take_over(self, graph: Graph, gained: Nodes, first: FirstRows | None) -> None:
+        """Compute order 1 of nodes that became own ones, and order 2 of them, if new mirrors have rows."""
+        self.sums[0].clear(gained)
+        receiver, sender, weight = graph.pull.arcs(gained)
+        self._add_arcs(graph, receiver, sender, np.abs(weight))
+        if first is None:
+            return
+        self.sums[0].put(first.nodes, first.degree, first.rows)
+        self._spreading.add_only_to(self.own)
+        senders, row = distinct_rows(sender, self._spreading.place)
+        rows, has = messages_of(self.sums[0].arrays, senders, self.features.width)
+        arcs = ArcChanges(receiver, row, np.abs(weight), _NOBODY)
+        self._add(2, Arcs(arcs, len(row), _NOBODY, graph.push.arrays, graph.weight_shift), _start(rows, has))
+
     # ---- from nothing ----------------------------------------------------------------------------------
 
     def rows_of(self, nodes: Nodes) -> FirstRows:
