@@ -156,6 +156,10 @@ class FolderInUse(StorageError):
     """Another process has the folder open; only one at a time may."""
 
 
+class ClusterError(DygcnError, RuntimeError):
+    """A shard cannot go on with what it has."""
+
+
 class SequenceGap(DygcnError, ValueError):
     """A client skipped a sequence: it has to send the missing events first."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.records import IdColumn, Int64
 
 
@@ -22,7 +21,6 @@ class Forward:
     new: IdColumn  # (r,) nodes that the receiving shard begins to mirror
     degree: Int64  # (r,)
     rows: Int64  # (r, width) sums of order 1
-    arcs: GraphImage | None = None  # of nodes that the receiving shard owns from now on
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,7 @@ from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRul
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models import Model
@@ -227,28 +227,36 @@ class Shard:
 
     # ---- slots that move -------------------------------------------------------------------------------
 
-    def settle_move(self, slots: SlotMap, shards: int) -> dict[int, Forward]:
-        """See what other owners of slots mean; return what each other shard has to be told."""
+    def settle_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, Forward], dict[int, GraphImage]]:
+        """See what other owners of slots mean.
+
+        Returns
+        -------
+        tuple
+            What each other shard has to be told, and the edges of own nodes that will be a shard's.
+        """
         self._next = slots, shards
         own, owner = self.own_nodes(), self._owners_by(slots)
         staying = own[owner[own] == self.number]
         before = np.zeros((len(staying), shards), np.int32)
         before[:, : self.shards] = self.holders[staying][:, :shards]
         after = self._counted(staying, owner, shards)
-        told = {}
+        told, leaving = {}, {}
         for other in range(max(shards, self.shards)):
             if other == self.number:
                 continue
-            leaving = np.zeros(self.graph.ids.high, np.bool_)
-            leaving[own[owner[own] == other]] = True
             new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
-            told[other] = self._rows_for(new, take_arcs(self.graph, leaving) if leaving.any() else None)
-        return told
+            told[other] = self._rows_for(new)
+            if ((self.slots.owner == self.number) & (slots.owner == other)).any():
+                moved = np.zeros(self.graph.ids.high, np.bool_)
+                moved[own[owner[own] == other]] = True
+                leaving[other] = take_arcs(self.graph, moved)
+        return told, leaving
 
-    def _rows_for(self, nodes: Nodes, arcs: GraphImage | None) -> Forward:
+    def _rows_for(self, nodes: Nodes) -> Forward:
         names, rows = self.graph.ids.names, self.rule.rows_of(nodes)
         nobody = names(nodes[:0])
-        return Forward(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows, arcs)
+        return Forward(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows)
 
     def _owners_by(self, slots: SlotMap) -> Int16:
         """Return the owner of every node in the graph, -1 for numbers that are none."""
@@ -267,24 +275,25 @@ class Shard:
         np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
         return count
 
-    def spread_move(self, told: Mapping[int, Forward], *, whole: bool = True) -> None:
+    def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
         """Own what the map that was settled last says.
 
         Parameters
         ----------
-        whole
-            Rows of mirrors and order 2 are kept up to date; not in a replay.
+        told
+            By every other shard; None: in a replay, which leaves rows of mirrors and order 2 alone.
+        arriving
+            Edges of nodes that are own ones from now on, as others' `settle_move` returned them.
         """
         before = self.own_nodes()
         with self.transaction:
-            for one in told.values():
-                if one.arcs is not None:
-                    put_arcs(self.transaction, one.arcs)
+            for image in arriving:
+                put_arcs(self.transaction, image)
             self.slots, self.shards = self._next
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = self._received(list(told.values()))[1] if whole else None
+        first = None if told is None else self._received(list(told.values()))[1]
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]
@@ -328,7 +337,7 @@ class Shard:
 
     def rows_for(self, ids: IdColumn) -> Forward:
         """Return order 1 of own nodes by their ids, as it is now."""
-        return self._rows_for(self.graph.find(ids), None)
+        return self._rows_for(self.graph.find(ids))
 
     def take_rows(self, rows: Forward) -> None:
         """Take order 1 of mirrors from their owner."""
