@@ -63,16 +63,25 @@ def test_the_bar_of_a_refit_runs_once(events):
     assert (fractions, begun) == (sorted(fractions), [name for name, _ in PHASES])
 
 
-def test_what_is_short_prints_nothing(events, capfd, caplog):
+@pytest.fixture
+def plain_logging(caplog, monkeypatch):
+    """Logging as a library finds it: a service in this process may have configured it."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [one for one in root.handlers if one.get_name() != "dygcn"])
     caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "dygcn")
+
+
+@pytest.mark.usefixtures("plain_logging")
+def test_what_is_short_prints_nothing(events, capfd, caplog):
     with progress_of("auto") as notify:
         notify(1, 1, "thinking")
     dygcn.fit([(1, 2), (2, 3)], dim=4)
     assert (capfd.readouterr(), caplog.messages) == (("", ""), [])
 
 
+@pytest.mark.usefixtures("plain_logging")
 def test_elsewhere_there_is_a_line_for_each_phase(events, monkeypatch, caplog, capfd):
-    caplog.set_level(logging.INFO)
     monkeypatch.setattr(_progress, "QUIET", 0.0)
     monkeypatch.setattr(_progress, "APART", math.inf)  # however slow the machine is
 

@@ -26,6 +26,7 @@ from dygcn_lab.soak.check import Check, Finding
 NODES, DIM, PAIRS, K = 300, 8, 20, 5
 _KEPT = 4_000  # sequences
 _MANY = 1_000  # ids in a batch
+_LONGEST_HUNT = 3_000_000  # reads; the bug is mostly noticed among the first 100,000
 _JSON = {"content-type": "application/json"}
 _BUG = "dygcn_lab.soak.promises.seeded_reader:no_check_after_the_read"
 
@@ -143,7 +144,13 @@ class Reader(threading.Thread):
     """Reads in every way, and judges."""
 
     def __init__(
-        self, address: str, mirror: Mirror, pairs: list[tuple[int, int]], wanted: int, seed: int
+        self,
+        address: str,
+        mirror: Mirror,
+        pairs: list[tuple[int, int]],
+        wanted: int,
+        seed: int,
+        caught: threading.Event | None,
     ) -> None:
         super().__init__(daemon=True)
         self._client, self._mirror, self._wanted = (
@@ -152,11 +159,11 @@ class Reader(threading.Thread):
             wanted,
         )
         self._random, self._pairs = np.random.default_rng(seed), pairs
-        self._since = ""
+        self._since, self._caught = "", caught
         self.tally, self.failure = Tally(), ""
 
     def run(self) -> None:
-        """Read until there were enough."""
+        """Read until there were enough, or a wrong one, if that ends it."""
         ways = [
             (self._one, 0.6),
             (self._many, 0.3),
@@ -167,8 +174,10 @@ class Reader(threading.Thread):
         calls, shares = zip(*ways, strict=True)
         try:
             with self._client:
-                while self.tally.total < self._wanted:
+                while self.tally.total < self._wanted and not (self._caught and self._caught.is_set()):
                     calls[self._random.choice(len(calls), p=shares)]()
+                    if self._caught is not None and self.tally.wrong_reads:
+                        self._caught.set()
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
 
@@ -256,7 +265,10 @@ def _equal(given: list[float], wanted: Float32) -> bool:
 
 
 def read_beside(reads: int, seed: int, bug: str = "") -> tuple[Tally, int, list[str]]:
-    """Read so often beside a writer; return what was found, the batches written, and what went wrong else."""
+    """Read so often beside a writer; return what was found, the batches written, and what went wrong else.
+
+    With a bug, the first wrong read ends it.
+    """
     random = np.random.default_rng(seed)
     ring = [(one, (one + 1) % NODES) for one in range(NODES)]
     model = dygcn.fit(ring, dim=DIM, seed=seed).model
@@ -270,7 +282,9 @@ def read_beside(reads: int, seed: int, bug: str = "") -> tuple[Tally, int, list[
             mirror = Mirror(live, pairs)
             mirror.note(0)
             writer = Writer(one.address, mirror, seed + 1)
-            readers = [Reader(one.address, mirror, pairs, reads // 2 + 1, seed + 2 + i) for i in range(2)]
+            caught = threading.Event() if bug else None
+            share = reads // 2 + 1
+            readers = [Reader(one.address, mirror, pairs, share, seed + 2 + i, caught) for i in range(2)]
             for thread in (writer, *readers):
                 thread.start()
             for reader in readers:
@@ -290,7 +304,7 @@ def run(size: int, seed: int) -> Finding:
     """Read so often; then see that a reader that checks nothing is noticed."""
     begun = time.perf_counter()
     found, batches, failures = read_beside(size, seed)
-    bad, _, _ = read_beside(min(size, 300_000), seed + 100, _BUG)
+    bad, _, _ = read_beside(_LONGEST_HUNT, seed + 100, _BUG)
     return Finding(
         "every answer is of one sequence",
         "reads over HTTP beside a writer that recycles nodes, each against the sequence it names",
