@@ -78,10 +78,11 @@ def put_arcs(transaction: Transaction, image: GraphImage) -> Nodes:
     if graph.contacts is not None:  # of nodes that did not move this shard knows its own, and better
         touched = moved, image.contact[image.own], image.activity[image.own]
     a, b = graph.canonical(nodes[image.a], nodes[image.b])
+    clock = -np.inf if image.clock is None else image.clock  # everyone's; a shard that is new has none yet
+    of_pairs = image.weight, image.pair_t, image.pair_count
     pairs = StagedPairs(
-        a, b, image.weight, image.pair_t, image.pair_count, _NOBODY, _NOBODY, ghosts, times, -np.inf,
-        touched=touched,
-    )  # fmt: skip
+        a, b, *of_pairs, _NOBODY, _NOBODY, ghosts, times, clock, contact_clock=clock, touched=touched
+    )
     transaction.write_pairs(pairs, graph.pull.look_up(a, b))
     return moved
 

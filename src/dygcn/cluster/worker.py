@@ -21,7 +21,6 @@ from dygcn.cluster.protocol import (
     Told,
 )
 from dygcn.cluster.shard import Shard
-from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,13 +123,10 @@ class Worker:
         self._forget()
 
     def _tell_again(self, message: Ask) -> None:
+        # Only one that has a successor asks for what is kept no longer, and nobody waits for that one.
         told = self._sent.get(message.batch)
-        if told is not None:
+        if told is not None and message.sender in told:
             self._tell(message.sender, message.batch, told[message.sender])
-        elif self._done.get(message.sender, -1) < message.batch <= self._settled:
-            raise ClusterError(
-                f"shard {self.number} was asked for batch {message.batch}, which it keeps no longer"
-            )
 
     def tick(self) -> None:
         """Ask again for what is missing; to be called some times a second."""

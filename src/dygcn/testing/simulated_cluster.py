@@ -18,6 +18,7 @@ from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import id_column, python_ids, read_events
+from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Weather:
     shards: int
     directed: bool
     half_life: float | None
+    contacts: bool
     weighted: bool
+    rows: bool  # the model has rows for some nodes; else features are hashed
     kind: str
     batches: int
     nodes: int
@@ -54,7 +57,9 @@ class Weather:
             shards=int(random.choice([1, 2, 2, 3, 4, 4, 8])),
             directed=bool(random.integers(2)),
             half_life=[None, 3.0][random.integers(2)],
+            contacts=bool(random.integers(2)),
             weighted=bool(random.integers(2)),
+            rows=bool(random.integers(2)),
             kind=str(random.choice(["int64", "string"])),
             batches=int(random.integers(5, 40)),
             nodes=int(random.integers(4, 40)),
@@ -62,7 +67,7 @@ class Weather:
             twice=float(random.choice([0.0, 0.1])),
             delay=float(random.choice([0.001, 0.02, 0.2])),
             every=int(random.integers(1, 8)),
-            faults=float(random.choice([0.0, 0.2, 1.0])),
+            faults=float(random.choice([0.0, 1.0, 4.0])),
             moves=float(random.choice([0.0, 0.1, 0.3])),
         )
 
@@ -143,10 +148,28 @@ class Oracle:
         self.rows.append(rows_of(self._state.graph, self._state.exact, self._state.graph.nodes()))
 
 
+def model_of(w: Weather, random: np.random.Generator) -> Model:
+    """Return a small model."""
+    how: dict[str, Any] = {"directed": w.directed, "half_life": w.half_life, "unit": 1.0 if w.contacts else None}
+    if not w.rows:
+        return Model((np.eye(4, dtype=np.float32),) * 3, w.kind, "hashed", np.ones(4), **how)
+    known = random.permutation(w.nodes)[: w.nodes // 2 + 1]
+    values = random.normal(size=(len(known), 4)).astype(np.float32)
+    table = RowTable.of(id_column(_named(known, w.kind)), values)
+    weights = (np.ones((1, 1), np.float32),) * 3
+    return Model(weights, w.kind, "walks", np.full(4, table.scale), table=table, **how)
+
+
+def _named(numbers: Any, kind: str) -> list[Any]:
+    return numbers.tolist() if kind == "int64" else [f"n{number}" for number in numbers]
+
+
 def rows_of(graph: Any, rule: Any, nodes: Any) -> dict[Any, tuple[bytes, ...]]:
-    """Return degrees and sums of nodes, by id."""
+    """Return degrees, sums and contacts of nodes, by id."""
     names = python_ids(graph.ids.names(nodes)).tolist()
     parts = [part for sums in rule.sums for part in (sums.degree[nodes], sums.rows(nodes))]
+    if graph.contacts is not None:
+        parts += [graph.contacts.times[nodes], graph.contacts.counts[nodes]]
     return {name: tuple(part[i].tobytes() for part in parts) for i, name in enumerate(names)}
 
 
@@ -181,10 +204,7 @@ class SimulatedCluster:
         self.random = np.random.default_rng(seed)
         self.weather = Weather.of(self.random) if weather is None else weather
         w = self.weather
-        eye = np.eye(4, dtype=np.float32)
-        self.model = Model(
-            (eye,) * 3, w.kind, "hashed", np.ones(4), directed=w.directed, half_life=w.half_life
-        )
+        self.model = model_of(w, self.random)
         self.now, self._tie = 0.0, 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self.log, self.oracle = DiskLog(), Oracle(self.model)
@@ -312,7 +332,7 @@ class SimulatedCluster:
         kind = self.random.choice(["crash", "crash", "pause", "cut", "sequencer", "stale"])
         number = int(self.random.integers(self.shards))
         machine = self.machines.get(number)
-        seconds = float(self.random.exponential(2.0))
+        seconds = float(self.random.exponential(0.7))
         if kind == "sequencer":
             self._crash_sequencer(seconds)
         elif kind == "cut":
@@ -401,17 +421,16 @@ class SimulatedCluster:
         random, w = self.random, self.weather
         n = int(random.integers(1, 8))
         ends = random.integers(0, w.nodes, (2, n))
-        named = [id_column(row.tolist() if w.kind == "int64" else [f"n{i}" for i in row]) for row in ends]
         columns: dict[str, Any] = {
-            "src": python_ids(named[0]).tolist(),
-            "dst": python_ids(named[1]).tolist(),
+            "src": _named(ends[0], w.kind),
+            "dst": _named(ends[1], w.kind),
             "op": np.where(random.random(n) < 0.6, 1, -1),
         }
         if w.weighted:
             columns["weight"] = random.integers(1, 9, n) / 2.0 ** random.integers(0, 10, n)
-        if w.half_life is not None:
+        if w.half_life is not None or w.contacts:
             self._t += float(random.exponential(1.0))
-            columns["t"] = self._t + np.sort(random.random(n))
+            columns["t"] = self._t + random.random(n) * random.choice([1.0, -5.0])  # some come late
         return read_events(columns)
 
     def _read(self) -> None:

@@ -152,7 +152,10 @@ class MirroredRule(ExactRule):
         nodes
             Sorted; `receiver`, `sender` and `change` are arcs, those of other nodes are left out.
         """
-        sums, (units, has) = self.sums[0], self.features.units(sender, graph.ids)
+        sums = self.sums[0]
+        if not len(nodes):
+            return FirstRows(nodes, _NOTHING, np.empty((0, sums.width), np.int64))
+        units, has = self.features.units(sender, graph.ids)
         known = nodes[nodes < len(sums.slot)]
         degree, rows = np.zeros(len(nodes), np.int64), np.zeros((len(nodes), sums.width), np.int64)
         degree[: len(known)], rows[: len(known)] = sums.degree[known], sums.rows(known)
