@@ -22,10 +22,5 @@ class Forward:
     degree: Int64  # (r,)
     rows: Int64  # (r, width) sums of order 1
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the columns, rows in the narrowest type that holds them."""
-        return sum(array.nbytes for array in (self.change, self.degree)) + self.rows.shape[0] * 8
-
     def __len__(self) -> int:
         return len(self.change) + len(self.degree)

@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, IdColumn, Int16, Int32, Int64, Nodes
+    from dygcn.engine.records import (
+        Bool,
+        Changed,
+        EventBatch,
+        GraphDelta,
+        IdColumn,
+        Int16,
+        Int32,
+        Int64,
+        Nodes,
+    )
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -53,7 +63,7 @@ class _Arcs:
     @property
     def more(self) -> Int32:
         """Return +1 for each arc that comes, -1 for each that goes, 0 for the others."""
-        return (self.new != 0).astype(np.int32) - (self.old != 0)
+        return _came_and_went(self.old, self.new)
 
 
 class Shard:
@@ -79,7 +89,7 @@ class Shard:
     >>> for shard in both:
     ...     _ = shard.spread({1 - shard.number: told[1 - shard.number][shard.number]})
     >>> [len(shard.own_nodes()) for shard in both]
-    [3, 1]
+    [2, 2]
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
@@ -106,11 +116,13 @@ class Shard:
         Nothing that anyone can read is changed.
         """
         self._stage(batch, now)
+        if self.shards == 1:
+            return {}
         a, b, old, new = self.transaction.preview()
-        arcs = _Arcs(a, b, old, new)
         if not self.graph.directed:
-            ends = (a, b), (b, a), (old, old), (new, new)
-            arcs = _Arcs(*(np.concatenate(both) for both in ends))
+            a, b = np.concatenate((a, b)), np.concatenate((b, a))
+            old, new = np.concatenate((old, old)), np.concatenate((new, new))
+        arcs = _Arcs(a, b, old, new)
         own = self.rule.own
         touched = np.unique(
             np.concatenate((arcs.sender[own[arcs.sender] > 0], arcs.receiver[own[arcs.receiver] > 0]))
@@ -185,7 +197,7 @@ class Shard:
             delta = self.transaction.write()
             own = self.rule.own
             outward = np.flatnonzero((own[delta.sender] > 0) & (own[delta.receiver] == 0))
-            more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
+            more = _came_and_went(delta.old, delta.new)
             at = delta.sender[outward], self.owner[delta.receiver[outward]]
             np.add.at(self.holders, at, more[outward])
         return delta
@@ -198,9 +210,9 @@ class Shard:
 
     def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
         """Return which arcs end in mirrors that stay, and which mirrors nobody aggregates any more."""
-        own, count, high = self.rule.own, self.graph.push.count, self.graph.ids.high
+        own, count = self.rule.own, self.graph.push.count
         to_mirror = own[delta.receiver] == 0
-        more = (delta.new != 0).astype(np.int32) - (delta.old != 0)
+        more = _came_and_went(delta.old, delta.new)
         inward = np.flatnonzero((own[delta.sender] == 0) & ~to_mirror)
         mirrors, at = np.unique(
             np.concatenate((delta.sender[inward], delta.receiver[to_mirror])), return_inverse=True
@@ -361,7 +373,13 @@ class Shard:
         return Readout(self.model, self.rule, self.graph)
 
 
-def _rows_of(batch: EventBatch, rows: Nodes) -> EventBatch:
+def _came_and_went(old: Int64, new: Int64) -> Int32:
+    """Return +1 for each weight that is new, -1 for each that is none any more, 0 for the others."""
+    came: Int32 = (new != 0).astype(np.int32) - (old != 0)
+    return came
+
+
+def _rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
     return replace(
         batch,
         src=take(batch.src, rows),

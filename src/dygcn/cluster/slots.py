@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dygcn.engine.events.keys import keys_of
-from dygcn.engine.records import IdColumn, Int16
+from dygcn.engine.records import IdColumn, Int16, Int64
 from dygcn.errors import OptionError
 
 SLOTS = 4_096
@@ -23,7 +23,7 @@ class SlotMap:
     >>> from dygcn.engine.events import id_column
     >>> slots = SlotMap.even(2)
     >>> slots.owners(id_column([1, 2, 3, 4])).tolist()
-    [0, 0, 0, 1]
+    [0, 1, 0, 1]
     >>> slots.moved([0, 1], to=1).of(1)[:3].tolist()
     [0, 1, 2048]
     """
@@ -39,9 +39,10 @@ class SlotMap:
 
     def owners(self, ids: IdColumn) -> Int16:
         """Return the shard that owns each id."""
-        return self.owner[slots_of(ids)]
+        owners: Int16 = self.owner[slots_of(ids)]
+        return owners
 
-    def of(self, shard: int) -> np.ndarray:
+    def of(self, shard: int) -> Int64:
         """Return the slots of a shard."""
         return np.flatnonzero(self.owner == shard)
 
@@ -52,6 +53,6 @@ class SlotMap:
         return SlotMap(owner)
 
 
-def slots_of(ids: IdColumn) -> np.ndarray:
+def slots_of(ids: IdColumn) -> Int64:
     """Return the slot of each id: the high bits of its public key."""
     return (keys_of(ids) >> np.uint64(52)).astype(np.int64)

@@ -8,18 +8,33 @@ end everything is compared.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.protocol import SEQUENCER, Entry, Events, Fetch, Message, Move, Resize, Snapshot
+from dygcn.cluster.digest import digest_of_parts, part_of
+from dygcn.cluster.protocol import (
+    SEQUENCER,
+    Entry,
+    Events,
+    Fetch,
+    Message,
+    MirrorRows,
+    Move,
+    Resize,
+    Snapshot,
+    Told,
+)
 from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
+from dygcn.cluster.wire import pack_forward, unpack_forward
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
+from dygcn.live.digest import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -141,6 +156,10 @@ class Oracle:
         self.slots: list[SlotMap] = []
         self.rows: list[dict[Any, tuple[bytes, ...]]] = [{}]
 
+    def digest(self) -> str:
+        """Return the digest of now."""
+        return digest_of(self._state)
+
     def apply(self, entry: Entry) -> None:
         """Take the next entry."""
         if isinstance(entry, Events):
@@ -150,7 +169,11 @@ class Oracle:
 
 def model_of(w: Weather, random: np.random.Generator) -> Model:
     """Return a small model."""
-    how: dict[str, Any] = {"directed": w.directed, "half_life": w.half_life, "unit": 1.0 if w.contacts else None}
+    how: dict[str, Any] = {
+        "directed": w.directed,
+        "half_life": w.half_life,
+        "unit": 1.0 if w.contacts else None,
+    }
     if not w.rows:
         return Model((np.eye(4, dtype=np.float32),) * 3, w.kind, "hashed", np.ones(4), **how)
     known = random.permutation(w.nodes)[: w.nodes // 2 + 1]
@@ -221,7 +244,7 @@ class SimulatedCluster:
         self._cut: set[tuple[int, int]] = set()
         self.healthy = False
         self.wrong: list[str] = []
-        self.reads = self.crashes = self.moves = self.messages = 0
+        self.reads = self.crashes = self.moves = self.messages = self.bytes = 0
         self._sent, self._t = 0, 0.0
         for number in range(w.shards):
             self._start(number)
@@ -281,11 +304,21 @@ class SimulatedCluster:
     def carry(self, sender: int, to: int, message: Message) -> None:
         """Deliver a message some time, once, twice or never."""
         self.messages += 1
-        w = self.weather
+        w, message = self.weather, self._through_bytes(message)
         if (sender, to) in self._cut or (not self.healthy and self.random.random() < w.loss):
             return
         for _ in range(2 if self.random.random() < w.twice else 1):
             self.later(self.random.exponential(w.delay), lambda: self._deliver(to, message))
+
+    def _through_bytes(self, message: Message) -> Message:
+        """Return a message as it is after a real network carried it."""
+        if isinstance(message, Told):
+            body = pack_forward(message.forward)
+            self.bytes += len(body)
+            return replace(message, forward=unpack_forward(body))
+        if isinstance(message, MirrorRows):
+            return replace(message, rows=unpack_forward(pack_forward(message.rows)))
+        return message
 
     def _deliver(self, to: int, message: Message) -> None:
         if to == SEQUENCER:
@@ -314,7 +347,12 @@ class SimulatedCluster:
         """Start a process for a shard; whatever was there before is stale."""
         self._epochs[number] += 1
         worker = Worker(
-            number, self._epochs[number], self.model, self.disks[number], _Wire(self, number), self.weather.every
+            number,
+            self._epochs[number],
+            self.model,
+            self.disks[number],
+            _Wire(self, number),
+            self.weather.every,
         )
         machine = self.machines[number] = Machine(worker)
         self._tick(machine)
@@ -361,7 +399,7 @@ class SimulatedCluster:
         machine.paused = False
         waiting, machine.waiting = machine.waiting, []
         for message in waiting:
-            self._guarded(machine, lambda message=message: machine.worker.receive(message))
+            self._guarded(machine, partial(machine.worker.receive, message))
 
     def _cut_off(self, a: int, b: int, seconds: float) -> None:
         both = {(a, b), (b, a)}
@@ -411,7 +449,7 @@ class SimulatedCluster:
         for number in range(self.shards, shards):
             self._add_disk(number, Snapshot(sequence, self.slots, shards, None))
             self._epochs.append(0)
-            self.later(0.0, lambda number=number: self._start_if_missing(number))
+            self.later(0.0, partial(self._start_if_missing, number))
         self.shards = shards
         assert self.sequencer is not None
         self.sequencer.shards = shards
@@ -437,7 +475,9 @@ class SimulatedCluster:
         """Read all vectors of one shard, which must be those of the sequence that it names."""
         if self.healthy:
             return
-        living = [machine for machine in self.machines.values() if not machine.paused and machine.worker.whole]
+        living = [
+            machine for machine in self.machines.values() if not machine.paused and machine.worker.whole
+        ]
         if living:
             self._check_reads(living[int(self.random.integers(len(living)))].worker)
         self.later(self.random.exponential(0.1), self._read)
@@ -464,6 +504,9 @@ class SimulatedCluster:
             return
         for number in range(self.shards):
             self._check_reads(self.machines[number].worker)
+        parts = [part_of(self.machines[number].worker.shard) for number in range(self.shards)]
+        if digest_of_parts(self.model, parts) != self.oracle.digest():
+            self.wrong.append("another digest")
 
 
 def _ids(names: list[Any], kind: str) -> Any:

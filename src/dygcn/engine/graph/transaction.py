@@ -178,15 +178,16 @@ class Transaction:
         if graph.memory is not None and events.clock > graph.memory.clock:
             events = _with_ageing(events, *graph.memory.look_due(events.clock))
         buffers.reserve(len(events.op))
-        given = events.src, events.dst, events.op, events.weight, events.t
-        if graph.memory is None:
-            writing.play_events(
-                buffers.arrays, graph.pull.arrays, graph.directed, graph.count_half_life, *given
-            )
+        src, dst, op, weight, t = events.src, events.dst, events.op, events.weight, events.t
+        directed, contacts, memory = graph.directed, graph.count_half_life, graph.memory
+        where = buffers.arrays, graph.pull.arrays
+        if memory is None:
+            writing.play_events(*where, directed, contacts, src, dst, op, weight, t)
         else:
-            memory, where = graph.memory, (buffers.arrays, graph.pull.arrays, graph.node_arrays)
-            lives = memory.clock, events.clock, memory.half_life, graph.count_half_life
-            writing.play_remembered(*where, memory.arrays, *given, graph.directed, graph.limit, *lives)
+            known, lives = (graph.node_arrays, memory.arrays), (memory.clock, events.clock, memory.half_life)
+            writing.play_remembered(
+                *where, *known, src, dst, op, weight, t, directed, graph.limit, *lives, contacts
+            )
         found = int(buffers.sizes[FOUND])
         old, new = np.abs(buffers.old[:found]), np.abs(buffers.new[:found])
         changed = np.flatnonzero(old != new)

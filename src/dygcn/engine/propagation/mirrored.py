@@ -230,7 +230,7 @@ def _start(units: Stored, has: Int64) -> Wave:
     return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
 
 
-def _blocks(nodes: Int64) -> Iterator[Nodes]:
+def _blocks(nodes: Int64 | Nodes) -> Iterator[Nodes]:
     chosen = np.ascontiguousarray(nodes, np.int32)
     for start in range(0, len(chosen), _BLOCK):
         yield chosen[start : start + _BLOCK]
