@@ -9,6 +9,7 @@ from dygcn.cluster import shard as shards
 from dygcn.cluster import worker as workers
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.worker import Worker
+from dygcn.engine.events import rows_of
 from dygcn.engine.propagation.mirrored import MirroredRule
 from dygcn.testing import simulated_cluster
 from dygcn.testing.simulated_cluster import SimulatedCluster
@@ -158,7 +159,7 @@ def the_clock_is_of_own_events(patch):
             return whole(self, batch, now)
         owners = self.slots.owners(batch.src), self.slots.owners(batch.dst)
         rows = np.flatnonzero((owners[0] == self.number) | (owners[1] == self.number))
-        return whole(self, shards._rows_of(batch, rows), now)
+        return whole(self, rows_of(batch, rows), now)
 
     patch.setattr(Shard, "_stage", staged)
 

@@ -7,14 +7,14 @@ reads are of the batch before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
-from dygcn.engine.events import join_ids, take
+from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
@@ -143,7 +143,7 @@ class Shard:
             latest = float(batch.t.max())
             now = latest if now is None else max(now, latest)
         if len(rows) < len(batch):
-            batch, src, dst = _rows_of(batch, rows), src[rows], dst[rows]
+            batch, src, dst = rows_of(batch, rows), src[rows], dst[rows]
         self.transaction.stage(batch, now)
         events = self.transaction.events
         assert events is not None
@@ -377,14 +377,3 @@ def _came_and_went(old: Int64, new: Int64) -> Int32:
     """Return +1 for each weight that is new, -1 for each that is none any more, 0 for the others."""
     came: Int32 = (new != 0).astype(np.int32) - (old != 0)
     return came
-
-
-def _rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
-    return replace(
-        batch,
-        src=take(batch.src, rows),
-        dst=take(batch.dst, rows),
-        op=batch.op[rows],
-        weight=None if batch.weight is None else batch.weight[rows],
-        t=None if batch.t is None else batch.t[rows],
-    )
