@@ -1,17 +1,22 @@
 """What a reader answers itself, and what it leaves to the writer: the application over a real socket."""
 
 import asyncio
+import socket
 import threading
 from contextlib import contextmanager
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
+from dygcn.serving.readers import app as app_module
 from dygcn.serving.readers.app import MANY, ONE, ReaderApp
 from dygcn.serving.readers.process import ReaderServer
 from dygcn.serving.readers.upstream import Writer
+from dygcn.serving.service import content_coding
 from dygcn.serving.service.auth import Doors, new_token
+from dygcn.serving.service.content_coding import decoded
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.server import address_of, bind
 from dygcn.serving.service.settings import Http, Limits, ServiceSettings
@@ -46,13 +51,19 @@ class Quiet(ReaderServer):
     def _say_counts(self):
         pass
 
+    async def shutdown(self, sockets=None):
+        await super().shutdown(sockets)
+        for one in self._app._writer._idle:
+            one.end()
+        await asyncio.sleep(0.01)
+
 
 @contextmanager
-def reading(http=None, limits=None):
-    """Serve with rows, and without a writer: whoever asks it gets 503."""
+def reading(http=None, limits=None, writer="/nowhere/at/all"):
+    """Serve with rows, and mostly without a writer: whoever asks it gets 503."""
     settings = ServiceSettings(folder="", http=http or Http(port=0), limits=limits or Limits())
     current = CurrentSettings(settings)
-    app = ReaderApp(Shared(), Writer("/nowhere/at/all"), current, "int64")
+    app = ReaderApp(Shared(), Writer(writer), current, "int64")
     sockets = bind(settings.http)
     server = Quiet(app, current)
     thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
@@ -117,6 +128,25 @@ def test_what_is_not_plainly_many_vectors_is_asked_of_the_writer(asked):
         assert app.counts.requests == 0
 
 
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "identity"])
+@pytest.mark.parametrize("closes", [False, True])
+def test_long_answers_are_compressed_as_those_of_the_writer(coding, closes, monkeypatch):
+    headers = {"accept-encoding": coding, "connection": "close" if closes else "keep-alive"}
+    with reading() as (_, client):
+        many = client.post(MANY, json={"ids": list(range(20, 400))}, headers=headers)
+        few = client.post(MANY, json={"ids": [20]}, headers=headers)
+        monkeypatch.setattr(content_coding, "_SHORTEST", 10)
+        one = client.get(f"{VECTOR}20", headers=headers)
+    for answer in (many, one):
+        assert answer.headers["vary"] == "Accept-Encoding"
+        assert answer.headers.get("content-encoding", "identity") == coding
+    assert not {"vary", "content-encoding"} & set(few.headers)
+    # The client decodes gzip by itself.
+    many, one = (decoded(a.content, coding, 1 << 20) if coding == "zstd" else a.content for a in (many, one))
+    first = few.json()["vectors"][0]
+    assert msgspec.json.decode(many)["vectors"][0] == msgspec.json.decode(one)["vector"] == first
+
+
 def test_doors_are_those_of_the_writer():
     secret, token = new_token("app", ["read"])
     other, second = new_token("writes", ["write"])
@@ -138,6 +168,51 @@ def test_a_door_that_is_open_would_be_noticed(monkeypatch):
         test_doors_are_those_of_the_writer()
 
 
+def test_the_first_of_two_headers_counts():
+    """As it does for the writer: what one of them refuses the other must not answer."""
+    asked = f"GET {VECTOR}1 HTTP/1.1\r\nHost: %s\r\nHost: %s\r\nConnection: %s\r\n\r\n"
+    with reading() as (_, client):
+        for connection in ("keep-alive", "close"):  # at once, and the usual way
+            for hosts, status in ((("localhost", "evil"), b"200"), (("evil", "localhost"), b"503")):
+                place = (client.base_url.host, client.base_url.port)
+                with socket.create_connection(place, timeout=20) as one:
+                    one.sendall((asked % (*hosts, connection)).encode())
+                    assert one.recv(1 << 16).split()[1] == status
+
+
+def test_the_last_of_two_headers_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(app_module, "_firsts", dict)
+    with pytest.raises(AssertionError):
+        test_the_first_of_two_headers_counts()
+
+
+def test_no_part_of_a_body_is_lost_where_many_are_read():
+    """A part that does not fit beside the bodies of others was received, and cannot be received again."""
+    body = b'{"ids": [1]}' + b" " * 900
+    head = f"POST {MANY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with reading(limits=Limits(bodies_bytes=1_000, seconds_to_send=5.0)) as (here, client):
+        place = (client.base_url.host, client.base_url.port)
+        with socket.create_connection(place) as slow:
+            slow.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + body)
+            until(lambda: here._bodies.held == len(body))
+            answer = client.post(MANY, content=body, headers={"content-type": "application/json"})
+            assert answer.json()["ids"] == [1]
+            assert here._bodies.held == len(body)
+
+
+def test_a_part_that_is_lost_would_be_noticed(monkeypatch):
+    right = ReaderApp._read
+
+    async def losing(self, receive, body):
+        found = await right(self, receive, body)
+        del body.chunks[bool(body.size) :]
+        return found
+
+    monkeypatch.setattr(ReaderApp, "_read", losing)
+    with pytest.raises((AssertionError, KeyError)):
+        test_no_part_of_a_body_is_lost_where_many_are_read()
+
+
 def test_a_remembered_header_is_no_other_one():
     secret, token = new_token("app", ["read"])
     doors = Doors(Http(host="0.0.0.0", tokens=[token]))
@@ -149,6 +224,8 @@ def test_a_remembered_header_is_no_other_one():
     for number in range(3_000):
         assert doors.allows_read(asked, b"%d.example" % number)
     assert len(doors._readers) <= 1_000
+    assert doors.allows_read(asked, b"x" * 60_000)
+    assert all(len(host) < 60_000 for _, host in doors._readers)
 
 
 def test_one_read_does_not_wait_for_many():

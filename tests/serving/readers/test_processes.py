@@ -1,18 +1,25 @@
 """Reader processes and the writer behind them: real processes, real sockets, real signals."""
 
 import os
+import select
 import signal
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import msgspec
 import pytest
 
 import dygcn
-from dygcn.errors import OptionError
+from dygcn.errors import DygcnError, OptionError
+from dygcn.live.shared.layout import Handle
+from dygcn.live.shared.segments import Place
+from dygcn.serving.observing.counts import RequestCounts
+from dygcn.serving.readers.app import NoRows
+from dygcn.serving.readers.process import ReaderServer, rows_of
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.server import bind
@@ -91,13 +98,54 @@ def test_a_reader_that_dies_is_started_again(folder):
         assert one.said.count("reader.died") == 2
 
 
-def test_no_reader_outlives_its_writer(folder):
+def test_no_reader_outlives_its_writer(folder, tmp_path_factory, monkeypatch):
+    """And the last thing that readers do is to remove the writer's socket."""
+    places = tmp_path_factory.mktemp("t")  # short, as the path of a socket has to be
+    monkeypatch.setenv("TMPDIR", str(places))
     with read(folder()) as (one, _):
         until(lambda: len(children(one.pid)) == 2)
         readers = children(one.pid)
+        assert len(list(places.glob("dygcn-*/writer"))) == 1
         one.send(signal.SIGKILL)
         one.wait()
         until(lambda: not any(map(is_running, readers)))
+    assert not list(places.glob("dygcn-*"))
+
+
+def test_a_name_that_is_too_long_for_a_socket_is_refused(folder, tmp_path, monkeypatch):
+    places = tmp_path / ("long" * 30)
+    places.mkdir()
+    monkeypatch.setenv("TMPDIR", str(places))
+    with pytest.raises(DygcnError, match="set TMPDIR to a shorter one"), read(folder(), 1):
+        pass
+    assert not list(places.iterdir())
+
+
+def test_reads_do_not_wait_for_a_writer_that_does_not_listen(monkeypatch):
+    """A reader says once a second what it answered; nobody may take it."""
+    taken, said = os.pipe()
+    with os.fdopen(taken), os.fdopen(said, "w") as stdout:
+        os.set_blocking(said, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(said, bytes(4096))
+        monkeypatch.setattr("sys.stdout", stdout)
+        server = ReaderServer.__new__(ReaderServer)
+        server._app = SimpleNamespace(counts=RequestCounts())
+        server._say_counts()
+
+
+def test_what_a_reader_says_fits_into_one_write():
+    counts = RequestCounts()
+    for path in (PATHS["get_vector"], PATHS["post_vectors"]):
+        for _ in range(10_000):
+            counts.count(path, 200, 1e-3)
+    assert len(msgspec.json.encode(counts)) < select.PIPE_BUF / 2
+
+
+def test_rows_that_cannot_be_read_are_asked_of_the_writer():
+    nobody = Handle(process=2**22 + 1, words=Place(3, 1, "<i8", (1,)), list=Place(4, 1, "|u1", (1,)))
+    assert isinstance(rows_of(msgspec.json.encode(nobody).decode()), NoRows)
 
 
 def test_a_writer_that_does_not_answer_is_503(folder):
@@ -234,12 +282,38 @@ def test_signals_to_the_group_leave_the_order_to_the_writer(folder):
         assert again.saved_at == again.sequence
 
 
-def test_a_peer_cannot_say_who_it_is(folder):
-    """The header that readers set is taken from them only."""
-    with read(folder(), 1) as (_, client):
-        assert client.get(STATUS, headers={"x-dygcn-peer": "no port"}).status_code == 200
-    with read(folder(), 0) as (_, client):
-        assert client.get(STATUS, headers={"x-dygcn-peer": "no port"}).status_code == 200
+FORGED = [
+    {"x-dygcn-peer": "203.0.113.9 1"},
+    {"x-dygcn-peer": "no port"},
+    {"x-forwarded-for": "203.0.113.9", "forwarded": "for=203.0.113.9", "x-real-ip": "203.0.113.9"},
+]
+
+
+def check_peers(path, readers, bug):
+    """Ask with headers that name another peer; the writer must hear of the one that asked."""
+    with read(path, readers, bug=f"tests.serving.readers.shown_peers:{bug}") as (one, _):
+        host, port = one.address.removeprefix("http://").rsplit(":", 1)
+        for number, forged in enumerate(FORGED):
+            name, source = f"asked-{number}", ("127.0.0.1", 0)
+            with socket.create_connection((host, int(port)), timeout=30, source_address=source) as connection:
+                lines = [f"GET {STATUS} HTTP/1.1", "Host: localhost", f"X-Request-Id: {name}"]
+                lines += [f"{header}: {value}" for header, value in forged.items()]
+                connection.sendall("\r\n".join([*lines, "", ""]).encode())
+                assert connection.recv(1 << 16).split()[1] == b"200"
+                shown = f"{name} came from {connection.getsockname()[0]} {connection.getsockname()[1]}\n"
+            assert shown in one.said, one.said
+
+
+@pytest.mark.parametrize("readers", [0, 1])
+def test_a_peer_cannot_say_who_it_is(folder, readers):
+    """The header that readers set is taken from them only, and theirs says what they saw."""
+    check_peers(folder(), readers, "show")
+
+
+@pytest.mark.parametrize(("readers", "bug"), [(0, "believe_everybody"), (1, "believe_clients")])
+def test_a_peer_that_is_believed_would_be_noticed(folder, readers, bug):
+    with pytest.raises((AssertionError, IndexError)):
+        check_peers(folder(), readers, bug)
 
 
 def test_a_port_that_others_have_is_not_shared_with_them(folder):

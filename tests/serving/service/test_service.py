@@ -10,6 +10,7 @@ import dygcn
 from dygcn.engine.events import read_events, rows_of
 from dygcn.errors import FolderInUse, MissingExtra, MissingFolder, OptionError
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.traffic import Rate
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
@@ -263,6 +264,44 @@ def test_what_a_tolerance_withholds_is_published_while_sinks_can_be_told(start):
     service.sinks.append(Last())
     service.stop()
     assert seen == [(service.live.saved_at, 0)]
+
+
+@pytest.fixture
+def interrupted_search(start, monkeypatch):
+    """Return a search of a node's nearest, and the exact ones, with a change between finding and ranking."""
+    service = start()
+    for one in range(40):
+        service.live.update(add=[(one, one + 1)])
+    whole = service.index.candidates
+
+    def candidates(*asked):
+        found = whole(*asked)
+        service.live.update(add=[(500, 7), (500, 8), (500, 6)])
+        return found
+
+    monkeypatch.setattr(service.index, "candidates", candidates)
+    asks = {
+        "one": lambda: service.nearest_to(7, 5).nodes,
+        "vector": lambda: service.nearest(service.live[7].tolist(), 6).nodes[1:],
+        "many": lambda: Questions(service).nearest_of([7], 5, "cosine").of[0].nodes,
+    }
+    return asks, lambda: [one for one, _ in service.live.nearest(7, k=5)]
+
+
+@pytest.mark.parametrize("way", ["one", "vector", "many"])
+def test_whoever_comes_near_while_candidates_are_found_is_not_missed(interrupted_search, way):
+    asks, exact = interrupted_search
+    found = [one.id for one in asks[way]()]
+    if way == "vector":  # of before the change
+        assert 500 in found
+    else:
+        assert found == exact()
+
+
+def test_candidates_of_before_would_be_noticed(interrupted_search, monkeypatch):
+    monkeypatch.setattr(Service, "_mended", lambda self, found: found.nodes)
+    asks, exact = interrupted_search
+    assert [one.id for one in asks["one"]()] != exact()
 
 
 def test_neighbours_of_a_node_that_changed_while_the_index_was_busy_are_those_of_now(start):

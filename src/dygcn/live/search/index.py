@@ -225,6 +225,11 @@ class NearestIndex:
         with self.lock if lists is self._upkeep.backend else nullcontext():
             lists.probes = choose_probes(lists, asked, start, _TARGET)
 
+    @property
+    def behind(self) -> bool:
+        """Whether more nodes moved than are looked at beside the lists, so that some may be missed."""
+        return len(self._upkeep.dirty) > _BESIDE
+
     # ---- asking ------------------------------------------------------------------------------------
 
     def candidates(self, query: Float32, k: int, leave_out: int = -1) -> Nodes:

@@ -18,6 +18,7 @@ from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.answers import WantedVectors
 from dygcn.serving.service.auth import Doors
 from dygcn.serving.service.body_limits import Bodies, Body
+from dygcn.serving.service.content_coding import coded, coded_beside
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.handlers import ARROW, JSON, read_body, read_id
 from dygcn.serving.service.ingest_queue import Overloaded
@@ -29,6 +30,8 @@ with extra("serve"):
 _PATHS = {route.handler: route.path for route in ROUTES}
 ONE, MANY = _PATHS["get_vector"], _PATHS["post_vectors"]
 _AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn
+Answer = tuple[dict[str, str], bytes]
+"""Headers besides type and length, and the body."""
 _TYPE = (b"content-type", JSON.encode())
 
 
@@ -87,20 +90,21 @@ class ReaderApp:
             if method == "GET" and path.startswith(self._one):
                 answer = self._vector(path[len(self._one) :], scope["headers"], begun)
                 if answer is not None:
-                    await _respond(send, answer)
+                    await _respond(send, *answer)
                     return
             elif method == "POST" and path == MANY:
                 await self._post_vectors(scope, receive, send, begun)
                 return
         await self._writer.forward(scope, receive, send)
 
-    def answer(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    def answer(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         """Return the answer for the path of one node, without query or escapes; None: ask as usual."""
         return self._vector(url[len(self.prefix) :].decode("ascii"), headers, time.perf_counter())
 
-    def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> bytes | None:
+    def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> Answer | None:
         """Return the answer for one node; None: ask the writer."""
-        if not self._may_read(dict(headers)):
+        firsts = _firsts(headers)
+        if not self._may_read(firsts):
             return None
         try:
             node = read_id(text, self._kind)
@@ -109,7 +113,8 @@ class ReaderApp:
         found = self._rows.vector(node)
         if found is None or found[1] is None:
             return None
-        answer = b'{"sequence":%d,"id":%b,"vector":%b}' % (found[0], encode(node), vector_text(found[1]))
+        body = b'{"sequence":%d,"id":%b,"vector":%b}' % (found[0], encode(node), vector_text(found[1]))
+        answer = coded(body, _accepted(firsts))
         self.counts.count(ONE, 200, time.perf_counter() - begun)
         return answer
 
@@ -120,7 +125,7 @@ class ReaderApp:
     # ---- many vectors --------------------------------------------------------------------------------
 
     async def _post_vectors(self, scope: Scope, receive: Receive, send: Send, begun: float) -> None:
-        headers = dict(scope["headers"])
+        headers = _firsts(scope["headers"])
         if not self._is_ours(headers):
             await self._writer.forward(scope, receive, send)
             return
@@ -134,7 +139,7 @@ class ReaderApp:
                 await self._writer.forward(scope, receive, send, read, whole=whole)
                 return
             self.counts.count(MANY, 200, time.perf_counter() - begun)
-            await _respond(send, answer)
+            await _respond(send, *await coded_beside(answer, _accepted(headers)))
 
     def _is_ours(self, headers: dict[bytes, bytes]) -> bool:
         form = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -150,17 +155,20 @@ class ReaderApp:
 
     async def _read(self, receive: Receive, body: Body) -> bool | None:
         """Read a body; return whether it is whole (else the writer waits for it), None: nobody is there."""
+        more, chunk = True, b""
         try:
             async with asyncio.timeout(self._current.limits.seconds_to_send):
-                while True:
+                while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
-                    body.take(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        return True
-        except (TimeoutError, Overloaded):
-            return False
+                    more, chunk = message.get("more_body", False), message.get("body", b"")
+                    body.take(chunk)
+        except TimeoutError:
+            pass
+        except Overloaded:
+            body.chunks.append(chunk)  # nobody can receive it again
+        return not more
 
     async def _vectors(self, body: bytes) -> bytes | None:
         """Return the answer for many nodes; None: ask the writer."""
@@ -177,6 +185,11 @@ class ReaderApp:
         return None if found is None else await _many(*found)
 
 
+def _firsts(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the first header of each name, which is the one that the writer looks at."""
+    return dict(reversed(headers))
+
+
 async def _many(sequence: int, ids: list[Any], vectors: Float32, missing: list[Any]) -> bytes:
     """Encode many vectors, a part at a time: one that is read meanwhile does not wait for all of them."""
     parts = [b'{"sequence":%d,"ids":%b,"vectors":[' % (sequence, encode(ids))]
@@ -188,7 +201,12 @@ async def _many(sequence: int, ids: list[Any], vectors: Float32, missing: list[A
     return b"".join(parts)
 
 
-async def _respond(send: Send, answer: bytes) -> None:
+def _accepted(headers: dict[bytes, bytes]) -> str:
+    return headers.get(b"accept-encoding", b"").decode("latin-1")
+
+
+async def _respond(send: Send, fields: dict[str, str], answer: bytes) -> None:
     headers = [_TYPE, (b"content-length", b"%d" % len(answer))]
+    headers += [(name.encode(), value.encode()) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, cast
 
 import msgspec
@@ -22,6 +23,8 @@ from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
 from dygcn.serving.service.server import Listening, State, allow_many_connections, shared_socket
 from dygcn.serving.service.settings import ServiceSettings
+
+_LOG = logging.getLogger(__name__)
 
 
 class ReaderServer(Listening):
@@ -42,17 +45,20 @@ class ReaderServer(Listening):
         """Return a whole answer, head and body; None: it takes the usual way."""
         if self._crowd.refuses(client):
             return None
-        body = self._app.answer(url, headers)
-        if body is None:
+        answer = self._app.answer(url, headers)
+        if answer is None:
             return None
+        fields, body = answer
+        more = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
         if self.server_state.default_headers is not self._dated_of:  # once a second
             self._dated_of = self.server_state.default_headers
             self._dated = b"".join(b"%b: %b\r\n" % pair for pair in self._dated_of)
         return (
-            b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b: %b\r\n\r\n%b"
+            b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b%b: %b\r\n\r\n%b"
             % (
                 self._dated,
                 len(body),
+                more.encode(),
                 ID_HEADER,
                 self._ids(headers),
                 body,
@@ -80,13 +86,19 @@ class ReaderServer(Listening):
         self._say_counts()
 
     def _say_counts(self) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode(self._app.counts) + b"\n")
-        sys.stdout.buffer.flush()
+        with suppress(BlockingIOError):  # the writer does not listen now; reads do not wait for it
+            os.write(sys.stdout.fileno(), msgspec.json.encode(self._app.counts) + b"\n")
 
 
 def rows_of(handle: str) -> Rows:
     """Return the rows that the writer shares; those that say "ask the writer" where it shares none."""
-    return RowReader(handle.encode()) if handle else NoRows()
+    if not handle:
+        return NoRows()
+    try:
+        return RowReader(handle.encode())
+    except OSError as error:  # /proc shows this process nothing of the writer
+        _LOG.warning("shared rows cannot be read, so every request is passed on: %s", error)
+        return NoRows()
 
 
 def main() -> None:
@@ -94,12 +106,13 @@ def main() -> None:
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the writer has them, too, and decides
         signal.signal(one, signal.SIG_IGN)
     start = msgspec.json.decode(sys.stdin.buffer.readline(), type=Start)
+    os.set_blocking(sys.stdout.fileno(), False)  # a line is shorter than PIPE_BUF: it is written whole or not
     configure(start.log.format, start.log.level)
     allow_many_connections()
     current = CurrentSettings(ServiceSettings(folder="", http=start.http, limits=start.limits))
     sockets = [shared_socket(family, tuple(address)) for family, address in start.listen]
     server = ReaderServer(ReaderApp(rows_of(start.rows), Writer(start.writer), current, start.kind), current)
-    threading.Thread(target=_listen_to_writer, args=(server, current), daemon=True).start()
+    threading.Thread(target=_listen_to_writer, args=(server, current, start.writer), daemon=True).start()
     server.run([_listening(one) for one in sockets])
     os._exit(0)  # nothing here has to be kept
 
@@ -109,13 +122,19 @@ def _listening(one: socket.socket) -> socket.socket:
     return one
 
 
-def _listen_to_writer(server: ReaderServer, current: CurrentSettings) -> None:
-    """Do what the writer says, line by line; at the end of the lines it is gone."""
-    for line in sys.stdin.buffer:
-        message = msgspec.json.decode(line, type=ToReader)
-        if isinstance(message, Replace):
-            current.replace(ServiceSettings(folder="", http=message.http, limits=message.limits))
-        elif isinstance(message, Stop):
-            server.finish_within(message.seconds)
-            server.should_exit = True
-    os._exit(1)
+def _listen_to_writer(server: ReaderServer, current: CurrentSettings, path: str) -> None:
+    """Do what the writer says, line by line; at the end of the lines it is gone, and its socket goes, too."""
+    try:
+        for line in sys.stdin.buffer:
+            message = msgspec.json.decode(line, type=ToReader)
+            if isinstance(message, Replace):
+                current.replace(ServiceSettings(folder="", http=message.http, limits=message.limits))
+            elif isinstance(message, Stop):
+                server.finish_within(message.seconds)
+                server.should_exit = True
+        with suppress(OSError):
+            os.unlink(path)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+    finally:  # without ears it would keep tokens that are no longer good
+        os._exit(1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from dygcn._extras import extra
 from dygcn.serving.observing.request_ids import ID_HEADER
 from dygcn.serving.service.crowd import HEALTH
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.reader_messages import PEER
+from dygcn.serving.service.server import MOST_HEAD
 
 with extra("serve"):
     import httptools
@@ -36,6 +37,22 @@ class Gone(Exception):
     """The writer did not answer."""
 
 
+class Short(Exception):
+    """A body ended before its length."""
+
+
+class _Request(NamedTuple):
+    """What is sent to the writer."""
+
+    head: bytes
+    framed: bool  # the body is sent in chunks
+    length: int  # of a body that is not, as the head says
+
+    @property
+    def has_body(self) -> bool:
+        return self.framed or self.length > 0
+
+
 class _Connection(asyncio.Protocol):
     """One connection to the writer; one request at a time."""
 
@@ -50,10 +67,11 @@ class _Connection(asyncio.Protocol):
 
     def begin(self, method: str) -> None:
         """Get ready for the answer to a request."""
-        self._bodiless = method == "HEAD"
+        self._bodiless, self._once = method == "HEAD", method in ("HEAD", "CONNECT")
         self.headers: list[tuple[bytes, bytes]] = []
         self.chunks: deque[bytes] = deque()
         self._held, self.complete, self.sent, self._paused = 0, False, False, False
+        self.written, self.short, self.left = 0, False, False
         self._news = asyncio.Event()
         self.status = 0
 
@@ -80,6 +98,10 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
 
     # ---- from the parser -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise Gone  # an answer that nobody asked for would be taken for that of the next request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
@@ -109,6 +131,7 @@ class _Connection(asyncio.Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send bytes, and wait while the writer does not take them."""
+        self.written += len(data)
         self.transport.write(data)
         await self._may_write.wait()
 
@@ -133,7 +156,8 @@ class _Connection(asyncio.Protocol):
     @property
     def closing(self) -> bool:
         """Whether it cannot be used again."""
-        return self.lost or self._bodiless or self.transport.is_closing()
+        # A body that the writer did not want may still be on its way there, and it hangs up after MOST_HEAD.
+        return self.lost or self._once or self.written > MOST_HEAD or self.transport.is_closing()
 
     def end(self, *, keep: bool = False) -> None:
         """End a request; close the connection unless it is kept."""
@@ -180,23 +204,30 @@ class Writer:
             message = "the writer does not answer; come again"
             await problem("writer-gone", message, retry_after=1)(scope, receive, send)
             return
+        except Short:
+            refused = problem("interrupted", "the body ended too early", Connection="close")
+            await refused(scope, receive, send)
+            return
         await self._answer(connection, send)
 
     async def _ask(self, scope: Scope, receive: Receive, begun: bytes, whole: bool) -> _Connection:
         """Send a request; return the connection when the answer begins."""
-        head, framed, has_body = _request(scope, begun, whole)
+        asked = _request(scope, begun, whole)
         while True:
             connection, fresh = await self._connect()
             connection.begin(scope["method"])
             connection.sender = asyncio.create_task(
-                _send(connection, receive, head, framed, begun, whole or not has_body)
+                _send(connection, receive, asked, begun, whole or not asked.has_body)
             )
             patience = _PATIENCE_OF_HEALTH if scope["path"] in HEALTH else _PATIENCE
             try:
                 await connection.head(patience)
             except BaseException as error:
                 connection.end()
-                if isinstance(error, Gone) and not fresh and not has_body:
+                if connection.short:
+                    raise Short from None
+                stale = isinstance(error, Gone) and not fresh and not connection.left
+                if stale and not asked.has_body:
                     continue  # it was closed while it was idle; nothing came of the request
                 raise
             return connection
@@ -231,14 +262,15 @@ class Writer:
         return made, True
 
 
-def _request(scope: Scope, begun: bytes, whole: bool) -> tuple[bytes, bool, bool]:
-    """Return the head of a request, whether its body is sent in chunks, and whether it has one."""
+def _request(scope: Scope, begun: bytes, whole: bool) -> _Request:
+    """Return what to send for a request."""
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     lines = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
-    length = chunked = False
+    length, chunked = 0, False
     for name, value in scope["headers"]:
         chunked = chunked or name == b"transfer-encoding"
-        length = length or name == b"content-length"
+        if name == b"content-length":
+            length = int(value)
         if name not in _NOT_PASSED_ON and not (whole and name == b"content-length"):
             lines += (name, b": ", value, b"\r\n")
     if whole:
@@ -253,21 +285,29 @@ def _request(scope: Scope, begun: bytes, whole: bool) -> tuple[bytes, bool, bool
     if name:
         lines += (ID_HEADER, b": ", name.encode(), b"\r\n")
     lines.append(b"\r\n")
-    return b"".join(lines), framed, length or chunked
+    return _Request(b"".join(lines), framed, length)
 
 
 async def _send(
-    connection: _Connection, receive: Receive, head: bytes, framed: bool, begun: bytes, whole: bool
+    connection: _Connection, receive: Receive, asked: _Request, begun: bytes, whole: bool
 ) -> None:
     """Send a request, then watch whether the client goes; if it does, the connection is closed."""
-    await connection.write(head + _chunk(begun, framed))
+    framed, left = asked.framed, asked.length - len(begun)
+    await connection.write(asked.head + _chunk(begun, framed))
     while not whole:
         message = await receive()
         if message["type"] == "http.disconnect":
+            connection.left = True
             connection.transport.abort()
             return
-        whole = not message.get("more_body", False)
-        await connection.write(_chunk(message.get("body", b""), framed))
+        part, whole = message.get("body", b""), not message.get("more_body", False)
+        left -= len(part)
+        if whole and left and not framed:
+            # The parser reads no body after `Upgrade`. The writer would take the next request for it.
+            connection.short = True
+            connection.transport.abort()
+            return
+        await connection.write(_chunk(part, framed))
     if framed:
         await connection.write(b"0\r\n\r\n")
     connection.sent = True
@@ -275,6 +315,7 @@ async def _send(
         while (await receive())["type"] != "http.disconnect":
             pass
         if not connection.complete:
+            connection.left = True
             connection.transport.abort()
 
 

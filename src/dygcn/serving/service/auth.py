@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dygcn.serving.service.settings import Http, Scope, Token, is_loopback
 
-_REMEMBERED = 1_000  # pairs of headers
+_REMEMBERED, _LONGEST = 1_000, 1_000  # pairs of headers, bytes of a pair: a client chooses them
 OPEN = "open"  # the scope of /livez and /readyz
 
 
@@ -65,7 +65,7 @@ class Doors:
             return True
         texts = (one.decode("latin-1") if one is not None else None for one in (authorization, host))
         allowed = self.status("read", *texts) == 200
-        if allowed:
+        if allowed and len(authorization or b"") + len(host or b"") <= _LONGEST:
             if len(self._readers) >= _REMEMBERED:
                 self._readers.clear()
             self._readers.add((authorization, host))

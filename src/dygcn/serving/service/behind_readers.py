@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -9,12 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dygcn.errors import OptionError
 from dygcn.live.shared import SharedRows, can_share
 from dygcn.serving.service.reader_messages import Replace, Start
 from dygcn.serving.service.reader_processes import ReaderProcesses
 
 if TYPE_CHECKING:
     from dygcn.serving.service.service import Service
+
+_LONGEST = 103  # bytes of the path of a Unix socket, where it is shortest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[B
     rows = shared_rows(service)
     with tempfile.TemporaryDirectory(prefix="dygcn-") as folder:  # of mode 0700
         path = f"{folder}/writer"
+        if len(os.fsencode(path)) > _LONGEST:
+            raise OptionError(
+                f"the folder for temporary files, {tempfile.gettempdir()}, has too long a name for a Unix "
+                f"socket in it; set TMPDIR to a shorter one"
+            )
         places = [(int(one.family), list(one.getsockname())) for one in sockets]
 
         def first() -> Start:

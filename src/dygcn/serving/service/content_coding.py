@@ -92,15 +92,33 @@ async def compressed(response: Response, header: str) -> Response:
         return response
     if response.media_type is None or response.media_type.partition(";")[0] not in _TEXTS:
         return response  # Arrow: float32 hardly becomes shorter
-    response.headers["Vary"] = "Accept-Encoding"
-    coding = accepted(header)
-    if coding:
-        body = bytes(response.body)
-        beside = len(body) >= _BESIDE
-        response.body = await run_in_threadpool(_encoded, body, coding) if beside else _encoded(body, coding)
-        response.headers["Content-Encoding"] = coding
-        response.headers["Content-Length"] = str(len(response.body))
+    fields, response.body = await coded_beside(bytes(response.body), header)
+    response.headers.update({**fields, "Content-Length": str(len(response.body))})
     return response
+
+
+async def coded_beside(body: bytes, header: str) -> tuple[dict[str, str], bytes]:
+    """Do what `coded` does; if that takes long, in another thread."""
+    return await run_in_threadpool(coded, body, header) if len(body) >= _BESIDE else coded(body, header)
+
+
+def coded(body: bytes, header: str) -> tuple[dict[str, str], bytes]:
+    """Return JSON as its reader likes it, and the headers that say so.
+
+    Examples
+    --------
+    >>> coded(b"[]", "gzip")
+    ({}, b'[]')
+    >>> fields, body = coded(b" " * 5000, "gzip")
+    >>> fields, len(body) < 100
+    ({'vary': 'Accept-Encoding', 'content-encoding': 'gzip'}, True)
+    """
+    if len(body) < _SHORTEST:
+        return {}, body
+    fields, coding = {"vary": "Accept-Encoding"}, accepted(header)
+    if not coding:
+        return fields, body
+    return {**fields, "content-encoding": coding}, _encoded(body, coding)
 
 
 def _encoded(body: bytes, coding: str) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -22,6 +24,8 @@ _MODULE = "dygcn.serving.readers"
 _TO_BEGIN = 60.0  # seconds until the first one listens
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a reader is started again
 _LIVED = 30.0  # seconds after which a death is no reason to wait longer
+_SILENT = 30.0  # seconds; a reader says something every second
+_TO_TAKE = 2.0  # seconds for a line: the event loop waits for it, if it is longer than the pipe holds
 _encode = msgspec.json.Encoder().encode
 
 
@@ -52,15 +56,16 @@ class _Reader:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _run_once(self) -> int:
-        command = [sys.executable, "-m", _MODULE]
-        with self._speaking:
-            if self._stopping.is_set():
-                return 0
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self.process = process
+        """Run one process to its end; return its exit code, or a negative one if it could not begin."""
+        try:
+            process = self._begin()
+        except OSError as error:  # no memory, no file descriptors: there may be some later
+            _LOG.warning("reader %d cannot be started: %s", self.number, error)
+            return -1
+        if process is None:
+            return 0
         assert process.stdout is not None
-        self.say(self._first())
-        for line in process.stdout:
+        for line in self._lines(process):
             with suppress(msgspec.DecodeError):
                 self.now = msgspec.json.decode(line, type=RequestCounts)
                 self._listens.set()
@@ -71,14 +76,59 @@ class _Reader:
             process.stdin.close()
         return code
 
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+        """Yield what a process says until it ends; one that hangs is killed, and others have its share.
+
+        It is silent twice in a row then: after a freeze of the whole machine it has a turn before that.
+        """
+        assert process.stdout is not None
+        waiting, silent, spoke = select.poll(), 0, False
+        waiting.register(process.stdout, select.POLLIN)
+        while True:
+            if not waiting.poll(_SILENT * 1e3):
+                silent += spoke  # a start may take longer
+                if silent == 2:
+                    _LOG.warning("reader %d says nothing and is killed", self.number)
+                    process.kill()
+                continue
+            line = process.stdout.readline()
+            if not line:
+                return
+            silent, spoke = 0, True
+            yield line
+
+    def _begin(self) -> subprocess.Popen[bytes] | None:
+        """Start a process and send its first line; nothing else is sent before."""
+        command = [sys.executable, "-m", _MODULE]
+        with self._speaking:
+            if self._stopping.is_set():
+                return None
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.process = process
+            assert process.stdin is not None
+            with suppress(OSError):  # it ended already; its exit code says so
+                process.stdin.write(_encode(self._first()) + b"\n")
+                process.stdin.flush()
+                os.set_blocking(process.stdin.fileno(), False)
+            return process
+
     def say(self, message: ToReader) -> None:
-        """Send a line, if somebody is there to read it."""
+        """Send a line, if somebody is there to read it.
+
+        A process that leaves its lines unread would go on with tokens that are no longer good: it is killed,
+        and another one is started.
+        """
         with self._speaking:
             pipe = self.process.stdin if self.process is not None else None
-            if pipe is not None and not pipe.closed:
-                with suppress(OSError):
-                    pipe.write(_encode(message) + b"\n")
-                    pipe.flush()
+            if self.process is None or pipe is None or pipe.closed:
+                return
+            try:
+                _write_soon(pipe.fileno(), _encode(message) + b"\n")
+            except TimeoutError:
+                _LOG.warning("reader %d does not listen to the writer and is killed", self.number)
+                self.process.kill()
+            except OSError:
+                return  # it has ended
 
     def ask_to_stop(self, seconds: float) -> None:
         self._stopping.set()
@@ -94,6 +144,16 @@ class _Reader:
                 self.process.kill()
         if self._thread.is_alive():
             self._thread.join(1.0)
+
+
+def _write_soon(pipe: int, data: bytes) -> None:
+    """Write to a pipe that does not block; raise TimeoutError if nobody takes the data."""
+    until, waiting = time.monotonic() + _TO_TAKE, select.poll()
+    waiting.register(pipe, select.POLLOUT)
+    while data:
+        if not waiting.poll(max(until - time.monotonic(), 0.0) * 1e3):
+            raise TimeoutError
+        data = data[os.write(pipe, data) :]
 
 
 class ReaderProcesses:

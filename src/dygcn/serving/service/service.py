@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -35,6 +36,15 @@ from dygcn.serving.sources import make_source
 
 _SHOWN = 20
 _TO_END = 1.0  # seconds for the thread of the index, which is asked to end long before
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Nodes that may be the nearest, as an index found them after a sequence."""
+
+    nodes: Nodes
+    sequence: int
+    whole: bool  # no node was left out because it moved
 
 
 class Service:
@@ -181,40 +191,56 @@ class Service:
 
     def nearest_to(self, node: int | str, k: int) -> answers.ScoredNodes | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
-        _, vector = self._find(node)
-        if vector is None:
+        found = self.candidates_of([node], k)
+        if not found:
             return None
-        candidates = self._candidates(vector, k + 1)
         with self.live.lock:
-            near = self.best_of(node, candidates, k)  # it may have moved or left, and its number be another's
+            near = self.best_of(*found[0], k)  # it may have moved or left, and its number be another's
             return None if near is None else answers.ScoredNodes(self.live.sequence, near)
 
     def nearest(self, vector: list[float], k: int) -> answers.ScoredNodes:
         """Return the nearest nodes to a vector."""
         query = self.index.checked(vector)
-        candidates = self._candidates(query, k)
+        found = self._candidates(query, k)
         with self.live.lock:
-            return self._best(candidates, query, k)
+            return self._best(self._mended(found), query, k)
 
-    def candidates_of(self, ids: list[int | str], k: int) -> list[tuple[int | str, Nodes]]:
+    def candidates_of(self, ids: list[int | str], k: int) -> list[tuple[int | str, Candidates]]:
         """Return candidates for the nearest of each node that is in the graph."""
         found = [(one, self._find(one)[1]) for one in ids]
         return [(one, self._candidates(vector, k + 1)) for one, vector in found if vector is not None]
 
-    def best_of(self, node: int | str, candidates: Nodes, k: int) -> list[answers.ScoredNode] | None:
+    def best_of(
+        self, node: int | str, found: Candidates, k: int, *, mend: bool = True
+    ) -> list[answers.ScoredNode] | None:
         """Rank candidates for a node as all are now, under the lock; None if the node has left meanwhile."""
         at, vector = self._find(node)
-        return None if vector is None else self._best(candidates[candidates != at], vector, k).nodes
+        if vector is None:
+            return None
+        nodes = self._mended(found) if mend else found.nodes
+        return self._best(nodes[nodes != at], vector, k).nodes
 
     def _find(self, node: int | str) -> tuple[int, Float32 | None]:
         with self.live.lock:
             at = self._graph.find_one(node)
             return at, self._cache.one(at) if at >= 0 else None
 
-    def _candidates(self, query: Float32, k: int) -> Nodes:
+    def _candidates(self, query: Float32, k: int) -> Candidates:
         self.reads += 1
         self.index_worker.asked_at = time.monotonic()
-        return self.index.candidates(query, k)
+        sequence, behind = self.live.sequence, self.index.behind
+        nodes = self.index.candidates(query, k)
+        return Candidates(nodes, sequence, whole=not (behind or self.index.behind))
+
+    def _mended(self, found: Candidates) -> Nodes:
+        """Return candidates of now, under the lock: everyone, if a small graph changed since.
+
+        The nearest of a small graph are exact, so whoever came near meanwhile must not be missing.
+        """
+        few = len(self._graph) <= self.settings.nearest.exact_up_to
+        if few and not (found.whole and found.sequence == self.live.sequence):
+            return np.flatnonzero(self._graph.here).astype(np.int32)
+        return found.nodes
 
     def _best(self, candidates: Nodes, query: Float32, k: int) -> answers.ScoredNodes:
         """Rank candidates as they are now: some may have moved or left since they were found."""

@@ -25,6 +25,7 @@ import dygcn
 from dygcn.engine.records import Int64
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.live.shared import can_share
 from dygcn.testing.plain_http import PlainClient
 from dygcn.testing.seeding import small_model
 from dygcn.testing.served import ServedProcess, served_process
@@ -72,6 +73,7 @@ class Seen:
     sent: list[Sent] = field(default_factory=list)  # all of them, in every phase
     pressed: list[Sent] = field(default_factory=list)  # those of the overload
     offered: float = 0.0  # requests a second, as they truly left
+    calm_reads: list[float] = field(default_factory=list)  # seconds, while nothing is written
     reads: list[float] = field(default_factory=list)  # seconds, during the overload
     failed_reads: int = 0
     before: float = 0.0  # megabytes
@@ -199,6 +201,11 @@ class Pressing:
         self.seen.capacity = len(taken) / seconds
         calm = self._here(seconds, _QUIET * self.seen.capacity)
         self.seen.calm_p99 = _p99([one.waited for one in calm])
+        reader = Reader(self._one.address, self.seen.spokes)
+        reader.start()
+        time.sleep(seconds)
+        reader.stop()
+        self.seen.calm_reads = reader.seconds
 
     def press(self, seconds: float) -> None:
         """Send three times as much from another process, read meanwhile, and look at the memory."""
@@ -264,7 +271,7 @@ def _pressed(spokes: int, limits: dict[str, float], bug: str = "") -> Iterator[t
         live.bulk([np.stack((np.zeros(spokes, np.int64), np.arange(1, spokes + 1)), axis=1)])
         folder = Path(workdir, "graph")
         live.save(folder)
-        with served_process(folder, limits, bug=bug) as one:
+        with served_process(folder, limits, bug=bug, readers=int(can_share(live.state))) as one:
             pressing = Pressing(one, spokes, Path(workdir))
             yield pressing, folder
             pressing.seen.code = one.drain()[0]
@@ -356,6 +363,7 @@ def run(size: int, seed: int) -> Finding:
             "refused": len(seen.by_status(429, 503)),
             "accepted and lost": seen.lost,
             "reads, p99 in ms": round(_p99(seen.reads) * 1e3, 1),
+            "reads while nothing is written, p99 in ms": round(_p99(seen.calm_reads) * 1e3, 1),
             "accepted requests, p99 in ms": round(seen.accepted_p99 * 1e3),
             "the same when calm": round(seen.calm_p99 * 1e3, 1),
             "MB before": round(seen.before),
