@@ -23,6 +23,7 @@
     │   ├── WriteFailed                  a write failed; open the folder again to write more
     │   └── FolderInUse                  another process has the folder open
     ├── SequenceGap      (ValueError)    a client skipped a sequence
+    ├── ClusterError     (RuntimeError)  a shard cannot read what another one sent
     ├── SourceError      (OSError)       a source that cannot be reached or read
     ├── SinkError        (OSError)       a sink that cannot be reached or written to
     │   └── OtherHistory                 a sink that holds rows of another history
@@ -157,7 +158,7 @@ class FolderInUse(StorageError):
 
 
 class ClusterError(DygcnError, RuntimeError):
-    """A shard cannot go on with what it has."""
+    """A shard cannot read what another one sent."""
 
 
 class SequenceGap(DygcnError, ValueError):

@@ -211,21 +211,21 @@ def moved_nodes_bring_no_ghosts(patch):
     patch.setattr(shards, "put_arcs", put)
 
 
-BUGS = [
-    rows_as_of_now,
-    a_stale_epoch_is_answered,
-    a_slot_is_owned_twice,
-    the_end_of_the_log_is_lost,
-    messages_are_dropped_early,
-    the_newest_snapshot_is_loaded,
-    a_mirror_keeps_its_row,
-    new_holders_get_changes_too,
-    seen_changes_are_told,
-    the_clock_is_of_own_events,
-    whoever_is_behind_is_answered,
-    what_was_handed_over_is_dropped,
-    moved_nodes_bring_no_ghosts,
-]
+BUGS = {  # with the first seed that notices it, from which the search begins
+    rows_as_of_now: 2,
+    a_stale_epoch_is_answered: 7,
+    a_slot_is_owned_twice: 6,
+    the_end_of_the_log_is_lost: 1,
+    messages_are_dropped_early: 1,
+    the_newest_snapshot_is_loaded: 87,
+    a_mirror_keeps_its_row: 2,
+    new_holders_get_changes_too: 3,
+    seen_changes_are_told: 2,
+    the_clock_is_of_own_events: 14,
+    whoever_is_behind_is_answered: 1,
+    what_was_handed_over_is_dropped: 0,
+    moved_nodes_bring_no_ghosts: 9,
+}
 
 
 def is_noticed(seed):
@@ -241,4 +241,4 @@ def is_noticed(seed):
 def test_a_seeded_bug_would_be_noticed(bug, monkeypatch):
     bug(monkeypatch)
     monkeypatch.setattr(simulated_cluster, "_LONG", 30.0)
-    assert any(is_noticed(seed) for seed in range(600))
+    assert any(is_noticed(seed) for seed in range(BUGS[bug], 600))
