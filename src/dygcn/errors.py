@@ -23,6 +23,7 @@
     │   ├── WriteFailed                  a write failed; open the folder again to write more
     │   └── FolderInUse                  another process has the folder open
     ├── SequenceGap      (ValueError)    a client skipped a sequence
+    ├── ClusterError     (RuntimeError)  a shard cannot read what another one sent
     ├── SourceError      (OSError)       a source that cannot be reached or read
     ├── SinkError        (OSError)       a sink that cannot be reached or written to
     │   └── OtherHistory                 a sink that holds rows of another history
@@ -154,6 +155,10 @@ class WriteFailed(StorageError):
 
 class FolderInUse(StorageError):
     """Another process has the folder open; only one at a time may."""
+
+
+class ClusterError(DygcnError, RuntimeError):
+    """A shard cannot read what another one sent."""
 
 
 class SequenceGap(DygcnError, ValueError):

@@ -13,4 +13,6 @@ cdef uint64_t key_of_string(const uint8_t[::1] data, int64_t start, int64_t stop
 @cython.locals(out=uint64_t[::1])
 cpdef object keys_of_ints(const int64_t[::1] values)
 @cython.locals(out=uint64_t[::1])
+cpdef object keys_of_strings(const int64_t[::1] offsets, const uint8_t[::1] data)
+@cython.locals(out=uint64_t[::1])
 cpdef object salted(const uint64_t[::1] keys, int64_t salt)

@@ -14,7 +14,7 @@ if not cython.compiled:
     from dygcn.engine._native import word
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bytes, Int64, UInt64
+    from dygcn.engine.records import Bytes, IdColumn, Int64, UInt64
 
 _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
@@ -50,6 +50,21 @@ def keys_of_ints(values: Int64) -> UInt64:
         for i in range(len(values)):
             out[i] = key_of_int(values[i])
     return keys
+
+
+def keys_of_strings(offsets: Int64, data: Bytes) -> UInt64:
+    """Return the key of each string id."""
+    keys = np.empty(len(offsets) - 1, np.uint64)
+    out = keys
+    with cython.nogil:
+        for i in range(len(out)):
+            out[i] = key_of_string(data, offsets[i], offsets[i + 1])
+    return keys
+
+
+def keys_of(ids: IdColumn) -> UInt64:
+    """Return the key of each id."""
+    return keys_of_ints(ids.values) if ids.data is None else keys_of_strings(ids.values, ids.data)
 
 
 def salted(keys: UInt64, salt: int) -> UInt64:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events.keys import keys_of
 from dygcn.engine.features.grid import GRID_BITS
 from dygcn.engine.features.units import UnitTable, hashed_table, units_of
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from dygcn.engine.features.grid import Names
-    from dygcn.engine.records import FeatureDelta, Float64, Int8, Int32, Int64, Nodes
+    from dygcn.engine.records import FeatureDelta, Float64, IdColumn, Int8, Int32, Int64, Nodes
 
 CANNOT_BE_SET = (
     'this model has features="hashed", which follow from the id and cannot be set; '
@@ -54,6 +55,10 @@ class Hashed:
     def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
         """Return x in units of one: +-1."""
         return units_of(self._table, names.keys.take(nodes))
+
+    def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
+        """Return x of ids that need not be in the graph."""
+        return units_of(self._table, keys_of(ids))
 
     def unit_table(self, names: Names) -> UnitTable:
         """Return where rows come from, for compiled loops."""

@@ -114,6 +114,10 @@ class Walks:
         """Return x as it is stored: from -127 to 127."""
         return units_of(self.unit_table(names), names.hashes.take(nodes))
 
+    def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
+        """Return x of ids that need not be in the graph."""
+        return units_of(self.unit_table(names), names.hashes_of(ids))
+
     def write(self, delta: FeatureDelta) -> None:
         """Refuse: rows are a part of the model."""
         if len(delta.nodes):

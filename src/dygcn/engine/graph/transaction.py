@@ -18,7 +18,7 @@ import numpy as np
 from dygcn.engine.events import moment
 from dygcn.engine.graph import writing
 from dygcn.engine.graph.delta import find_pairs
-from dygcn.engine.graph.outcomes import AGE, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
+from dygcn.engine.graph.outcomes import AGE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.engine.graph.staging import Before, NodeEvents, StagedPairs
 from dygcn.engine.records import GraphDelta, Written
 from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
@@ -168,6 +168,31 @@ class Transaction:
             if written is not None:
                 return self.delta(written)
 
+    def preview(self) -> tuple[Nodes, Nodes, Int64, Int64]:
+        """Return the pairs that staged events will change, and their weights before and after.
+
+        Nothing is written; 0 is no pair, and a ghost has the weight that is left of it.
+        """
+        graph, events, buffers = self.graph, self.events, self.graph.buffers
+        assert events is not None
+        if graph.memory is not None and events.clock > graph.memory.clock:
+            events = _with_ageing(events, *graph.memory.look_due(events.clock))
+        buffers.reserve(len(events.op))
+        src, dst, op, weight, t = events.src, events.dst, events.op, events.weight, events.t
+        directed, contacts, memory = graph.directed, graph.count_half_life, graph.memory
+        where = buffers.arrays, graph.pull.arrays
+        if memory is None:
+            writing.play_events(*where, directed, contacts, src, dst, op, weight, t)
+        else:
+            known, lives = (graph.node_arrays, memory.arrays), (memory.clock, events.clock, memory.half_life)
+            writing.play_remembered(
+                *where, *known, src, dst, op, weight, t, directed, graph.limit, *lives, contacts
+            )
+        found = int(buffers.sizes[FOUND])
+        old, new = np.abs(buffers.old[:found]), np.abs(buffers.new[:found])
+        changed = np.flatnonzero(old != new)
+        return buffers.a[changed], buffers.b[changed], old[changed], new[changed]
+
     def collect(self, status: int) -> Written | None:
         """Count what a loop left in the buffers; None: it had too little capacity, and has more now.
 
@@ -274,6 +299,10 @@ class Transaction:
     def remove(self, nodes: Nodes) -> GraphDelta:
         """Remove nodes: their edges, their ghosts, and the mark of having features of their own."""
         return self._take_away(*self.pairs_of(nodes), nodes, own=0)
+
+    def drop_pairs(self, a: Nodes, b: Nodes) -> GraphDelta:
+        """Take pairs of nodes out of the graph, with their ghosts."""
+        return self._take_away(a, b, _NOBODY, own=0)
 
     def pairs_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
         """Return the pairs that nodes belong to, each once."""

@@ -26,6 +26,16 @@ cdef int64_t apply_events(
     const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
     const double[::1] t,
 ) noexcept nogil
+cdef void _play_plain(
+    BatchArrays batch, ArcArrays pull, bint directed, double half_life,
+    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
+    const double[::1] t,
+) noexcept nogil
+cpdef object play_events(
+    BatchArrays batch, ArcArrays pull, bint directed, double half_life,
+    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
+    const double[::1] t,
+)
 cpdef int64_t write_events(
     BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
     bint directed, bint stay, int64_t limit, double half_life,

@@ -72,12 +72,42 @@ def apply_events(
     Or return `OVERWEIGHT`, having written nothing. The half-life is that of contacts, 0 where these are not
     kept.
     """
-    found = number_pairs(batch, src, dst, directed)
-    look_up(pull, found, batch.a, batch.b, batch.old, half_life > 0, batch.last, batch.count)
-    play(batch, op, weight, t, 0.0, 0.0, 0.0, half_life)
+    _play_plain(batch, pull, directed, half_life, src, dst, op, weight, t)
     if _is_overweight(batch, nodes, directed, limit):
         return OVERWEIGHT
     return commit(batch, pull, push, nodes, src, dst, t, directed, stay, half_life > 0, half_life)
+
+
+def _play_plain(
+    batch: BatchArrays,
+    pull: ArcArrays,
+    directed: bool,
+    half_life: float,
+    src: Nodes,
+    dst: Nodes,
+    op: Int8,
+    weight: Int64,
+    t: Float64,
+) -> None:
+    found = number_pairs(batch, src, dst, directed)
+    look_up(pull, found, batch.a, batch.b, batch.old, half_life > 0, batch.last, batch.count)
+    play(batch, op, weight, t, 0.0, 0.0, 0.0, half_life)
+
+
+def play_events(
+    batch: BatchArrays,
+    pull: ArcArrays,
+    directed: bool,
+    half_life: float,
+    src: Nodes,
+    dst: Nodes,
+    op: Int8,
+    weight: Int64,
+    t: Float64,
+) -> None:
+    """Play events in a graph that remembers nothing; nothing is written to it."""
+    with cython.nogil:
+        _play_plain(batch, pull, directed, half_life, src, dst, op, weight, t)
 
 
 def write_events(

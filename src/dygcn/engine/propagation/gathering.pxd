@@ -15,6 +15,7 @@ cdef int64_t SPANS
 
 cdef int64_t in_units(int64_t weight, int64_t shift) noexcept nogil
 cdef bint is_mine(int64_t v, int64_t mine) noexcept nogil
+cdef bint is_own(int64_t v, const int8_t[::1] own) noexcept nogil
 @cython.locals(count=int64_t, v=int64_t)
 cdef int64_t number_nodes(const int32_t[::1] nodes, Py_ssize_t first, Py_ssize_t n, int32_t[::1] place, int32_t[::1] found, int32_t[::1] row) noexcept nogil
 @cython.locals(into=int32_t[::1], rows=int32_t[::1], count=int64_t)
@@ -24,7 +25,7 @@ cpdef int64_t count_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push) noe
 @cython.locals(bits=int64_t)
 cdef int64_t _span(int64_t pushes, int64_t nodes) noexcept nogil
 @cython.locals(v=int64_t, base=int64_t)
-cdef void _count_spans(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, int64_t bits, Work work) noexcept nogil
+cdef void _count_spans(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, Marks marks, int64_t bits, Work work) noexcept nogil
 @cython.locals(at=int64_t)
 cdef void _list(int64_t v, int32_t row, int64_t factor, int64_t bits, Work work) noexcept nogil
 @cython.locals(v=int64_t, base=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint)

@@ -49,6 +49,11 @@ def is_mine(v: int, mine: int) -> bool:
     return bool((mine >> (v >> BLOCK) % 30) & 1)
 
 
+def is_own(v: int, own: Int8) -> bool:
+    """Say whether node v is one that high orders add to: not one that only mirrors another shard's."""
+    return len(own) == 0 or own[v] > 0
+
+
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
     """List nodes, each once, and which of these each was; return how many there are.
 
@@ -107,6 +112,7 @@ def _count_spans(
     arcs: int,
     push: ArcArrays,
     mine: int,
+    marks: Marks,
     bits: int,
     work: Work,
 ) -> None:
@@ -124,7 +130,7 @@ def _count_spans(
         base = push.start[wave.nodes[r]]
         for i in range(base, base + push.count[wave.nodes[r]]):
             v = push.others[i]
-            if is_mine(v, mine):
+            if is_mine(v, mine) and is_own(v, marks.own):
                 work.spans[(v >> bits) + 1] += 1
     for a in range(arcs):
         v = changes.receiver[a]
@@ -169,7 +175,7 @@ def _list_pushes(
         row = wave.row[r]
         for i in range(base, stop):
             v = push.others[i]
-            if is_mine(v, mine):
+            if is_mine(v, mine) and is_own(v, marks.own):
                 weight = push.weights[i]
                 _list(v, row, in_units(weight if weight > 0 else -weight, shift), bits, work)
                 if eager:
@@ -275,7 +281,7 @@ def gather(
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
     bits = _span(pushes, len(marks.place))
-    _count_spans(wave, senders, changes, arcs, push, mine, bits, work)
+    _count_spans(wave, senders, changes, arcs, push, mine, marks, bits, work)
     _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
     _list_changes(changes, arcs, shift, mine, bits, work)
     found, low = 0, 0

@@ -64,7 +64,8 @@ class Spreading:
     def __init__(self, sums: list[Sums], buffers: ScratchBuffers) -> None:
         self._sums = sums
         self._buffers = buffers
-        self.marks = Marks(np.empty(0, np.int32), np.empty(0, np.int8))
+        nothing = np.empty(0, np.int8)
+        self.marks = Marks(np.empty(0, np.int32), nothing, nothing)
         self.watch: Callable[[Additions], None] | None = None
         self.withheld: list[Withheld] = []  # of orders 1..K - 1, if anything may be
         self.allowed = 0.0  # length of what may be withheld, on the grid
@@ -76,7 +77,11 @@ class Spreading:
         if nodes > known:
             place, seen = grown(place, nodes), grown(seen, nodes)
             place[known:] = -1
-            self.marks = Marks(place, seen)
+            self.marks = Marks(place, seen, self.marks.arrays.own)
+
+    def add_only_to(self, own: Int8) -> None:
+        """Have orders above the first add to these nodes alone: 1 for each that they add to."""
+        self.marks = Marks(self.place, self.seen, own)
 
     @property
     def place(self) -> Int32:

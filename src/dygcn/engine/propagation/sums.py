@@ -36,6 +36,8 @@ class Sums:
         Messages are at most ``2**message_bits``.
     message_shift
         Messages are multiples of ``2**message_shift``.
+    pooled
+        Nodes have a row once one was written, and not before: most nodes of a shard only mirror others.
 
     Examples
     --------
@@ -49,8 +51,8 @@ class Sums:
     (dtype('int8'), 128)
     """
 
-    def __init__(self, width: int, message_bits: int, message_shift: int) -> None:
-        self.width = width
+    def __init__(self, width: int, message_bits: int, message_shift: int, pooled: bool = False) -> None:
+        self.width, self._pooled = width, pooled
         self._zeros: Allocator | None = None  # where other processes read rows, allocates them
         self.ticks = NO_TICKS
         self._value_bits = message_bits - message_shift
@@ -81,6 +83,8 @@ class Sums:
         other.weight_shift = weight_shift
         other.scale = float(2.0 ** (self.message_shift + weight_shift))
         kind, other.limit = _narrow_kind(self._value_bits, weight_shift, one)
+        if self._pooled:
+            other.limit = 0
         other.narrow = np.zeros((0, self.width if other.limit else 0), kind)
         other._refill(self)
         replace_together(self, **vars(other))
@@ -96,6 +100,8 @@ class Sums:
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
             stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
             big = self.degree[block] >= self.limit
+            if self._pooled:
+                big &= old.slot[block] != NARROW
             self.place(block[big], self.degree[block[big]])
             self.wide[self.slot[block[big]]] = stored[big]
             if self.limit:
@@ -150,6 +156,21 @@ class Sums:
         """Return the logical values, (n, width) int64."""
         stored = _rows_at(nodes, self.narrow, self.wide, self.slot, self.limit)
         return stored << (self.message_shift + self.weight_shift)
+
+    def put(self, nodes: Nodes, degree: Int64, rows: Int64) -> None:
+        """Replace degrees and logical values of nodes."""
+        self.place(nodes, degree)
+        self.degree[nodes] = degree
+        stored = rows >> (self.message_shift + self.weight_shift)
+        at = self.slot[nodes]
+        is_narrow = at == NARROW
+        if self.limit:
+            self.narrow[nodes[is_narrow]] = stored[is_narrow]
+        self.wide[at[~is_narrow]] = stored[~is_narrow]
+
+    def clear(self, nodes: Nodes) -> None:
+        """Forget degrees and values of nodes."""
+        self.put(nodes, np.zeros(len(nodes), np.int64), np.zeros((len(nodes), self.width), np.int64))
 
     @property
     def nbytes(self) -> int:

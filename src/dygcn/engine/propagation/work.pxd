@@ -39,6 +39,7 @@ cdef class Marks:
     cdef readonly object arrays
     cdef int32_t[::1] place
     cdef int8_t[::1] seen
+    cdef int8_t[::1] own
 
 @cython.final
 cdef class Reach:

@@ -23,7 +23,7 @@ WorkArrays = namedtuple(
     "node row factor receivers first sorted_row sorted_factor before after slots movers spans",
 )
 HandoffArrays = namedtuple("HandoffArrays", "table has nodes row")
-MarkArrays = namedtuple("MarkArrays", "place seen")
+MarkArrays = namedtuple("MarkArrays", "place seen own")
 ReachArrays = namedtuple("ReachArrays", "nodes orders")
 
 
@@ -103,11 +103,19 @@ class ArcChanges:
 
 
 class Marks:
-    """Marks of every node: `place` holds -1 between updates, `seen` 0."""
+    """Marks of every node.
 
-    def __init__(self, place: Int32, seen: Int8) -> None:
-        self.arrays = MarkArrays(place, seen)
-        self.place, self.seen = place, seen
+    Parameters
+    ----------
+    place, seen
+        -1 and 0 between updates.
+    own
+        1 for nodes that high orders add to, 0 for mirrors of other shards' nodes; empty: there are none.
+    """
+
+    def __init__(self, place: Int32, seen: Int8, own: Int8) -> None:
+        self.arrays = MarkArrays(place, seen, own)
+        self.place, self.seen, self.own = place, seen, own
 
     def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
         return Marks, self.arrays

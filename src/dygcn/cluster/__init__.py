@@ -1,0 +1,1 @@
+"""Several processes for one graph: shards that own slots of nodes."""

@@ -1,0 +1,379 @@
+"""A shard: the engine on the nodes of some slots, with mirrors of the nodes that these aggregate.
+
+Every batch takes two steps. `settle` sees what becomes of the arcs of own nodes, which follows from the log,
+and says what the other shards have to be told. `spread` takes what the others told, and writes: until then
+reads are of the batch before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.cluster.messages import Forward
+from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
+from dygcn.engine.events import join_ids, rows_of
+from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.image import GraphImage, build_graph, take_image
+from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.models.readout import Readout
+from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dygcn.cluster.slots import SlotMap
+    from dygcn.engine.models import Model
+    from dygcn.engine.records import (
+        Bool,
+        Changed,
+        EventBatch,
+        GraphDelta,
+        IdColumn,
+        Int16,
+        Int32,
+        Int64,
+        Nodes,
+    )
+
+_NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a batch did to the nodes of a shard."""
+
+    moved: Changed
+    left: IdColumn
+
+
+@dataclass(frozen=True, slots=True)
+class _Arcs:
+    """Arcs that a batch changes: `receiver` aggregates `sender`."""
+
+    receiver: Nodes
+    sender: Nodes
+    old: Int64
+    new: Int64
+
+    @property
+    def more(self) -> Int32:
+        """Return +1 for each arc that comes, -1 for each that goes, 0 for the others."""
+        return _came_and_went(self.old, self.new)
+
+
+class Shard:
+    """The nodes of some slots, and mirrors of their neighbours.
+
+    Parameters
+    ----------
+    model
+        With hashed features or rows of walks, and two orders.
+    number
+        Which shard it is, from 0.
+    slots
+        Who owns which slot; `shards` is how many there are.
+
+    Examples
+    --------
+    >>> from dygcn.cluster.slots import SlotMap
+    >>> from dygcn.engine.events import id_column, read_events
+    >>> from dygcn.engine.models import Model
+    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
+    >>> both = [Shard(model, number, SlotMap.even(2), 2) for number in range(2)]
+    >>> told = [shard.settle(read_events([(1, 4), (2, 3)])) for shard in both]
+    >>> for shard in both:
+    ...     _ = shard.spread({1 - shard.number: told[1 - shard.number][shard.number]})
+    >>> [len(shard.own_nodes()) for shard in both]
+    [2, 2]
+    """
+
+    def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
+        features = model.new_features()
+        if not isinstance(features, Hashed | Walks):
+            raise FeatureError(
+                f'this model has features="{model.features}"; shards take "hashed" and "walks", whose rows '
+                "follow from the model: open the folder in one process, or fit with one of these"
+            )
+        self.model, self.number, self.slots, self.shards = model, number, slots, shards
+        self.graph = model.new_graph()
+        self.features: Hashed | Walks = features
+        self.rule = MirroredRule(features, model.orders)
+        self.transaction = Transaction(self.graph)
+        self.owner: Int16 = np.empty(0, np.int16)  # of each node
+        self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
+        self._next = slots, shards  # after a move that is settled
+
+    # ---- a batch ---------------------------------------------------------------------------------------
+
+    def settle(self, batch: EventBatch, now: float | None = None) -> dict[int, Forward]:
+        """See what a batch makes of own nodes; return what each other shard has to be told of it.
+
+        Nothing that anyone can read is changed.
+        """
+        self._stage(batch, now)
+        if self.shards == 1:
+            return {}
+        a, b, old, new = self.transaction.preview()
+        if not self.graph.directed:
+            a, b = np.concatenate((a, b)), np.concatenate((b, a))
+            old, new = np.concatenate((old, old)), np.concatenate((new, new))
+        arcs = _Arcs(a, b, old, new)
+        own = self.rule.own
+        touched = np.unique(
+            np.concatenate((arcs.sender[own[arcs.sender] > 0], arcs.receiver[own[arcs.receiver] > 0]))
+        )
+        before = self.holders[touched]
+        after = before.copy()
+        outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
+        at = np.searchsorted(touched, arcs.sender[outward]), self.owner[arcs.receiver[outward]]
+        np.add.at(after, at, arcs.more[outward])
+        others = [other for other in range(self.shards) if other != self.number]
+        return {other: self._forward(other, arcs, touched, before, after) for other in others}
+
+    def _stage(self, batch: EventBatch, now: float | None) -> None:
+        """Check the events with an own end, and give nodes to their ids."""
+        src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
+        rows = np.flatnonzero((src == self.number) | (dst == self.number))
+        if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
+            latest = float(batch.t.max())
+            now = latest if now is None else max(now, latest)
+        if len(rows) < len(batch):
+            batch, src, dst = rows_of(batch, rows), src[rows], dst[rows]
+        self.transaction.stage(batch, now)
+        events = self.transaction.events
+        assert events is not None
+        self._note_owners(events.src, src)
+        self._note_owners(events.dst, dst)
+
+    def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
+        high = self.graph.ids.high
+        if high > len(self.owner):
+            self.owner, self.rule.own = grown(self.owner, high), grown(self.rule.own, high)
+            self.holders = grown(self.holders, high)
+        known = nodes >= 0
+        self.owner[nodes[known]] = owners[known]
+        self.rule.own[nodes[known]] = owners[known] == self.number
+
+    def _forward(self, other: int, arcs: _Arcs, touched: Nodes, before: Int32, after: Int32) -> Forward:
+        """Return what another shard has to be told: rules 2 and 3 of the protocol."""
+        graph, was, now = self.graph, before[:, other] > 0, after[:, other] > 0
+        mine = np.flatnonzero(self.rule.own[arcs.receiver] > 0)
+        at = np.searchsorted(touched, arcs.receiver[mine])
+        told = mine[(was & now)[at] & (self.owner[arcs.sender[mine]] != other)]
+        new = touched[~was & now]
+        of_new = mine[(~was & now)[at]]
+        change = arcs.new - arcs.old
+        first = self.rule.rows_after(graph, new, arcs.receiver[of_new], arcs.sender[of_new], change[of_new])
+        return Forward(
+            graph.ids.names(arcs.receiver[told]),
+            graph.ids.names(arcs.sender[told]),
+            change[told],
+            graph.ids.names(new),
+            first.degree,
+            first.rows,
+        )
+
+    def spread(self, told: Mapping[int, Forward]) -> Spread:
+        """Write the batch that was settled last, with what every other shard told of it."""
+        delta = self._write()
+        far, first = self._received(list(told.values()))
+        stays, gone = self._mirrors_of(delta)
+        moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
+        return Spread(moved, self._release(delta))
+
+    def replay(self) -> None:
+        """Write the batch that was settled last, without what other shards know: see `rebuild`."""
+        delta = self._write()
+        self.rule.apply_near(self.graph, delta)
+        self._release(delta)
+
+    def _write(self) -> GraphDelta:
+        with self.transaction:
+            delta = self.transaction.write()
+            own = self.rule.own
+            outward = np.flatnonzero((own[delta.sender] > 0) & (own[delta.receiver] == 0))
+            more = _came_and_went(delta.old, delta.new)
+            at = delta.sender[outward], self.owner[delta.receiver[outward]]
+            np.add.at(self.holders, at, more[outward])
+        return delta
+
+    def _release(self, delta: GraphDelta) -> IdColumn:
+        """Forget who left; return the ids of own nodes that did."""
+        names = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
+        self.transaction.release(delta.left)
+        return names
+
+    def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
+        """Return which arcs end in mirrors that stay, and which mirrors nobody aggregates any more."""
+        own, count = self.rule.own, self.graph.push.count
+        to_mirror = own[delta.receiver] == 0
+        more = _came_and_went(delta.old, delta.new)
+        inward = np.flatnonzero((own[delta.sender] == 0) & ~to_mirror)
+        mirrors, at = np.unique(
+            np.concatenate((delta.sender[inward], delta.receiver[to_mirror])), return_inverse=True
+        )
+        gained = np.bincount(at[: len(inward)], more[inward], len(mirrors)).astype(np.int64)
+        was, now = count[mirrors] - gained > 0, count[mirrors] > 0
+        stays = np.zeros(len(delta.receiver), np.bool_)
+        stays[to_mirror] = (was & now)[at[len(inward) :]]
+        return stays, mirrors[was & ~now].astype(np.int32)
+
+    def _received(self, told: list[Forward]) -> tuple[FarChanges, FirstRows]:
+        ids, width = self.graph.ids, self.model.width
+        nothing = ids.names(np.empty(0, np.int32))
+        aggregated = join_ids([nothing, *(one.aggregated for one in told)])
+        change = np.concatenate([np.empty(0, np.int64), *(one.change for one in told)])
+        units, has = self.features.units_by_id(aggregated, ids)
+        node = ids.find(join_ids([nothing, *(one.node for one in told)]))
+        new = ids.find(join_ids([nothing, *(one.new for one in told)]))
+        degree = np.concatenate([np.empty(0, np.int64), *(one.degree for one in told)])
+        rows = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in told)])
+        self.graph.note_bits(np.abs(change))
+        self.graph.note_bits((rows >> self.features.message_shift).reshape(-1))
+        return FarChanges(node, units, has, change), FirstRows(new, degree, rows)
+
+    # ---- slots that move -------------------------------------------------------------------------------
+
+    def settle_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, Forward], dict[int, GraphImage]]:
+        """See what other owners of slots mean.
+
+        Returns
+        -------
+        tuple
+            What each other shard has to be told, and the edges of own nodes that will be a shard's.
+        """
+        self._next = slots, shards
+        own, owner = self.own_nodes(), self._owners_by(slots)
+        staying = own[owner[own] == self.number]
+        before = np.zeros((len(staying), shards), np.int32)
+        before[:, : self.shards] = self.holders[staying][:, :shards]
+        after = self._counted(staying, owner, shards)
+        told, leaving = {}, {}
+        for other in range(max(shards, self.shards)):
+            if other == self.number:
+                continue
+            new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
+            told[other] = self._rows_for(new)
+            if ((self.slots.owner == self.number) & (slots.owner == other)).any():
+                moved = np.zeros(self.graph.ids.high, np.bool_)
+                moved[own[owner[own] == other]] = True
+                leaving[other] = take_arcs(self.graph, moved)
+        return told, leaving
+
+    def _rows_for(self, nodes: Nodes) -> Forward:
+        names, rows = self.graph.ids.names, self.rule.rows_of(nodes)
+        nobody = names(nodes[:0])
+        return Forward(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows)
+
+    def _owners_by(self, slots: SlotMap) -> Int16:
+        """Return the owner of every node in the graph, -1 for numbers that are none."""
+        here = np.flatnonzero(self.graph.here).astype(np.int32)
+        owner = np.full(self.graph.ids.high, -1, np.int16)
+        owner[here] = slots.owners(self.graph.ids.names(here))
+        return owner
+
+    def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
+        """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
+        node, receiver, _ = self.graph.push.arcs(nodes)
+        foreign = np.flatnonzero(owner[receiver] != self.number)
+        at = np.empty(self.graph.ids.high, np.int32)
+        at[nodes] = np.arange(len(nodes), dtype=np.int32)
+        count = np.zeros((len(nodes), shards), np.int32)
+        np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
+        return count
+
+    def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
+        """Own what the map that was settled last says.
+
+        Parameters
+        ----------
+        told
+            By every other shard; None: in a replay, which leaves rows of mirrors and order 2 alone.
+        arriving
+            Edges of nodes that are own ones from now on, as others' `settle_move` returned them.
+        """
+        before = self.own_nodes()
+        with self.transaction:
+            for image in arriving:
+                put_arcs(self.transaction, image)
+            self.slots, self.shards = self._next
+            self._note_all_owners()
+            delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
+        self._recount()
+        first = None if told is None else self._received(list(told.values()))[1]
+        self.rule.reserve(self.graph)
+        gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
+        lost = before[self.rule.own[before] == 0]
+        high = self.graph.ids.high
+        gone = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0))
+        self.rule.give_up(lost, gone.astype(np.int32))
+        self.rule.take_over(self.graph, gained, first)
+        self.transaction.release(delta.left)
+
+    def _note_all_owners(self) -> None:
+        here = np.flatnonzero(self.graph.here).astype(np.int32)
+        self.rule.own[:] = 0
+        self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
+
+    def _recount(self) -> None:
+        own = self.own_nodes()
+        self.holders = np.zeros((len(self.owner), self.shards), np.int32)
+        self.holders[own] = self._counted(own, self.owner, self.shards)
+
+    # ---- from a snapshot -------------------------------------------------------------------------------
+
+    def load(self, image: GraphImage) -> None:
+        """Fill an empty shard with the edges of its own nodes, and compute order 1 of these."""
+        build_graph(image, self.graph)
+        self._note_owners(np.empty(0, np.int32), np.empty(0, np.int16))
+        self._note_all_owners()
+        self._recount()
+        self.rule.rebuild_order_1(self.graph)
+
+    def image(self) -> GraphImage:
+        """Return the edges of own nodes, without internal ids."""
+        return take_image(self.graph)[0]
+
+    def mirrors(self) -> dict[int, IdColumn]:
+        """Return the ids of all mirrors, by owner."""
+        high = self.graph.ids.high
+        held = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] > 0))
+        owner, names = self.owner[held], self.graph.ids.names
+        others = [other for other in range(self.shards) if other != self.number]
+        return {other: names(held[owner == other].astype(np.int32)) for other in others}
+
+    def rows_for(self, ids: IdColumn) -> Forward:
+        """Return order 1 of own nodes by their ids, as it is now."""
+        return self._rows_for(self.graph.find(ids))
+
+    def take_rows(self, rows: Forward) -> None:
+        """Take order 1 of mirrors from their owner."""
+        first = self._received([rows])[1]
+        self.rule.reserve(self.graph)
+        self.rule.sums[0].put(first.nodes, first.degree, first.rows)
+
+    def rebuild(self) -> None:
+        """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        self.rule.rebuild_order_2(self.graph)
+
+    # ---- reading ---------------------------------------------------------------------------------------
+
+    def own_nodes(self) -> Nodes:
+        """Return the shard's own nodes that are in the graph."""
+        high = self.graph.ids.high
+        return np.flatnonzero((self.graph.here > 0) & (self.rule.own[:high] > 0)).astype(np.int32)
+
+    def reading(self) -> Readout:
+        """Return what reads vectors of own nodes."""
+        return Readout(self.model, self.rule, self.graph)
+
+
+def _came_and_went(old: Int64, new: Int64) -> Int32:
+    """Return +1 for each weight that is new, -1 for each that is none any more, 0 for the others."""
+    came: Int32 = (new != 0).astype(np.int32) - (old != 0)
+    return came

@@ -1,0 +1,58 @@
+"""Who owns which node: a node belongs to one of 4,096 slots, and a slot to one shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dygcn.engine.events.keys import keys_of
+from dygcn.engine.records import IdColumn, Int16, Int64
+from dygcn.errors import OptionError
+
+SLOTS = 4_096
+MOST_SHARDS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMap:
+    """Which shard owns each slot.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import id_column
+    >>> slots = SlotMap.even(2)
+    >>> slots.owners(id_column([1, 2, 3, 4])).tolist()
+    [0, 1, 0, 1]
+    >>> slots.moved([0, 1], to=1).of(1)[:3].tolist()
+    [0, 1, 2048]
+    """
+
+    owner: Int16  # (SLOTS,)
+
+    @classmethod
+    def even(cls, shards: int) -> SlotMap:
+        """Divide the slots among so many shards."""
+        if not 1 <= shards <= MOST_SHARDS:
+            raise OptionError(f"shards is {shards}; allowed are 1 to {MOST_SHARDS}")
+        return cls((np.arange(SLOTS) * shards // SLOTS).astype(np.int16))
+
+    def owners(self, ids: IdColumn) -> Int16:
+        """Return the shard that owns each id."""
+        owners: Int16 = self.owner[slots_of(ids)]
+        return owners
+
+    def of(self, shard: int) -> Int64:
+        """Return the slots of a shard."""
+        return np.flatnonzero(self.owner == shard)
+
+    def moved(self, slots: list[int], to: int) -> SlotMap:
+        """Return the map after slots moved to a shard."""
+        owner = self.owner.copy()
+        owner[slots] = to
+        return SlotMap(owner)
+
+
+def slots_of(ids: IdColumn) -> Int64:
+    """Return the slot of each id: the high bits of its public key."""
+    return (keys_of(ids) >> np.uint64(52)).astype(np.int64)

@@ -1,0 +1,236 @@
+"""The exact rule on a part of the nodes: own ones, and mirrors of those that they aggregate.
+
+A shard has every arc of its own nodes. A mirror is a node of another shard: of it a shard keeps the sum of
+order 1, which changes when its owner says so, and not its arcs. Order 2 is added to own nodes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.propagation.exact import ExactRule
+from dygcn.engine.propagation.gathering import distinct_rows
+from dygcn.engine.propagation.outcomes import NARROW
+from dygcn.engine.propagation.spreading import Arcs, Wave
+from dygcn.engine.propagation.sum_rows import messages_of
+from dygcn.engine.propagation.sums import Sums
+from dygcn.engine.propagation.work import ArcChanges, Handoff
+from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int64, Nodes, Stored
+from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.engine.features import Features
+    from dygcn.engine.graph import Graph
+
+ORDERS = 2
+_BLOCK = 1 << 16  # nodes
+_NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class FarChanges:
+    """Arcs of mirrors that their owners changed, without those that the shard sees itself."""
+
+    receiver: Nodes  # (n,) mirrors
+    units: Stored  # (n, width) h_0 of whom they aggregate
+    has: Int64  # (n,) 1 where there is an h_0
+    change: Int64  # (n,) of the weight
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """Degrees and sums of order 1 of nodes."""
+
+    nodes: Nodes  # (n,)
+    degree: Int64  # (n,)
+    rows: Int64  # (n, width)
+
+
+class MirroredRule(ExactRule):
+    """The exact rule of a shard.
+
+    Attributes
+    ----------
+    own
+        For each node, 1 if it is one of the shard's own, 0 if it is a mirror.
+    """
+
+    def __init__(self, features: Features, orders: int) -> None:
+        if orders != ORDERS:
+            raise OptionError(
+                f"this model propagates {orders} orders, and shards need {ORDERS}: fit with orders={ORDERS}, "
+                "or open the folder in one process"
+            )
+        super().__init__(features, orders)
+        self.sums[1] = Sums(features.width, features.message_bits, 0, pooled=True)  # in a list that is shared
+        self.own: Int8 = np.empty(0, np.int8)
+
+    @property
+    def in_one_call(self) -> bool:
+        """False: orders wait for other shards."""
+        return False
+
+    # ---- a batch ---------------------------------------------------------------------------------------
+
+    def apply_near(self, graph: Graph, delta: GraphDelta) -> None:
+        """Propagate a change to order 1 of own nodes alone: what a shard can do without the others."""
+        self.reserve(graph)
+        at_own = self.own[delta.receiver] > 0
+        self._add_arcs(graph, delta.receiver[at_own], delta.sender[at_own], (delta.new - delta.old)[at_own])
+
+    def apply_with(
+        self, graph: Graph, delta: GraphDelta, stays: Bool, far: FarChanges, first: FirstRows, gone: Nodes
+    ) -> Changed:
+        """Propagate a change to own nodes and mirrors.
+
+        Parameters
+        ----------
+        stays
+            For each arc of the change, whether its receiver is a mirror that was one before and still is.
+        far, first
+            What other shards sent: changes at mirrors that stay, rows of those that are new.
+        gone
+            Mirrors that nobody here aggregates any more.
+
+        Returns
+        -------
+        Changed
+            Own nodes only.
+        """
+        self.reserve(graph)
+        spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
+        spreading.add_only_to(self.own)
+        own_left, arrived = (nodes[self.own[nodes] > 0] for nodes in (delta.left, delta.arrived))
+        senders, row = distinct_rows(delta.sender, spreading.place)
+        change, at_own = delta.new - delta.old, self.own[delta.receiver] > 0
+        near = np.flatnonzero(at_own | stays)
+        far_rows = np.arange(len(far.change), dtype=np.int32) + np.int32(len(senders))
+        one = ArcChanges(
+            np.concatenate((delta.receiver[near], far.receiver)),
+            np.concatenate((row[near], far_rows)),
+            np.concatenate((change[near], far.change)),
+            senders,
+        )
+        units, has = self.features.units(senders, graph.ids)
+        wave = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
+        spreading.seen[own_left] = 1
+        wave.reached_count = spreading.note(arrived, 1, 0)
+        wave = spreading.step(1, Arcs(one, len(near) + len(far_rows), senders, push, shift), wave)
+        if len(first.nodes):
+            wave = self._with_first_rows(wave, len(senders), first)
+        two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
+        changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, push, shift), wave, own_left)
+        self.sums[0].clear(gone)
+        is_own = self.own[changed.nodes] > 0
+        return Changed(changed.nodes[is_own], changed.orders[is_own], changed.rows)
+
+    def _with_first_rows(self, wave: Wave, senders: int, first: FirstRows) -> Wave:
+        """Write rows of new mirrors, and add to a wave that they have messages now."""
+        self.sums[0].put(first.nodes, first.degree, first.rows)
+        rows, has = messages_of(self.sums[0].arrays, first.nodes, self.features.width)
+        given, used = wave.handoff.arrays, senders + wave.senders
+        handoff = Handoff(
+            np.concatenate((given.table[:used], rows)),
+            np.concatenate((given.has[:used], has)),
+            np.concatenate((given.nodes[: wave.senders], first.nodes)),
+            np.concatenate((given.row[: wave.senders], np.arange(used, used + len(rows), dtype=np.int32))),
+        )
+        return Wave(handoff, wave.senders + len(rows), wave.reached_count, wave.rows)
+
+    def rows_after(
+        self, graph: Graph, nodes: Nodes, receiver: Nodes, sender: Nodes, change: Int64
+    ) -> FirstRows:
+        """Return order 1 of own nodes as it will be after arcs changed; nothing is written.
+
+        Parameters
+        ----------
+        nodes
+            Sorted; `receiver`, `sender` and `change` are arcs, those of other nodes are left out.
+        """
+        sums = self.sums[0]
+        if not len(nodes):
+            return FirstRows(nodes, _NOTHING, np.empty((0, sums.width), np.int64))
+        units, has = self.features.units(sender, graph.ids)
+        known = nodes[nodes < len(sums.slot)]
+        degree, rows = np.zeros(len(nodes), np.int64), np.zeros((len(nodes), sums.width), np.int64)
+        degree[: len(known)], rows[: len(known)] = sums.degree[known], sums.rows(known)
+        at = np.searchsorted(nodes, receiver)
+        np.add.at(degree, at, change * has)
+        np.add.at(rows, at, (change * has)[:, None] * (units.astype(np.int64) << sums.message_shift))
+        return FirstRows(nodes, degree, rows)
+
+    # ---- other owners ----------------------------------------------------------------------------------
+
+    def give_up(self, lost: Nodes, gone: Nodes) -> None:
+        """Forget order 2 of nodes that are own ones no longer, and all of mirrors that nobody aggregates."""
+        self.sums[1].clear(lost[self.sums[1].slot[lost] != NARROW])
+        self.sums[0].clear(gone)
+
+    def take_over(self, graph: Graph, gained: Nodes, first: FirstRows | None) -> None:
+        """Compute order 1 of nodes that became own ones, and order 2 of them, if new mirrors have rows."""
+        self.sums[0].clear(gained)
+        receiver, sender, weight = graph.pull.arcs(gained)
+        self._add_arcs(graph, receiver, sender, np.abs(weight))
+        if first is None:
+            return
+        self.sums[0].put(first.nodes, first.degree, first.rows)
+        self._spreading.add_only_to(self.own)
+        senders, row = distinct_rows(sender, self._spreading.place)
+        rows, has = messages_of(self.sums[0].arrays, senders, self.features.width)
+        arcs = ArcChanges(receiver, row, np.abs(weight), _NOBODY)
+        self._add(2, Arcs(arcs, len(row), _NOBODY, graph.push.arrays, graph.weight_shift), _start(rows, has))
+
+    # ---- from nothing ----------------------------------------------------------------------------------
+
+    def rows_of(self, nodes: Nodes) -> FirstRows:
+        """Return order 1 of own nodes, as it is."""
+        return FirstRows(nodes, self.sums[0].degree[nodes], self.sums[0].rows(nodes))
+
+    def rebuild_order_1(self, graph: Graph) -> None:
+        """Compute order 1 of own nodes from nothing; mirrors have none."""
+        self.reserve(graph)
+        self.sums[0].clear(np.arange(graph.ids.high, dtype=np.int32))
+        for nodes in _blocks(np.flatnonzero(self.own[: graph.ids.high] > 0)):
+            receiver, sender, weight = graph.pull.arcs(nodes)
+            self._add_arcs(graph, receiver, sender, np.abs(weight))
+
+    def rebuild_order_2(self, graph: Graph) -> None:
+        """Compute order 2 of own nodes from nothing, out of order 1 of all."""
+        self.reserve(graph)
+        self._spreading.add_only_to(self.own)
+        here = np.flatnonzero(graph.here).astype(np.int32)
+        self.sums[1].clear(np.flatnonzero(self.sums[1].slot != NARROW).astype(np.int32))
+        nothing = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
+        arcs = Arcs(nothing, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
+        for nodes in _blocks(here):
+            rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
+            row = np.arange(len(nodes), dtype=np.int32)
+            self._add(2, arcs, Wave(Handoff(rows, has, nodes, row), len(nodes)))
+
+    def _add_arcs(self, graph: Graph, receiver: Nodes, sender: Nodes, change: Int64) -> None:
+        """Add h_0 over arcs, when nobody asks who changed."""
+        senders, row = distinct_rows(sender, self._spreading.place)
+        changes = ArcChanges(receiver, row, change, _NOBODY)
+        arcs = Arcs(changes, len(row), _NOBODY, graph.push.arrays, graph.weight_shift)
+        self._add(1, arcs, _start(*self.features.units(senders, graph.ids)))
+
+    def _add(self, order: int, arcs: Arcs, wave: Wave) -> None:
+        wave = self._spreading.add(order, arcs, wave)
+        self._spreading.seen[self._buffers.reach.arrays.nodes[: wave.reached_count]] = 0
+        self._buffers.tidy(self.sums[-1].nbytes // 4)
+
+
+def _start(units: Stored, has: Int64) -> Wave:
+    """Return the wave of order 1: whose h_0 is added over which arc; no h_0 ever changes."""
+    return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
+
+
+def _blocks(nodes: Int64 | Nodes) -> Iterator[Nodes]:
+    chosen = np.ascontiguousarray(nodes, np.int32)
+    for start in range(0, len(chosen), _BLOCK):
+        yield chosen[start : start + _BLOCK]

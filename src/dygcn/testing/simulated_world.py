@@ -1,0 +1,177 @@
+"""What a simulated cluster has beside its processes: weather, disks, and the truth to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.cluster.protocol import Entry, Events, Snapshot
+from dygcn.engine.events import id_column, python_ids
+from dygcn.engine.features import RowTable
+from dygcn.engine.models import Model, State
+from dygcn.live.digest import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn.engine.graph.image import GraphImage
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What goes wrong, and how often."""
+
+    shards: int
+    directed: bool
+    half_life: float | None
+    contacts: bool
+    weighted: bool
+    rows: bool  # the model has rows for some nodes; else features are hashed
+    kind: str
+    batches: int
+    nodes: int
+    loss: float
+    twice: float
+    delay: float
+    every: int  # batches between snapshots
+    faults: float  # a second
+    moves: float  # share of entries that move slots
+
+    @classmethod
+    def of(cls, random: np.random.Generator) -> Weather:
+        """Draw one."""
+        return cls(
+            shards=int(random.choice([1, 2, 2, 3, 4, 4, 8])),
+            directed=bool(random.integers(2)),
+            half_life=[None, 3.0][random.integers(2)],
+            contacts=bool(random.integers(2)),
+            weighted=bool(random.integers(2)),
+            rows=bool(random.integers(2)),
+            kind=str(random.choice(["int64", "string"])),
+            batches=int(random.integers(5, 40)),
+            nodes=int(random.integers(4, 40)),
+            loss=float(random.choice([0.0, 0.02, 0.1, 0.3])),
+            twice=float(random.choice([0.0, 0.1])),
+            delay=float(random.choice([0.001, 0.02, 0.2])),
+            every=int(random.integers(1, 8)),
+            faults=float(random.choice([0.0, 1.0, 4.0])),
+            moves=float(random.choice([0.0, 0.1, 0.3])),
+        )
+
+
+@dataclass
+class Disk:
+    """What survives a crash; the disks of all shards are one file system."""
+
+    number: int
+    everyones: list[Disk]
+    snapshots: dict[int, Snapshot]
+    arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)  # by sequence and sender
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot."""
+        self.snapshots[snapshot.sequence] = snapshot
+
+    def sequences(self) -> list[int]:
+        """Return the sequences of all snapshots, in order."""
+        return sorted(self.snapshots)
+
+    def load(self, sequence: int) -> Snapshot:
+        """Return a snapshot."""
+        return self.snapshots[sequence]
+
+    def drop(self, sequence: int) -> None:
+        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
+        self.snapshots.pop(sequence, None)
+        for key in [key for key in self.arrivals if key[0] <= min(self.snapshots)]:
+            del self.arrivals[key]
+
+    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
+        """Keep edges for another shard."""
+        self.everyones[to].arrivals[sequence, self.number] = image
+
+    def handed(self, sequence: int, sender: int) -> GraphImage | None:
+        """Return what a shard handed over."""
+        return self.arrivals.get((sequence, sender))
+
+
+@dataclass
+class DiskLog:
+    """The log of the sequencer."""
+
+    entries: list[tuple[Entry, str, int]] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The last sequence."""
+        return len(self.entries)
+
+    def append(self, entry: Entry, client: str, position: int) -> int:
+        """Write an entry."""
+        self.entries.append((entry, client, position))
+        return len(self.entries)
+
+    def read(self, after: int, count: int) -> Sequence[Entry]:
+        """Return entries behind a sequence."""
+        return [entry for entry, _, _ in self.entries[after : after + count]]
+
+    def last_of(self, client: str) -> int:
+        """Return the greatest place of a client."""
+        return max((place for _, name, place in self.entries if name == client), default=-1)
+
+
+class Oracle:
+    """One process with the same entries, and what every sequence looked like."""
+
+    def __init__(self, model: Model) -> None:
+        self._state = State(model)
+        self.rows: list[dict[Any, tuple[bytes, ...]]] = [{}]
+
+    def digest(self) -> str:
+        """Return the digest of now."""
+        return digest_of(self._state)
+
+    def apply(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if isinstance(entry, Events):
+            self._state.apply(entry.batch, entry.now)
+        self.rows.append(rows_of(self._state.graph, self._state.exact, self._state.graph.nodes()))
+
+
+def model_of(w: Weather, random: np.random.Generator) -> Model:
+    """Return a small model."""
+    how: dict[str, Any] = {
+        "directed": w.directed,
+        "half_life": w.half_life,
+        "unit": 1.0 if w.contacts else None,
+    }
+    if not w.rows:
+        return Model((np.eye(4, dtype=np.float32),) * 3, w.kind, "hashed", np.ones(4), **how)
+    known = random.permutation(w.nodes)[: w.nodes // 2 + 1]
+    values = random.normal(size=(len(known), 4)).astype(np.float32)
+    table = RowTable.of(id_column(named(known, w.kind)), values)
+    weights = (np.ones((1, 1), np.float32),) * 3
+    return Model(weights, w.kind, "walks", np.full(4, table.scale), table=table, **how)
+
+
+def named(numbers: Any, kind: str) -> list[Any]:
+    """Return ids for numbers."""
+    return numbers.tolist() if kind == "int64" else [f"n{number}" for number in numbers]
+
+
+def rows_of(graph: Any, rule: Any, nodes: Any) -> dict[Any, tuple[bytes, ...]]:
+    """Return degrees, sums and contacts of nodes, by id."""
+    names = python_ids(graph.ids.names(nodes)).tolist()
+    parts = [part for sums in rule.sums for part in (sums.degree[nodes], sums.rows(nodes))]
+    if graph.contacts is not None:
+        parts += [graph.contacts.times[nodes], graph.contacts.counts[nodes]]
+    return {name: tuple(part[i].tobytes() for part in parts) for i, name in enumerate(names)}
+
+
+def ids_of(names: list[Any], kind: str) -> Any:
+    """Return a column of ids, also of none."""
+    if names:
+        return id_column(names)
+    return id_column(np.empty(0, np.int64) if kind == "int64" else np.empty(0, "U1"))

@@ -1,0 +1,212 @@
+"""Shards in one process: all of them together are what one process is, after every batch."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dygcn.cluster.digest import digest_of_parts, part_of
+from dygcn.cluster.messages import Forward
+from dygcn.cluster.shard import Shard
+from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
+from dygcn.cluster.wire import pack_forward, unpack_forward
+from dygcn.engine.events import id_column, python_ids, read_events
+from dygcn.engine.models import Model, State
+from dygcn.errors import ClusterError, FeatureError, OptionError
+from dygcn.live.digest import digest_of
+
+
+def small(orders=2, **how):
+    weights = (np.eye(4, dtype=np.float32),) * (orders + 1)
+    return Model(weights, **{"kind": "int64", "features": "hashed", "scales": np.ones(4)} | how)
+
+
+def spread(shards, told):
+    for shard in shards:
+        shard.spread({one.number: told[one.number][shard.number] for one in shards if one is not shard})
+
+
+def apply(shards, batch, now=None):
+    spread(shards, [shard.settle(batch, now) for shard in shards])
+
+
+def digest(shards):
+    return digest_of_parts(shards[0].model, [part_of(shard) for shard in shards])
+
+
+def batches(count, nodes, seed, *, times=False):
+    random = np.random.default_rng(seed)
+    for step in range(count):
+        n = int(random.integers(1, 30))
+        columns = dict(zip(("src", "dst"), random.integers(0, nodes, (2, n)), strict=True))
+        columns["op"] = random.choice([1, 1, -1], n)
+        columns["weight"] = random.choice([1.0, 0.5, 3.0, 2.0**-9], n)
+        if times:
+            columns["t"] = step + random.random(n)
+        yield read_events(columns)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 8])
+@pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}, {"unit": 1.0}])
+def test_digests_are_those_of_one_process(shards, how):
+    model = small(**how)
+    state, parts = (
+        State(model),
+        [Shard(model, number, SlotMap.even(shards), shards) for number in range(shards)],
+    )
+    for batch in batches(30, 40, seed=shards, times="half_life" in how or "unit" in how):
+        state.apply(batch)
+        apply(parts, batch)
+        assert digest(parts) == digest_of(state)
+
+
+def test_vectors_are_those_of_one_process():
+    model = small()
+    state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    for batch in batches(10, 30, seed=5):
+        state.apply(batch)
+        apply(shards, batch)
+    for shard in shards:
+        own = shard.own_nodes()
+        there = state.graph.find(shard.graph.ids.names(own))
+        assert (shard.reading().vectors(own) == state.reading().vectors(there)).all()
+
+
+def test_nothing_is_read_of_a_batch_that_is_only_settled():
+    model = small()
+    shards = [Shard(model, number, SlotMap.even(2), 2) for number in range(2)]
+    first, second = batches(2, 12, seed=1)
+    apply(shards, first)
+    before = digest(shards)
+    told = [shard.settle(second) for shard in shards]
+    assert digest(shards) == before
+    spread(shards, told)
+    assert digest(shards) != before
+
+
+def test_what_moved_and_who_left_are_own_nodes_once():
+    model = small()
+    state, shards = State(model), [Shard(model, number, SlotMap.even(4), 4) for number in range(4)]
+    for batch in batches(20, 25, seed=3):
+        outcome = state.apply(batch)
+        told = [shard.settle(batch) for shard in shards]
+        moved, left = [], []
+        for shard in shards:
+            done = shard.spread({one: told[one][shard.number] for one in range(4) if one != shard.number})
+            moved += python_ids(shard.graph.ids.names(done.moved.nodes)).tolist()
+            left += python_ids(done.left).tolist()
+        assert sorted(moved) == sorted(python_ids(state.graph.ids.names(outcome.moved.nodes)).tolist())
+        assert sorted(left) == sorted(python_ids(outcome.left).tolist())
+
+
+@pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}])
+def test_slots_move_and_shards_come(how):
+    model = small(**how)
+    random = np.random.default_rng(2)
+    state, shards = State(model), [Shard(model, number, SlotMap.even(2), 2) for number in range(2)]
+    for step, batch in enumerate(batches(25, 40, seed=7, times="half_life" in how)):
+        state.apply(batch)
+        apply(shards, batch)
+        count = len(shards) + (step % 6 == 2)
+        slots = shards[0].slots.moved(
+            random.choice(SLOTS, 900, replace=False).tolist(), int(random.integers(count))
+        )
+        settled = [shard.settle_move(slots, count) for shard in shards]
+        for shard in shards:
+            told = {one.number: settled[one.number][0][shard.number] for one in shards if one is not shard}
+            leaving = [images[shard.number] for _, images in settled if shard.number in images]
+            shard.spread_move(told, leaving)
+        if count > len(shards):
+            fresh = Shard(model, count - 1, slots, count)
+            fresh.settle_move(slots, count)
+            told = {one.number: settled[one.number][0][count - 1] for one in shards}
+            fresh.spread_move(told, [images[count - 1] for _, images in settled if count - 1 in images])
+            shards.append(fresh)
+        assert digest(shards) == digest_of(state)
+
+
+def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
+    model = small(half_life=3.0)
+    state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    for batch in batches(20, 40, seed=9, times=True):
+        state.apply(batch)
+        apply(shards, batch)
+        again = Shard(model, 1, shards[1].slots, 3)
+        again.load(shards[1].image())
+        for other, mirrors in again.mirrors().items():
+            again.take_rows(shards[other].rows_for(mirrors))
+        again.rebuild()
+        shards[1] = again
+        assert digest(shards) == digest_of(state)
+
+
+def test_what_shards_cannot_do_is_refused():
+    with pytest.raises(OptionError, match="propagates 3 orders, and shards need 2"):
+        Shard(small(orders=3), 0, SlotMap.even(2), 2)
+    with pytest.raises(FeatureError, match='features="given"'):
+        Shard(small(features="given"), 0, SlotMap.even(2), 2)
+    with pytest.raises(OptionError, match="allowed are 1 to 1024"):
+        SlotMap.even(0)
+
+
+def test_slots_are_even():
+    counts = np.bincount(slots_of(id_column(np.arange(400_000))), minlength=SLOTS)
+    assert len(counts) == SLOTS
+    assert 50 < counts.min() <= counts.max() < 160
+    text = slots_of(id_column([f"user-{one}" for one in range(20_000)]))
+    assert np.bincount(text >> 8, minlength=16).min() > 1_000
+
+
+IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)
+NUMBERS = st.integers(-(2**62), 2**62 - 1)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_bytes_come_back(data):
+    kinds = st.sampled_from(
+        [IDS, st.lists(st.text(max_size=6).filter(lambda one: one.isprintable()), max_size=5)]
+    )
+    kind = data.draw(kinds)
+    changes, new = data.draw(kind), data.draw(kind)
+    empty = np.empty(0, np.int64) if kind is IDS else np.empty(0, "U1")
+    numbers = [
+        np.array(data.draw(st.lists(NUMBERS, min_size=size, max_size=size)), np.int64)
+        for size in (len(changes), len(new), 3 * len(new))
+    ]
+    column = [id_column(ids if ids else empty) for ids in (changes, changes, new)]
+    told = Forward(column[0], column[1], numbers[0], column[2], numbers[1], numbers[2].reshape(-1, 3))
+    again = unpack_forward(pack_forward(told))
+    for name in ("change", "degree", "rows"):
+        assert (getattr(again, name) == getattr(told, name)).all()
+    for name in ("node", "aggregated", "new"):
+        assert python_ids(getattr(again, name)).tolist() == python_ids(getattr(told, name)).tolist()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x93", b"nonsense", b"\x97" + b"\x92\xc4\x01a\xc0" * 7])
+def test_nonsense_is_refused(body):
+    with pytest.raises(ClusterError, match="cannot be read"):
+        unpack_forward(body)
+
+
+def test_cut_and_changed_bytes_are_refused_or_read():
+    told = Forward(
+        id_column(["a"]),
+        id_column(["b"]),
+        np.array([4]),
+        id_column(["c"]),
+        np.array([1]),
+        np.array([[5, -6]]),
+    )
+    body = pack_forward(told)
+    for size in range(len(body)):
+        with pytest.raises(ClusterError):
+            unpack_forward(body[:size])
+    for at in range(len(body)):
+        for bit in range(8):
+            wrong = bytearray(body)
+            wrong[at] ^= 1 << bit
+            try:
+                unpack_forward(bytes(wrong))
+            except ClusterError:
+                continue
