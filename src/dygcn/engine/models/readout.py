@@ -131,6 +131,7 @@ class ReadPlan:
         self.weights, self.scales, self.seed, self.floor = weights, scales, seed, floor
         self.dim, self.mixed, self.message_shift = dim, mixed, message_shift
         self._unused: list[ReadBuffers] = []
+        self._signs = Hashed(len(scales), seed)
 
     def vectors(self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows]) -> Float32:
         """Return the vectors of nodes, (n, dim), given where ids, features and sums are."""
@@ -144,7 +145,7 @@ class ReadPlan:
         elif read_mixed(nodes, ids.arrays, table, sums, buffers, out):
             # A node that no row reaches reads as its hashed signs, which nobody is sent.
             lost = np.flatnonzero(~out.any(axis=1))
-            signs, _ = Hashed(len(self.scales), self.seed).units(nodes[lost], ids)
+            signs, _ = self._signs.units(nodes[lost], ids)
             out[lost] = signs / np.float32(np.sqrt(self.dim))
         self._unused.append(buffers)
         return out

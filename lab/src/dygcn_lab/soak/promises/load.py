@@ -23,8 +23,7 @@ def measure(
 ) -> dict[str, Any]:
     """Return what a service with one reader process does under a steady stream of events."""
     with tempfile.TemporaryDirectory() as folder:
-        live = dygcn.start(dygcn.fit([(0, 1), (1, 2)], seed=seed).model)
-        live.bulk([graph_events(f"power-law-{nodes}-{edges}", seed)])
+        live = dygcn.fit(graph_events(f"power-law-{nodes}-{edges}", seed), seed=seed, progress=False)
         live.save(f"{folder}/graph")
         ids = live.ids().tolist()
         found = measure_folder(
