@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.image import GraphImage
+from dygcn.engine.graph.image import GraphImage, stage_pairs
 from dygcn.engine.graph.pair_contacts import edge_contacts
-from dygcn.engine.graph.staging import StagedPairs
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
@@ -68,22 +67,11 @@ def put_arcs(transaction: Transaction, image: GraphImage) -> Nodes:
     """Write edges that `take_arcs` took; return the nodes that moved."""
     graph = transaction.graph
     nodes = graph.intern(image.ids)
-    faded = image.weight < 0
-    ghosts, times = np.zeros(len(image.a), np.int64), np.zeros(len(image.a))
-    ghosts[faded], times[faded] = image.ghost_weight, image.ghost_t
-    for weights in (image.weight[~faded], ghosts):
-        graph.note_bits(weights)
-    moved = nodes[image.own]
-    touched = None
+    moved, touched = nodes[image.own], None
     if graph.contacts is not None:  # of nodes that did not move this shard knows its own, and better
         touched = moved, image.contact[image.own], image.activity[image.own]
-    a, b = graph.canonical(nodes[image.a], nodes[image.b])
-    clock = -np.inf if image.clock is None else image.clock  # everyone's; a shard that is new has none yet
-    of_pairs = image.weight, image.pair_t, image.pair_count
-    pairs = StagedPairs(
-        a, b, *of_pairs, _NOBODY, _NOBODY, ghosts, times, clock, contact_clock=clock, touched=touched
-    )
-    transaction.write_pairs(pairs, graph.pull.look_up(a, b))
+    pairs = stage_pairs(image, graph, nodes, _NOBODY, touched)
+    transaction.write_pairs(pairs, graph.pull.look_up(pairs.a, pairs.b))
     return moved
 
 

@@ -107,19 +107,39 @@ def build_graph(image: GraphImage, graph: Graph) -> Nodes:
     return nodes
 
 
-def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
-    """Write everything to an empty graph, by its nodes."""
-    weight, own, count = image.weight, nodes[image.own], len(image.a)
-    ghosts, times, faded = np.zeros(count, np.int64), np.zeros(count), image.weight < 0
+def stage_pairs(
+    image: GraphImage,
+    graph: Graph,
+    nodes: Nodes,
+    named: Nodes,
+    touched: tuple[Nodes, Float64, Float32] | None,
+    own: int | None = None,
+) -> StagedPairs:
+    """Return the edges and ghosts of an image by nodes; the graph notes how fine their weights are.
+
+    Parameters
+    ----------
+    nodes
+        The node of each id of the image.
+    named, touched, own
+        See `StagedPairs`; the named nodes belong to no pair.
+    """
+    count, faded = len(image.a), image.weight < 0
+    ghosts, times = np.zeros(count, np.int64), np.zeros(count)
     ghosts[faded], times[faded] = image.ghost_weight, image.ghost_t
-    for weights in (weight[~faded], ghosts):
+    for weights in (image.weight[~faded], ghosts):
         graph.note_bits(weights)
     now = -np.inf if image.clock is None else image.clock
-    loops = np.full(len(own), LOOP, np.int32)
-    pairs = *graph.canonical(nodes[image.a], nodes[image.b]), weight, image.pair_t, image.pair_count
+    loops = np.full(len(named), LOOP, np.int32)
+    pairs = *graph.canonical(nodes[image.a], nodes[image.b]), image.weight, image.pair_t, image.pair_count
+    return StagedPairs(*pairs, named, loops, ghosts, times, now, now, own=own, touched=touched)
+
+
+def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
+    """Write everything to an empty graph, by its nodes."""
     touched = nodes, image.contact, image.activity
-    staged = StagedPairs(*pairs, own, loops, ghosts, times, now, now, own=1, touched=touched)
-    Transaction(graph).write_pairs(staged, np.zeros(count, np.int64))
+    staged = stage_pairs(image, graph, nodes, nodes[image.own], touched, own=1)
+    Transaction(graph).write_pairs(staged, np.zeros(len(image.a), np.int64))
 
 
 def _check(image: GraphImage, graph: Graph) -> None:
