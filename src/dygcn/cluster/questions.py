@@ -13,7 +13,7 @@ from dygcn.engine.records import Float32, IdColumn, Int8
 
 @dataclass(frozen=True, slots=True)
 class AskOutcome:
-    """What did a batch do?"""
+    """What a batch did to own nodes."""
 
     at: int
 
@@ -35,7 +35,7 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AskVectors:
-    """Which vectors do own nodes have?"""
+    """The vectors of own nodes."""
 
     at: int
     ids: IdColumn
