@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dygcn.cluster.slots import SlotMap
 
 
-def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage | None:
-    """Return the edges and ghosts that have an end on a shard; None: no node does.
+def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
+    """Return the edges and ghosts that have an end on a shard, and the clock, which is everyone's.
 
     Examples
     --------
@@ -26,8 +26,6 @@ def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage | None
     """
     own = slots.owners(image.ids) == shard if len(image.ids) else np.empty(0, np.bool_)
     rows = np.flatnonzero(own[image.a] | own[image.b])
-    if not len(rows):
-        return None
     nodes, places = np.unique(np.concatenate((image.a[rows], image.b[rows])), return_inverse=True)
     faded = image.weight < 0
     ghosts = (np.cumsum(faded) - 1)[rows[faded[rows]]]

@@ -15,7 +15,7 @@ from dygcn.cluster.asking import Asking
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.protocol import Events
 from dygcn.cluster.slots import SlotMap
-from dygcn.engine.events import join_ids, read_events, take
+from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.screening import check_batch
 from dygcn.engine.graph.transaction import Transaction
@@ -79,6 +79,7 @@ class FrontState(State):
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
         """Check events: whether they can be applied is decided before anyone is told of them."""
+        now = None if now is None else moment(now)
         check_batch(self.graph, batch, now)
         self._staged = batch, now
 

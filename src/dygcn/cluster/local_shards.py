@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.answering import Answering
+from dygcn.cluster.dividing import part_for
+from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.protocol import SEQUENCER, Entries, Fetch, Snapshot
+from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.worker import Worker
 from dygcn.errors import ClusterError
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.protocol import Entry, Message
     from dygcn.cluster.sequencer import EntryLog
     from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models import Model
+    from dygcn.engine.models import Model, State
 
 _ROUNDS = 100  # of asking again, after which nothing will come of it
 
@@ -164,3 +167,38 @@ class LocalShards:
     def close(self) -> None:
         """End all."""
         self.workers.clear()
+
+
+class _Numbers:
+    """Gives numbers to entries of a log in memory."""
+
+    def __init__(self, log: MemoryLog, shards: LocalShards) -> None:
+        self._log, self._shards = log, shards
+
+    def commit(self, entry: Entry) -> int:
+        """Return the number of an entry."""
+        number = self._log.append(entry)
+        self._shards.announce(Entries(number - 1, (entry,), number))
+        return number
+
+
+def divide(state: State, shards: int, every: int = 1_000) -> FrontState:
+    """Return the same graph on shards in this process.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.live import LiveEmbedding
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
+    >>> on_shards = LiveEmbedding(divide(live.state, 3))
+    >>> for each in (live, on_shards):
+    ...     _ = each.update(add=[("dan", "eve")], remove=[("ann", "bob")])
+    >>> on_shards.digest() == live.digest()
+    True
+    """
+    log = MemoryLog()
+    processes, slots = LocalShards(state.model, log, every), SlotMap.even(shards)
+    image = state.image()[0].graph
+    for number in range(shards):
+        processes.add(number, Snapshot(0, slots, shards, part_for(image, slots, number)))
+    return FrontState(state.model, processes, _Numbers(log, processes), 0)
