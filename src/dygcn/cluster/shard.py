@@ -18,6 +18,7 @@ from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
+from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
@@ -45,10 +46,16 @@ _NOTHING = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What a batch did to the nodes of a shard."""
+    """What a batch did to the nodes of a shard.
+
+    Of events without effect each shard counts those whose source is its own: together, every one once.
+    """
 
     moved: Changed
     left: IdColumn
+    unchanged: int = 0
+    missing: int = 0
+    loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,8 @@ class Shard:
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
         self._next = slots, shards  # after a move that is settled
+        self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
+        self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class Shard:
         if self.shards == 1:
             return {}
         a, b, old, new = self.transaction.preview()
+        self._idle = self._count_idle()
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))
             old, new = np.concatenate((old, old)), np.concatenate((new, new))
@@ -149,6 +159,26 @@ class Shard:
         assert events is not None
         self._note_owners(events.src, src)
         self._note_owners(events.dst, dst)
+        self._counted_here = src == self.number
+
+    def _count_idle(self) -> tuple[int, int, int]:
+        """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
+        buffers, events = self.graph.buffers, self.transaction.events
+        assert events is not None
+        if not buffers.sizes[UNCHANGED:FOUND].any():
+            return 0, 0, 0
+        pair, here = buffers.pair_of[: len(events.op)], self._counted_here
+        loops = int((here & (pair == LOOP)).sum())
+        order = np.argsort(pair, kind="stable")
+        order = order[pair[order] >= 0]
+        pair, here, adds = pair[order], here[order], events.op[order] > 0
+        after = np.where(adds, events.weight[order], 0)
+        before = np.maximum(buffers.old[pair], 0)
+        again = np.flatnonzero(pair[1:] == pair[:-1]) + 1
+        before[again] = after[again - 1]
+        idle = here & (before == after)
+        unknown = int(self._counted_here.sum() - here.sum()) - loops
+        return int((idle & adds).sum()), int((idle & ~adds).sum()) + unknown, loops
 
     def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
         high = self.graph.ids.high
@@ -184,7 +214,9 @@ class Shard:
         far, first = self._received(list(told.values()))
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Spread(moved, self._release(delta))
+        if self.shards == 1:
+            self._idle = delta.unchanged, delta.missing, delta.loops
+        return Spread(moved, self._release(delta), *self._idle)
 
     def replay(self) -> None:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""
