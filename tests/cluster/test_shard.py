@@ -99,6 +99,64 @@ def test_what_moved_and_who_left_are_own_nodes_once():
         assert sorted(left) == sorted(python_ids(outcome.left).tolist())
 
 
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(0, 5),
+        st.sampled_from([1, 1, -1]),
+        st.sampled_from([1.0, 0.5]),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=12,
+)
+HOW = st.fixed_dictionaries(
+    {
+        "directed": st.booleans(),
+        "half_life": st.sampled_from([None, 2.0]),
+        "unit": st.sampled_from([None, 1.0]),
+    }
+)
+
+
+def counts_differ(steps, shards, how):
+    """Say whether shards ever count other events without effect than one process, in batches of events."""
+    model = small(**how)
+    state = State(model)
+    parts = [Shard(model, number, SlotMap.even(shards), shards) for number in range(shards)]
+    for step in steps:
+        batch = read_events(
+            dict(zip(("src", "dst", "op", "weight", "t"), zip(*step, strict=True), strict=True))
+        )
+        alone, told = state.apply(batch), [shard.settle(batch) for shard in parts]
+        done = [
+            shard.spread({one: told[one][shard.number] for one in range(shards) if one != shard.number})
+            for shard in parts
+        ]
+        counted = [sum(getattr(one, name) for one in done) for name in ("unchanged", "missing", "loops")]
+        if counted != [alone.unchanged, alone.missing, alone.loops]:
+            return True
+        assert sum(one.moved.rows for one in done) >= alone.moved.rows > 0 or not alone.moved.rows
+    return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(EVENTS, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 4]), HOW)
+def test_events_without_effect_are_counted_once(steps, shards, how):
+    assert not counts_differ(steps, shards, how)
+
+
+def test_an_event_that_both_owners_count_would_be_noticed(monkeypatch):
+    whole = Shard._stage
+
+    def staged(self, batch, now):
+        whole(self, batch, now)
+        self._counted_here = np.ones_like(self._counted_here)
+
+    monkeypatch.setattr(Shard, "_stage", staged)
+    assert counts_differ([[(1, 2, -1, 1.0, 0)]], 2, {})
+
+
 @pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}])
 def test_slots_move_and_shards_come(how):
     model = small(**how)

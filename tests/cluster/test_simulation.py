@@ -125,30 +125,22 @@ def a_mirror_keeps_its_row(patch):
 
 def new_holders_get_changes_too(patch):
     """Who gets a first row is told of the changes that it holds already."""
-    whole = Shard._forward
+    whole = Shard._forwards
 
-    def told_twice(self, other, arcs, touched, before, after):
-        first = whole(self, other, arcs, touched, before, after)
-        always = np.maximum(before, after)
-        told = whole(self, other, arcs, touched, always, always)
-        return type(first)(told.node, told.aggregated, told.change, first.new, first.degree, first.rows)
+    def told_twice(self, arcs, touched, at, was, now):
+        first = whole(self, arcs, touched, at, was, now)
+        told = whole(self, arcs, touched, at, was | now, was | now)
+        changes = {other: (one.node, one.aggregated, one.change) for other, one in told.items()}
+        return {
+            other: type(one)(*changes[other], one.new, one.degree, one.rows) for other, one in first.items()
+        }
 
-    patch.setattr(Shard, "_forward", told_twice)
+    patch.setattr(Shard, "_forwards", told_twice)
 
 
 def seen_changes_are_told(patch):
     """A shard is told of arcs to its own nodes, which it sees itself."""
-    whole = Shard._forward
-
-    def told(self, other, arcs, touched, before, after):
-        owner = self.owner
-        self.owner = np.where(owner == other, np.int16(-5), owner)
-        try:
-            return whole(self, other, arcs, touched, before, after)
-        finally:
-            self.owner = owner
-
-    patch.setattr(Shard, "_forward", told)
+    patch.setattr(Shard, "_unseen", lambda self, told, sender: told)
 
 
 def the_clock_is_of_own_events(patch):
