@@ -49,7 +49,7 @@ def _table() -> dict[str, Any]:
     return dict(found)
 
 
-RECORDS = _table()
+RECORDS: dict[str, Any] = _table()
 """Every record that can be packed, by its name."""
 
 
@@ -76,14 +76,14 @@ def pack(record: Any) -> bytes:
 
 def pack_parts(record: Any) -> list[bytes | memoryview]:
     """Return a record as parts, which are its bytes one after the other; arrays are not copied."""
-    kind: Any = type(record)
-    if RECORDS.get(kind.__name__) is not kind:
-        raise ClusterError(f"a {kind.__name__} is no record of a cluster, and cannot be sent")
+    name = type(record).__name__
+    if RECORDS.get(name) is not type(record):
+        raise ClusterError(f"a {name} is no record of a cluster, and cannot be sent")
     arrays: list[NDArray[Any]] = []
     try:
-        header = _encode([kind.__name__, _codec(kind).write(record, arrays)])
+        header = _encode([name, _codec(RECORDS[name]).write(record, arrays)])
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise ClusterError(f"a {kind.__name__} cannot be sent: {error}") from None
+        raise ClusterError(f"a {name} cannot be sent: {error}") from None
     contents = [one.data.cast("B") for one in arrays if one.size]  # an empty one has no cast
     return [len(header).to_bytes(4, "little"), header, *contents]
 
