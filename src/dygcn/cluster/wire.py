@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.cluster import digest, messages, protocol, questions, slots
+from dygcn.cluster import digest, members, messages, protocol, questions, slots
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.slots import MOST_SHARDS, SLOTS, SlotMap
 from dygcn.engine import records
@@ -43,9 +43,9 @@ def _table() -> dict[str, Any]:
         ("IdColumn", IdColumn),
         ("GraphImage", GraphImage),
     ]
-    for module in (messages, slots, protocol, questions, digest):
-        members = inspect.getmembers(module, is_dataclass)
-        found += [(name, one) for name, one in members if one.__module__ == module.__name__]
+    for module in (members, messages, slots, protocol, questions, digest):
+        here = inspect.getmembers(module, is_dataclass)
+        found += [(name, one) for name, one in here if one.__module__ == module.__name__]
     return dict(found)
 
 
