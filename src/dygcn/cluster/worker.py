@@ -155,6 +155,11 @@ class Worker:
         return self.position if self.whole else -1
 
     @property
+    def kept(self) -> int:
+        """The oldest snapshot: a successor begins there, so the log must reach back to it."""
+        return self._snapshots.sequences()[0]
+
+    @property
     def retired(self) -> bool:
         """Whether there are fewer shards now, and this one is not among them."""
         return self.number >= self.shard.shards

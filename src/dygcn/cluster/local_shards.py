@@ -1,0 +1,166 @@
+"""Shards in this process: for tests, and to try a cluster without one."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dygcn.cluster.answering import Answering
+from dygcn.cluster.protocol import SEQUENCER, Entries, Fetch, Snapshot
+from dygcn.cluster.worker import Worker
+from dygcn.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dygcn.cluster.protocol import Entry, Message
+    from dygcn.cluster.sequencer import EntryLog
+    from dygcn.engine.graph.image import GraphImage
+    from dygcn.engine.models import Model
+
+_ROUNDS = 100  # of asking again, after which nothing will come of it
+
+
+class MemoryLog:
+    """Entries in memory, from 1 on."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    @property
+    def end(self) -> int:
+        """The last sequence."""
+        return len(self._entries)
+
+    def append(self, entry: Entry) -> int:
+        """Keep an entry; return its sequence."""
+        self._entries.append(entry)
+        return len(self._entries)
+
+    def read(self, after: int, count: int) -> Sequence[Entry]:
+        """Return entries behind a sequence."""
+        return self._entries[after : after + count]
+
+
+@dataclass
+class MemoryStore:
+    """Snapshots in memory; those of all shards know each other."""
+
+    number: int
+    everyones: dict[int, MemoryStore]
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot."""
+        self.snapshots[snapshot.sequence] = snapshot
+
+    def sequences(self) -> list[int]:
+        """Return the sequences of all snapshots, in order."""
+        return sorted(self.snapshots)
+
+    def load(self, sequence: int) -> Snapshot:
+        """Return a snapshot."""
+        return self.snapshots[sequence]
+
+    def drop(self, sequence: int) -> None:
+        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
+        self.snapshots.pop(sequence, None)
+        for key in [key for key in self.arrivals if key[0] <= min(self.snapshots)]:
+            del self.arrivals[key]
+
+    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
+        """Keep edges for another shard."""
+        self.everyones[to].arrivals[sequence, self.number] = image
+
+    def handed(self, sequence: int, sender: int) -> GraphImage | None:
+        """Return what a shard handed over."""
+        return self.arrivals.get((sequence, sender))
+
+
+class LocalShards:
+    """Workers that hand each other their messages.
+
+    Parameters
+    ----------
+    model
+        What they compute.
+    log
+        Where they fetch entries.
+    every
+        Batches between two snapshots.
+    """
+
+    def __init__(self, model: Model, log: EntryLog | MemoryLog, every: int = 1_000) -> None:
+        self._model, self._log, self._every = model, log, every
+        self._stores: dict[int, MemoryStore] = {}
+        self.workers: dict[int, Worker] = {}
+        self._answering: dict[int, Answering] = {}
+        self._waiting: deque[tuple[int, Message]] = deque()
+        self._epoch = 0
+
+    def add(self, number: int, snapshot: Snapshot) -> None:
+        """Begin a shard."""
+        self._stores[number] = MemoryStore(number, self._stores, {snapshot.sequence: snapshot})
+        self.restart(number)
+
+    def restart(self, number: int) -> None:
+        """Put a new worker in the place of one, which begins with its snapshots."""
+        self._epoch += 1
+        answering = self._answering[number] = Answering()
+        store = self._stores[number]
+        worker = Worker(
+            number,
+            self._epoch,
+            self._model,
+            store,
+            self,
+            self._every,
+            lambda sequence, spread: answering.note(sequence, spread, self.workers[number].shard),
+        )
+        self.workers[number] = worker
+
+    def retire(self, number: int) -> None:
+        """End a shard."""
+        del self.workers[number], self._stores[number], self._answering[number]
+
+    def announce(self, entries: Entries) -> None:
+        """Tell all shards of entries."""
+        for number in self.workers:
+            self.send(number, entries)
+
+    def send(self, to: int, message: Message) -> None:
+        """Carry a message."""
+        self._waiting.append((to, message))
+
+    def ask(self, questions: Mapping[int, Any]) -> dict[int, Any]:
+        """Ask shards; all messages are carried first."""
+        answers: dict[int, Any] = {}
+        for _ in range(_ROUNDS):
+            self._carry()
+            for number, question in questions.items():
+                if number not in answers and number in self.workers:
+                    found = self._answering[number].answer(self.workers[number], question)
+                    if found is not None:
+                        answers[number] = found
+            if len(answers) == len(questions):
+                return answers
+            for worker in list(self.workers.values()):
+                worker.tick()
+        missing = sorted(set(questions) - set(answers))
+        raise ClusterError(f"shards {missing} have no answer; start the cluster again")
+
+    def _carry(self) -> None:
+        while self._waiting:
+            to, message = self._waiting.popleft()
+            if to == SEQUENCER:
+                assert isinstance(message, Fetch)
+                entries = tuple(self._log.read(message.after, 64))
+                self.send(message.sender, Entries(message.after, entries, self._log.end))
+            elif to in self.workers:
+                self.workers[to].receive(message)
+
+    def close(self) -> None:
+        """End all."""
+        self.workers.clear()
