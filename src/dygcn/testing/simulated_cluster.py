@@ -8,7 +8,7 @@ end everything is compared.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from dygcn.cluster.protocol import (
     Events,
     Fetch,
     Message,
-    MirrorRows,
     Move,
     Resize,
     Snapshot,
@@ -29,7 +28,7 @@ from dygcn.cluster.protocol import (
 )
 from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
-from dygcn.cluster.wire import pack_forward, unpack_forward
+from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.testing.simulated_world import (
@@ -167,13 +166,11 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
+        body = pack(message)
         if isinstance(message, Told):
-            body = pack_forward(message.forward)
             self.bytes += len(body)
-            return replace(message, forward=unpack_forward(body))
-        if isinstance(message, MirrorRows):
-            return replace(message, rows=unpack_forward(pack_forward(message.rows)))
-        return message
+        received: Message = unpack(body)
+        return received
 
     def _deliver(self, to: int, message: Message) -> None:
         if to == SEQUENCER:
