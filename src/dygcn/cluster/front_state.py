@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.cluster import questions as ask
 from dygcn.cluster.asking import Asking
 from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.protocol import Events
+from dygcn.cluster.protocol import Events, Remove
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
@@ -142,25 +142,8 @@ class FrontState(State):
         return Outcome(moved, self.transaction.nobody, *counts.tolist()), failure
 
     def remove(self, nodes: Nodes) -> Outcome:
-        """Remove nodes with their edges: as events, which every shard can replay."""
-        if self.graph.memory is not None:
-            raise FeatureError(
-                "nodes cannot be removed on shards with memory=: ghosts of their edges would stay; "
-                "remove their edges, or open the folder in one process"
-            )
-        sides = (self.graph.pull, self.graph.push) if self.graph.directed else (self.graph.pull,)
-        src, dst = [], []
-        for side in sides:
-            owner, other, _ = side.arcs(np.unique(nodes))
-            ends = (owner, other) if side is self.graph.pull else (other, owner)
-            src.append(ends[0])
-            dst.append(ends[1])
-        names = self.graph.ids.names
-        a, b = names(np.concatenate(src)), names(np.concatenate(dst))
-        now = self.graph.clock
-        batch = read_events({"src": a, "dst": b, "op": np.full(len(a), -1, np.int8)})
-        self.stage(batch, now)
-        return self.write()
+        """Remove nodes with their edges and ghosts."""
+        return self.follow(Remove(self.graph.ids.names(np.unique(nodes))))
 
     def set_features(self, ids: IdColumn, values: Float32) -> NoReturn:
         """Refuse: rows of a shard follow from the model."""

@@ -16,6 +16,9 @@ from dygcn.cluster.protocol import (
     Fetch,
     Hello,
     MirrorRows,
+    Move,
+    Remove,
+    Resize,
     Snapshot,
     Status,
     Told,
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.cluster.messages import Forward
-    from dygcn.cluster.protocol import Entry, Message, Move, Network, Resize, SnapshotStore
+    from dygcn.cluster.protocol import Entry, Message, Network, SnapshotStore
     from dygcn.cluster.shard import Spread
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model
@@ -186,6 +189,8 @@ class Worker:
         """See what an entry means, and keep what others have to be told of it."""
         if isinstance(entry, Events):
             self._sent[sequence] = self.shard.settle(entry.batch, entry.now)
+        elif isinstance(entry, Remove):
+            self._sent[sequence] = self.shard.settle_removal(entry.ids)
         else:
             owners = entry.owners(self.shard.slots, self.shard.shards)
             self._sent[sequence], leaving = self.shard.settle_move(*owners)
@@ -207,7 +212,7 @@ class Worker:
         if any(other not in told for other in self.others):
             return False
         here = {other: told[other] for other in self.others}
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             spread = self.shard.spread(here)
             if self._moved is not None:
                 self._moved(following, spread)
@@ -217,7 +222,7 @@ class Worker:
                 return False
             self.shard.spread_move(here, arriving)
         self._step_to(following)
-        if following % self._every == 0 or not isinstance(entry, Events):
+        if following % self._every == 0 or isinstance(entry, Move | Resize):
             self._save()
         return True
 
@@ -264,7 +269,7 @@ class Worker:
         if entry is None:
             self._network.send(SEQUENCER, Fetch(self.number, self.position))
             return False
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             self._settle(following, entry)
             self.shard.replay()
         else:

@@ -22,6 +22,7 @@ from dygcn.cluster.protocol import (
     Fetch,
     Message,
     Move,
+    Remove,
     Resize,
     Snapshot,
     Told,
@@ -294,6 +295,10 @@ class SimulatedCluster:
             return move
         if random.random() < self.weather.moves / 3 and self.shards < 8:
             return self._grow(int(random.integers(self.shards + 1, 9)))
+        if random.random() < 0.05:
+            return Remove(
+                ids_of(named(random.integers(0, self.weather.nodes, 2), self.weather.kind), self.weather.kind)
+            )
         return Events(self._next_batch())
 
     def _grow(self, shards: int) -> Resize:

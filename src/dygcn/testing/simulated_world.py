@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.protocol import Entry, Events, Snapshot
+from dygcn.cluster.protocol import Entry, Events, Remove, Snapshot
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
@@ -137,6 +137,10 @@ class Oracle:
         """Take the next entry."""
         if isinstance(entry, Events):
             self._state.apply(entry.batch, entry.now)
+        elif isinstance(entry, Remove):
+            nodes = self._state.graph.find(entry.ids)
+            with self._state.changing:
+                self._state.remove(nodes[nodes >= 0])
         self.rows.append(rows_of(self._state.graph, self._state.exact, self._state.graph.nodes()))
 
 
