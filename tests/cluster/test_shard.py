@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
