@@ -20,7 +20,7 @@ from dygcn.cluster.wire import pack, unpack
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dygcn.cluster.members import Members
 
@@ -97,13 +97,18 @@ class Post:
 
     def send(self, to: int, message: Any) -> None:
         """Send a message to a process by its number; never waits."""
-        line = self._lines.get(to)
+        self.send_to_all([to], message)
+
+    def send_to_all(self, numbers: Iterable[int], message: Any) -> None:
+        """Send a message to several processes; never waits."""
         body = pack(message)
-        if line is None or not line.put(body):
-            self.dropped += 1
-            return
-        self.sent += 1
-        self.sent_bytes += len(body)
+        for to in numbers:
+            line = self._lines.get(to)
+            if line is None or not line.put(body):
+                self.dropped += 1
+            else:
+                self.sent += 1
+                self.sent_bytes += len(body)
 
     def receive(self, body: bytes) -> None:
         """Take what came in, unless it is of a stale sender or for another."""
@@ -164,6 +169,16 @@ class Post:
         options = flight.FlightCallOptions(timeout=patience + len(body) / _SPEED, headers=self._options)
         results = client.do_action(flight.Action(action, pa.py_buffer(body)), options)
         return b"".join(result.body.to_pybytes() for result in results)
+
+    def hangs(self, location: str, seconds: float) -> bool:
+        """Say whether there is a process that does not answer: one that is dead refuses at once."""
+        try:
+            self.call(location, "ask", b"", seconds)
+        except flight.FlightTimedOutError:
+            return True
+        except (flight.FlightError, pa.ArrowException, OSError):
+            self.forget(location)
+        return False
 
     def forget(self, location: str) -> None:
         """Connect anew at the next call."""

@@ -55,3 +55,11 @@ class Beat:
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """The answer to a process that has a successor: it has to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A process ends for a reason, which whoever waits for it should see; the answer is `Replaced`."""
+
+    number: int
+    reason: str

@@ -48,9 +48,8 @@ class SnapshotFolder:
     """
 
     def __init__(self, path: str, number: int) -> None:
-        with extra("ray"):
-            self._files, root = late("fsspec.core").url_to_fs(path)
-        self._root, self.number = root.rstrip("/"), number
+        self._files, self._root = _files_at(path)
+        self.number = number
         self._local = "file" in _as_tuple(self._files.protocol)
         self._files.makedirs(self._folder(number), exist_ok=True)
         floor = self._floor()
@@ -174,6 +173,37 @@ class SnapshotFolder:
         if type(record) is not kind:
             raise ClusterError(f"{place} holds a {type(record).__name__} and not a {kind.__name__}")
         return record
+
+
+def leave_note(path: str, text: str) -> None:
+    """Write where the one is found that all shards of a store look for."""
+    files, root = _files_at(path)
+    files.makedirs(root, exist_ok=True)
+    other = f"{root}/{uuid.uuid4().hex}.part"
+    files.pipe_file(other, text.encode())
+    files.mv(other, f"{root}/front")
+
+
+def read_note(path: str) -> str | None:
+    """Return what was written last, None if there is nothing.
+
+    Examples
+    --------
+    >>> leave_note("memory://notes", "grpc://127.0.0.1:7000")
+    >>> read_note("memory://notes")
+    'grpc://127.0.0.1:7000'
+    """
+    files, root = _files_at(path)
+    try:
+        return str(files.cat_file(f"{root}/front"), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _files_at(path: str) -> tuple[Any, str]:
+    with extra("ray"):
+        files, root = late("fsspec.core").url_to_fs(path)
+    return files, root.rstrip("/")
 
 
 def _as_tuple(protocol: Any) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ class Worker:
         The last entry that own edges reflect; of a whole shard, also all vectors.
     whole
         Whether vectors can be read: rows of mirrors and order 2 are there.
+    changes, first_rows
+        How many were told to others.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Worker:
             self.shard.load(snapshot.image)
         self.position = self._settled = snapshot.sequence
         self.whole = False
+        self.changes = self.first_rows = 0
         self._log: dict[int, Entry] = {}
+        self._end = self._fetched = -1  # of the log, as far as is known; where entries were asked for
         self._target: int | None = None  # where the replay ends
         self._sent: dict[int, dict[int, Forward]] = {}
         self._received: dict[int, dict[int, Forward]] = {}
@@ -91,6 +95,11 @@ class Worker:
 
     def receive(self, message: Message) -> None:
         """Take a message, and do whatever can be done now."""
+        self.take(message)
+        self.advance()
+
+    def take(self, message: Message) -> None:
+        """Take a message, and leave what can be done to `step`."""
         if isinstance(message, Entries):
             self._take_entries(message)
         elif isinstance(message, Told):
@@ -108,7 +117,6 @@ class Worker:
                 self._target = max(self._target or 0, message.position)
         elif isinstance(message, MirrorRows) and self._is_for_me(message):
             self._rows[message.sender] = message.rows
-        self.advance()
 
     def _is_for_me(self, answer: Ahead | MirrorRows) -> bool:
         """Say whether an answer is to the last hello of this process."""
@@ -117,6 +125,7 @@ class Worker:
     def _take_entries(self, message: Entries) -> None:
         if self._target is None:
             self._target = max(message.end, self.position)
+        self._end = max(self._end, message.end)
         for sequence, entry in enumerate(message.entries, message.after + 1):
             if self.position < sequence <= self.position + _AHEAD:
                 self._log[sequence] = entry
@@ -132,6 +141,11 @@ class Worker:
             self._tell(message.sender, message.batch, told[message.sender])
 
     def tick(self) -> None:
+        """Ask again for what is missing, and do whatever can be done now."""
+        self.ask_again()
+        self.advance()
+
+    def ask_again(self) -> None:
         """Ask again for what is missing; to be called some times a second."""
         for other in self.others:
             self._network.send(other, Status(self.number, self._own_done))
@@ -144,7 +158,12 @@ class Worker:
                     self._network.send(other, Ask(self.number, self._settled))
         if self._said_hello is not None and not self.whole:
             self._say_hello()
-        self.advance()
+
+    def _fetch(self) -> None:
+        """Ask for the next entries, once: `ask_again` does it after that."""
+        if self._fetched != self.position:
+            self._fetched = self.position
+            self._network.send(SEQUENCER, Fetch(self.number, self.position))
 
     # ---- going on --------------------------------------------------------------------------------------
 
@@ -169,10 +188,15 @@ class Worker:
 
     def advance(self) -> None:
         """Do whatever can be done with what is here."""
-        while not self.retired:
-            self._answer_hellos()
-            if not (self._spread_next() if self.whole else self._recover()):
-                return
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Do the next of what can be done, a batch at most; say whether there was anything."""
+        if self.retired:
+            return False
+        self._answer_hellos()
+        return self._spread_next() if self.whole else self._recover()
 
     def _answer_hellos(self) -> None:
         for sender, hello in list(self._asked.items()):
@@ -203,6 +227,8 @@ class Worker:
         following = self.position + 1
         entry = self._log.get(following)
         if entry is None:
+            if following <= self._end:
+                self._fetch()
             return False
         if self._settled < following:
             self._settle(following, entry)
@@ -236,6 +262,8 @@ class Worker:
         return here if len(here) == len(images) else None
 
     def _tell(self, other: int, sequence: int, forward: Forward) -> None:
+        self.changes += len(forward.change)
+        self.first_rows += len(forward.degree)
         self._network.send(other, Told(self.number, sequence, forward, self._own_done))
 
     def _step_to(self, sequence: int) -> None:
@@ -267,7 +295,7 @@ class Worker:
         following = self.position + 1
         entry = self._log.get(following)
         if entry is None:
-            self._network.send(SEQUENCER, Fetch(self.number, self.position))
+            self._fetch()
             return False
         if isinstance(entry, Events | Remove):
             self._settle(following, entry)
