@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.cluster import questions as ask
 from dygcn.cluster.asking import Asking
 from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.protocol import Events, Remove
+from dygcn.cluster.protocol import Events, Move, Remove, Resize
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
@@ -68,6 +68,7 @@ class FrontState(State):
         self.graph.take([about, *self._others_than_first()])
 
     graph: FrontGraph
+    kept: int = 0  # what a shard may need again of the log: all behind this batch
     _staged: tuple[EventBatch, float | None]
 
     def _others_than_first(self) -> list[ask.AboutShard]:
@@ -96,11 +97,14 @@ class FrontState(State):
     def follow(self, entry: Entry) -> Outcome:
         """Give an entry its number, and wait until every shard has spread it."""
         asking, graph = self.asking, self.graph
+        if isinstance(entry, Move | Resize):
+            asking.slots, asking.shards = entry.owners(asking.slots, asking.shards)
         asking.at = self._numbers.commit(entry)
         answers: list[ask.BatchOutcome] = asking.everyone(ask.AskOutcome(asking.at))
         if isinstance(entry, Events):
             times = [] if entry.batch.t is None or not len(entry.batch) else [float(entry.batch.t.max())]
             graph.tell_time(max([*times, *([] if entry.now is None else [entry.now])], default=None))
+        self.kept = min(answer.kept for answer in answers)
         left = join_ids([self.transaction.nobody, *(answer.left for answer in answers)])
         if not all(answer.known for answer in answers):
             left = join_ids([left, self._gone(answers)])

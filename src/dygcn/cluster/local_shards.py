@@ -120,7 +120,7 @@ class LocalShards:
             store,
             self,
             self._every,
-            lambda sequence, spread: answering.note(sequence, spread, self.workers[number].shard),
+            lambda sequence, spread: answering.note(sequence, spread, self.workers[number]),
         )
         self.workers[number] = worker
 

@@ -49,7 +49,7 @@ class Worker:
     every
         Batches between two snapshots.
     moved
-        Called with a sequence and what it did to own nodes.
+        Called with a sequence and what it did to own nodes; None: it moved slots.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Worker:
         snapshots: SnapshotStore,
         network: Network,
         every: int = 1_000,
-        moved: Callable[[int, Spread], None] | None = None,
+        moved: Callable[[int, Spread | None], None] | None = None,
     ) -> None:
         self.number, self.epoch = number, epoch
         self._snapshots, self._network, self._every, self._moved = snapshots, network, every, moved
@@ -247,6 +247,8 @@ class Worker:
             if arriving is None:
                 return False
             self.shard.spread_move(here, arriving)
+            if self._moved is not None:
+                self._moved(following, None)
         self._step_to(following)
         if following % self._every == 0 or isinstance(entry, Move | Resize):
             self._save()

@@ -35,8 +35,8 @@ from dygcn.live.durable.storage.tables import (
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
-EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
-KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH)
+EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
+KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
 _BLOCK = 1 << 20
@@ -48,7 +48,7 @@ _COUNTED = 10_000  # entries whose bytes are counted at once
 class NewEntry:
     """What is to be appended."""
 
-    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
+    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot; SHARDS: for these alone
     stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
     position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes = b""
