@@ -27,7 +27,6 @@ from dygcn.cluster.protocol import (
     Snapshot,
     Told,
 )
-from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
@@ -35,6 +34,7 @@ from dygcn.engine.events import read_events
 from dygcn.testing.simulated_world import (
     Disk,
     DiskLog,
+    LoggingSequencer,
     Oracle,
     Weather,
     ids_of,
@@ -95,7 +95,7 @@ class SimulatedCluster:
         self.machines: dict[int, Machine] = {}
         self._stale: list[Machine] = []
         self._epochs = [0] * w.shards
-        self.sequencer: Sequencer | None = Sequencer(self.log, _Wire(self, SEQUENCER), w.shards)
+        self.sequencer: LoggingSequencer | None = LoggingSequencer(self.log, _Wire(self, SEQUENCER), w.shards)
         self._cut: set[tuple[int, int]] = set()
         self.healthy = False
         self.wrong: list[str] = []
@@ -266,7 +266,7 @@ class SimulatedCluster:
 
     def _restart_sequencer(self) -> None:
         if self.sequencer is None:
-            self.sequencer = Sequencer(self.log, _Wire(self, SEQUENCER), self.shards)
+            self.sequencer = LoggingSequencer(self.log, _Wire(self, SEQUENCER), self.shards)
 
     # ---- the client ------------------------------------------------------------------------------------
 

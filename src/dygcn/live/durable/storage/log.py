@@ -48,7 +48,7 @@ _COUNTED = 10_000  # entries whose bytes are counted at once
 class NewEntry:
     """What is to be appended."""
 
-    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot; SHARDS: for these alone
+    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
     stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
     position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes = b""
