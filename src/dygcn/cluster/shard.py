@@ -111,6 +111,7 @@ class Shard:
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
         self._next = slots, shards  # after a move that is settled
+        self._nothing = self._rows_for(_NOBODY)
         self._holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
@@ -129,6 +130,9 @@ class Shard:
         self._stage(batch, now)
         arcs = self._preview()
         self._idle = self._count_idle()
+        if not len(arcs.old):
+            self._holders_after = _NOBODY, self.holders[:0]
+            return {other: self._nothing for other in range(self.shards) if other != self.number}
         own = self.rule.own
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
@@ -253,7 +257,7 @@ class Shard:
         if self.shards == 1:
             return self._spread_alone()
         delta = self._write()
-        far, first = self._received(list(told.values()))
+        far, first = self._received([one for one in told.values() if len(one)])
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
         return Spread(moved, self._release(delta), *self._idle)
@@ -334,7 +338,7 @@ class Shard:
             if other == self.number:
                 continue
             new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
-            told[other] = self._rows_for(new)
+            told[other] = self._rows_for(new) if len(new) else self._nothing
             if ((self.slots.owner == self.number) & (slots.owner == other)).any():
                 moved = np.zeros(self.graph.ids.high, np.bool_)
                 moved[own[owner[own] == other]] = True
@@ -381,7 +385,7 @@ class Shard:
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = None if told is None else self._received(list(told.values()))[1]
+        first = None if told is None else self._received([one for one in told.values() if len(one)])[1]
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]

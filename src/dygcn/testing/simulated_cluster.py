@@ -167,7 +167,7 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
-        if isinstance(message, Told):
+        if isinstance(message, Told) and len(message.forward):
             body = pack_forward(message.forward)
             self.bytes += len(body)
             return replace(message, forward=unpack_forward(body))
@@ -296,7 +296,7 @@ class SimulatedCluster:
             self.slots, _ = move.owners(self.slots, self.shards)
             return move
         if random.random() < self.weather.moves / 3 and self.shards < 8:
-            return self._grow(int(random.integers(self.shards + 1, 9)))
+            return self._grow(min(self.shards + int(random.integers(1, 3)), 8))
         return Events(self._next_batch())
 
     def _grow(self, shards: int) -> Resize:

@@ -111,6 +111,8 @@ class MirroredRule(ExactRule):
             Own nodes only.
         """
         self.reserve(graph)
+        if not any(map(len, (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone))):
+            return Changed(_NOBODY, np.empty(0, np.int8))
         spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
         spreading.add_only_to(self.own)
         own_left, arrived = (nodes[self.own[nodes] > 0] for nodes in (delta.left, delta.arrived))
