@@ -397,7 +397,7 @@ class Shard:
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        self.rule.own[:] = 0
+        self.rule.own[:] = self.shards == 1  # then also nodes to come are own ones
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:

@@ -111,7 +111,9 @@ class MirroredRule(ExactRule):
             Own nodes only.
         """
         self.reserve(graph)
-        if not any(map(len, (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone))):
+        if not any(
+            len(one) for one in (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone)
+        ):
             return Changed(_NOBODY, np.empty(0, np.int8))
         spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
         spreading.add_only_to(self.own)
