@@ -209,7 +209,7 @@ BUGS = {  # with the first seed that notices it, from which the search begins
     a_slot_is_owned_twice: 0,
     the_end_of_the_log_is_lost: 2,
     messages_are_dropped_early: 1,
-    the_newest_snapshot_is_loaded: 164,
+    the_newest_snapshot_is_loaded: 266,
     a_mirror_keeps_its_row: 5,
     new_holders_get_changes_too: 0,
     seen_changes_are_told: 4,

@@ -112,7 +112,7 @@ class Shard:
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
         self._next = slots, shards  # after a move that is settled
         self._nothing = self._rows_for(_NOBODY)
-        self._holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
+        self.holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
@@ -131,7 +131,7 @@ class Shard:
         arcs = self._preview()
         self._idle = self._count_idle()
         if not len(arcs.old):
-            self._holders_after = _NOBODY, self.holders[:0]
+            self.holders_after = _NOBODY, self.holders[:0]
             return {other: self._nothing for other in range(self.shards) if other != self.number}
         own = self.rule.own
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
@@ -141,7 +141,7 @@ class Shard:
         to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
         more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
         after = before + more.astype(np.int32).reshape(before.shape)
-        self._holders_after = touched, after
+        self.holders_after = touched, after
         return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
     def _preview(self) -> _Arcs:
@@ -278,7 +278,7 @@ class Shard:
         with self.transaction:
             delta = self.transaction.write()
             if self.shards > 1:
-                nodes, after = self._holders_after
+                nodes, after = self.holders_after
                 self.holders[nodes] = after
         return delta
 
