@@ -198,6 +198,25 @@ def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
         assert digest(shards) == digest_of(state)
 
 
+def test_shards_are_filled_with_edges_and_rows_of_mirrors():
+    model = small()
+    state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    edges = list(batches(8, 40, seed=6))
+    for batch in edges:
+        state.apply(batch)
+    for shard in shards:
+        shard.fill(edges)
+    for shard in shards:
+        for other, mirrors in shard.mirrors().items():
+            shard.take_rows(shards[other].rows_for(mirrors))
+        shard.rebuild()
+    assert digest(shards) == digest_of(state)
+    for batch in batches(5, 40, seed=7):
+        state.apply(batch)
+        apply(shards, batch)
+        assert digest(shards) == digest_of(state)
+
+
 def test_one_shard_goes_on_from_a_snapshot_and_becomes_two():
     model = small()
     state, shards = State(model), [Shard(model, 0, SlotMap.even(1), 1)]

@@ -22,7 +22,7 @@ from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
-from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
+from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
 from dygcn.engine.records import IdColumn
 from dygcn.errors import FeatureError
 
@@ -359,13 +359,16 @@ class Shard:
 
     def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
         """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
-        node, receiver, _ = self.graph.push.arcs(nodes)
-        foreign = np.flatnonzero(owner[receiver] != self.number)
         at = np.empty(self.graph.ids.high, np.int32)
-        at[nodes] = np.arange(len(nodes), dtype=np.int32)
-        count = np.zeros((len(nodes), shards), np.int32)
-        np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
-        return count
+        counts = [np.zeros((0, shards), np.int32)]
+        for block in blocks_of(nodes):
+            at[block] = np.arange(len(block), dtype=np.int32)
+            node, receiver, _ = self.graph.push.arcs(block)
+            to = owner[receiver]
+            foreign = np.flatnonzero(to != self.number)
+            count = np.bincount(at[node[foreign]] * shards + to[foreign], minlength=len(block) * shards)
+            counts.append(count.astype(np.int32).reshape(len(block), shards))
+        return np.concatenate(counts)
 
     def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
         """Own what the map that was settled last says.
@@ -412,6 +415,17 @@ class Shard:
         build_graph(image, self.graph)
         self._note_owners(_NOBODY, _NO_OWNERS)
         self._note_all_owners()
+        self._recount()
+        self.rule.rebuild_order_1(self.graph)
+
+    def fill(self, batches: Iterable[EventBatch]) -> None:
+        """Fill an empty shard with edges, as `load` does, of a graph too large for one image."""
+        for batch in batches:
+            self._stage(batch, None)
+            with self.transaction:
+                delta = self.transaction.write()
+            self.transaction.release(delta.left)
+        self.graph.compact()
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 

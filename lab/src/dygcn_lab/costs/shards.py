@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,11 +147,11 @@ def new_model(events: EventBatch, half_life: float | None = None) -> Model:
 
 def batches_of(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
     """Cut events into batches of a size, or into time steps."""
-    ends = np.arange(0, len(events), size)
+    starts = np.arange(0, len(events), size)
     if size is None:
         assert events.t is not None
-        ends = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
-    for start, stop in zip(ends, [*ends[1:], len(events)], strict=True):
+        starts = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
+    for start, stop in pairwise([*starts, len(events)]):
         yield rows_of(events, np.arange(start, stop))
 
 
