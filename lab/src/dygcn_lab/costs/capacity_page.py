@@ -1,6 +1,6 @@
 """The tables of the page on scale: the model of `capacity` beside measured shards, and what follows from it.
 
-`python -m dygcn_lab.costs.capacity_page measure` replays the data sets of results/costs/shards.json on one
+`python -m dygcn_lab.costs.capacity_page measure` replays the data sets of the runs in results/shards on one
 graph, predicts what their shards need, and writes results/sizing/capacity.json; `... page` writes the tables
 into docs/scale.md. Both run in the root of the repository.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,7 @@ import msgspec
 import numpy as np
 from scipy.optimize import nnls
 
-from dygcn.datasets import events_by_name
-from dygcn.engine.events import read_events, rows_of, sort_by_time
+from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.graph import Graph
 from dygcn.errors import OptionError
 from dygcn_lab.costs.capacity import (
@@ -34,6 +34,7 @@ from dygcn_lab.costs.capacity import (
     mirrors,
     told_of,
 )
+from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.report.blocks import put_between
 
 if TYPE_CHECKING:
@@ -41,12 +42,15 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import EventBatch, GraphDelta
 
-SHARDS, SCALE = Path("results/costs/shards.json"), Path("results/costs/scale.json")
+SHARDS, SCALE = Path("results/shards"), Path("results/costs/scale.json")
 DISK, CAPACITY = Path("results/sizing/disk.json"), Path("results/sizing/capacity.json")
 PAGE = Path("docs/scale.md")
 BLOCKS = "constants", "checked", "memory", "rates"
-_MISSING = f"Not measured yet: `{SHARDS}` is missing, or `measure` was not run after it."
+_MISSING = (
+    f"Not measured yet: runs with bytes in `{SHARDS}` are missing, or `measure` was not run after them."
+)
 _WARM = 10_000  # events of a batch that is not counted
+_TOLD = "changes", "first_rows", "messages", "bytes"
 _CHECKED = "mirrors", "arcs", "changes", "first_rows", "messages", "rows", "bytes", "memory"
 _SIZES = ("100 M nodes, 1 B edges", 1e8, 1e9), ("1 B nodes, 100 B edges", 1e9, 1e11)
 _HUBS = (
@@ -56,37 +60,33 @@ _HUBS = (
 _RATES = (100_000.0, 1_000_000.0)
 
 
-def find_runs(raw: object) -> Iterator[dict[str, Any]]:
-    """Yield every run of a data set on several numbers of shards, wherever it stands in the results.
+def find_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the runs of data sets on several numbers of shards; other results in the folder are left out."""
+    found = [msgspec.json.decode(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
+    return [run for run in found if is_run(run)]
+
+
+def is_run(raw: object) -> bool:
+    """Say whether a result is what `dygcn_lab.costs.shards` writes of a case.
 
     Examples
     --------
-    >>> raw = {"runs": [{"dataset": "a", "shards": [{"shards": 2}]}, {"b": 1}]}
-    >>> [run["dataset"] for run in find_runs(raw)]
-    ['a']
+    >>> is_run({"dataset": "a", "rows": [{"shards": 2, "changes_an_event": 1.0}]}), is_run({"rows": []})
+    (True, False)
     """
-    if isinstance(raw, dict):
-        lines = raw.get("shards")
-        if "dataset" in raw and isinstance(lines, list) and all(isinstance(one, dict) for one in lines):
-            yield raw
-            return
-        raw = list(raw.values())
-    for one in raw if isinstance(raw, list) else ():
-        yield from find_runs(one)
+    if not (isinstance(raw, dict) and "dataset" in raw and raw.get("rows")):
+        return False
+    return all("changes_an_event" in line for line in raw["rows"])
 
 
-def bytes_of(line: dict[str, Any]) -> float:
-    """Return the bytes of all parts of all shards.
-
-    Examples
-    --------
-    >>> bytes_of({"bytes of sums": 2, "bytes of arcs": 3, "own": 1}), bytes_of({"bytes": {"ids": 7}})
-    (5.0, 7.0)
-    """
-    parts = line.get("bytes")
-    if not isinstance(parts, dict):
-        parts = {name: value for name, value in line.items() if name.startswith("bytes of ")}
-    return float(sum(parts.values()))
+def measured(run: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
+    """Return what was counted of a number of shards, by the names of predictions; `memory` where it was."""
+    found = {name: float(line[f"{name}_an_event"]) for name in _TOLD}
+    found |= {"mirrors": line["mirrors_a_node"] * run["nodes"], "rows": line["rows_a_shard"] * line["shards"]}
+    found |= {name: float(line[name]) for name in ("arcs",) if name in line}
+    if isinstance(line.get("bytes"), dict):
+        found["memory"] = float(sum(line["bytes"].values()))
+    return found
 
 
 # ---- replaying ---------------------------------------------------------------------------------------------
@@ -94,41 +94,34 @@ def bytes_of(line: dict[str, Any]) -> float:
 
 def predict(run: dict[str, Any]) -> dict[str, Any]:
     """Replay the events of a run on one graph, and return what its shards should have been counted at."""
-    counts = [int(line["shards"]) for line in run["shards"]]
-    events = sort_by_time(read_events(events_by_name(run["dataset"])))
+    counts = [int(line["shards"]) for line in run["rows"]]
+    events = sort_by_time(graph_events(run["dataset"]))
     graph = Graph(events.src.kind, half_life=run.get("half_life"))
-    warm = int(len(events) * (1 - run.get("share", 0.3)))
-    for batch in _cut(rows_of(events, np.arange(warm)), _WARM):
+    first = len(events) - round(len(events) * run["counted"])
+    for batch in _cut(rows_of(events, np.arange(first)), _WARM):
         graph.release(graph.apply(batch).left)
     told = dict.fromkeys(counts, Told())
-    for batch in _cut(rows_of(events, np.arange(warm, len(events))), run["batch"]):
+    for batch in _cut(rows_of(events, np.arange(first, len(events))), run["batch"]):
         delta = graph.apply(batch)
         touched = touched_by(delta, graph)
         graph.release(delta.left)
         told = {shards: sum_ + told_of(touched, shards) for shards, sum_ in told.items()}
     nodes = graph.nodes()
     degrees = Degrees.of(graph.pull.count[nodes].astype(np.int64))
-    one = float(run["rows of one process"])
-    share = 1 / (len(events) - warm)
-    return {
-        "dataset": run["dataset"],
-        "batch": run["batch"],
-        "shards": [
+    lines = []
+    for shards, line in zip(counts, run["rows"], strict=True):
+        each = asdict(told[shards].times(1 / (len(events) - first)))
+        guess = {name: each[name] for name in ("changes", "first_rows", "messages")}
+        guess |= {"mirrors": mirrors(degrees, shards), "arcs": arcs_held(degrees.arcs, shards)}
+        lines.append(
             {
                 "shards": shards,
                 "own": len(nodes),
-                "mirrors": mirrors(degrees, shards),
-                "arcs": arcs_held(degrees.arcs, shards),
-                "rows": one + told[shards].mirror_rows,
-                **{
-                    name: value
-                    for name, value in asdict(told[shards].times(share)).items()
-                    if name != "mirror_rows"
-                },
+                **guess,
+                "rows": line["rows_of_one_process"] + told[shards].mirror_rows,
             }
-            for shards in counts
-        ],
-    }
+        )
+    return {"dataset": run["dataset"], "rows": lines}
 
 
 def touched_by(delta: GraphDelta, graph: Graph) -> Touched:
@@ -140,32 +133,49 @@ def touched_by(delta: GraphDelta, graph: Graph) -> Touched:
     return Touched(after - came + went, after, after + went, at.astype(np.int64), old, new)
 
 
-def _cut(events: EventBatch, size: int) -> Iterator[EventBatch]:
-    for start in range(0, len(events), size):
-        yield rows_of(events, np.arange(start, min(start + size, len(events))))
+def _cut(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
+    """Cut events into batches of a size, or into time steps."""
+    starts = np.arange(0, len(events), size)
+    if size is None:
+        assert events.t is not None
+        starts = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
+    for start, stop in pairwise([*starts.tolist(), len(events)]):
+        yield rows_of(events, np.arange(start, stop))
 
 
 # ---- what one of each costs --------------------------------------------------------------------------------
 
 
-def read_constants(runs: list[dict[str, Any]], scale: dict[str, Any], disk: dict[str, Any]) -> Constants:
-    """Solve for the bytes of a node, mirror and arc, and of a change, first row and message."""
-    lines = [line for run in runs for line in run["shards"]]
-    memory = _solve([[line["own"], line["mirrors"], line["arcs"]] for line in lines], [*map(bytes_of, lines)])
-    talking = [line for line in lines if line["bytes an event"] > 0]
-    told = ("changes an event", "first_rows an event", "messages an event")
-    wire = _solve(
-        [[line[name] for name in told] for line in talking], [line["bytes an event"] for line in talking]
-    )
+def read_constants(
+    runs: list[dict[str, Any]], predicted: list[dict[str, Any]], scale: dict[str, Any], disk: dict[str, Any]
+) -> Constants | None:
+    """Solve for the bytes of a node, mirror and arc, and of a change, first row and message; None: too few.
+
+    Of models with hashed features and without memory: others have more in a row and in a change.
+    """
+    held: list[tuple[float, ...]] = []
+    told: list[tuple[float, ...]] = []
+    for run, guess in zip(runs, predicted, strict=True):
+        if run.get("fitted") or run.get("half_life") is not None:
+            continue
+        for line, one in zip(run["rows"], guess["rows"], strict=True):
+            found = measured(run, line)
+            if "memory" in found:
+                arcs = found.get("arcs", one["arcs"])
+                held.append((run["nodes"], found["mirrors"], arcs, found["memory"]))
+            if found["bytes"] > 0:
+                told.append(tuple(found[name] for name in _TOLD))
+    if min(len(held), len(told)) < 3:
+        return None
     speed = min(row["events_per_second"] * row["additions_per_event"] for row in scale["rows"])
     on_disk = disk["log_bytes_per_event"], disk["bytes_per_node"], disk["bytes_per_edge"]
-    return Constants(*memory, *wire, speed, *on_disk)
+    return Constants(*_solve(held), *_solve(told), speed, *on_disk)
 
 
-def _solve(counts: list[list[float]], total: list[float]) -> tuple[float, float, float]:
-    """Return what one of each is worth, none below zero; every line has the same weight."""
-    scale = np.array(total)
-    first, second, third = nnls(np.array(counts) / scale[:, None], np.ones(len(scale)))[0].tolist()
+def _solve(lines: list[tuple[float, ...]]) -> tuple[float, float, float]:
+    """Return what one of each is worth, from three counts and a total; every line has the same weight."""
+    table = np.array(lines)
+    first, second, third = nnls(table[:, :3] / table[:, 3:], np.ones(len(table)))[0].tolist()
     return first, second, third
 
 
@@ -191,13 +201,13 @@ def constants_table(constants: Constants) -> str:
 
 def checked_rows(
     runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants
-) -> Iterator[tuple[str, int, int, dict[str, float]]]:
-    """Yield data set, batch, number of shards, and predicted over measured by name."""
+) -> Iterator[tuple[dict[str, Any], int, dict[str, float]]]:
+    """Yield the run, the number of shards, and predicted over measured by name."""
     for run, guess in zip(runs, predicted, strict=True):
-        for line, one in zip(run["shards"], guess["shards"], strict=True):
-            guessed = {
-                name: one[name] for name in ("mirrors", "arcs", "changes", "first_rows", "messages", "rows")
-            }
+        for line, one in zip(run["rows"], guess["rows"], strict=True):
+            found, guessed = measured(run, line), dict(one)
+            if run.get("fitted") or run.get("half_life") is not None:
+                del found["bytes"]
             guessed["bytes"] = (
                 one["changes"] * constants.change
                 + one["first_rows"] * constants.first_row
@@ -206,27 +216,26 @@ def checked_rows(
             guessed["memory"] = (
                 one["own"] * constants.node + one["mirrors"] * constants.mirror + one["arcs"] * constants.arc
             )
-            found = {
-                "mirrors": line["mirrors"],
-                "arcs": line["arcs"],
-                "rows": sum(line["rows by shard"]),
-                "memory": bytes_of(line),
-                **{name: line[f"{name} an event"] for name in ("changes", "first_rows", "messages", "bytes")},
-            }
-            ratios = {name: guessed[name] / found[name] for name in _CHECKED if found[name] > 0}
-            yield run["dataset"], run["batch"], line["shards"], ratios
+            ratios = {name: guessed[name] / found[name] for name in _CHECKED if found.get(name, 0) > 0}
+            yield run, line["shards"], ratios
 
 
 def checked_table(runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants) -> str:
     """Return predicted over measured, and how many of these are within 20 %."""
     lines, near, total = [], 0, 0
-    for name, batch, shards, ratios in checked_rows(runs, predicted, constants):
+    for run, shards, ratios in checked_rows(runs, predicted, constants):
         near += sum(0.8 <= one <= 1.2 for one in ratios.values())
         total += len(ratios)
         shown = (f"{ratios[one]:.2f}" if one in ratios else "" for one in _CHECKED)
-        lines.append((name, f"{batch:,}", str(shards), *shown))
-    names = "graph", "batch", "shards", *(one.replace("_", " ") for one in _CHECKED)
+        lines.append((_named(run), str(shards), *shown))
+    names = "graph", "shards", *(one.replace("_", " ") for one in _CHECKED)
     return f"{_table(names, lines)}\n\n{near} of {total} are within 20 %."
+
+
+def _named(run: dict[str, Any]) -> str:
+    cut = "time steps" if run["batch"] is None else f"batches of {run['batch']:,}"
+    kinds = {"walk rows": run.get("fitted"), "memory": run.get("half_life") is not None}
+    return ", ".join([run["dataset"], cut, *(name for name, is_so in kinds.items() if is_so)])
 
 
 def memory_table(constants: Constants, machine: Machine) -> str:
@@ -306,27 +315,24 @@ def page(root: Path = Path()) -> str:
 
 
 def _blocks(root: Path) -> tuple[str, ...]:
-    if not ((root / SHARDS).exists() and (root / CAPACITY).exists()):
-        return (_MISSING,) * len(BLOCKS)
-    raw, scale, disk, predicted = (
-        msgspec.json.decode((root / one).read_bytes()) for one in (SHARDS, SCALE, DISK, CAPACITY)
-    )
-    runs = list(find_runs(raw))
-    constants = read_constants(runs, scale, disk)
-    checked = checked_table(runs, predicted["runs"], constants)
+    runs, none = find_runs(root / SHARDS), (_MISSING,) * len(BLOCKS)
+    if not (runs and (root / CAPACITY).exists()):
+        return none
+    scale, disk, raw = (msgspec.json.decode((root / one).read_bytes()) for one in (SCALE, DISK, CAPACITY))
+    constants = read_constants(runs, raw["runs"], scale, disk)
+    if constants is None:
+        return none
     machine = Machine()
     tables = memory_table(constants, machine), rates_table(constants, machine)
-    return constants_table(constants), checked, *tables
+    return constants_table(constants), checked_table(runs, raw["runs"], constants), *tables
 
 
 def main(what: str) -> None:
     """Predict what was measured, or write the page."""
     if what == "measure":
-        found = [predict(run) for run in find_runs(msgspec.json.decode(SHARDS.read_bytes()))]
+        found = {"kind": "capacity", "runs": [predict(run) for run in find_runs(SHARDS)]}
         CAPACITY.parent.mkdir(parents=True, exist_ok=True)
-        CAPACITY.write_bytes(
-            msgspec.json.format(msgspec.json.encode({"kind": "capacity", "runs": found})) + b"\n"
-        )
+        CAPACITY.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     elif what == "page":
         PAGE.write_text(page(), encoding="utf-8")
     else:
