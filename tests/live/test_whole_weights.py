@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import dygcn
+from dygcn.cluster.digest import digest_of_parts, part_of
+from dygcn.cluster.shard import Shard
+from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import ids, store
 from dygcn.engine.graph.on_grid import units_of
@@ -201,3 +204,18 @@ def test_the_usual_grid_refuses_such_a_hub():
     with pytest.raises(CapacityError, match="whole_weights=True gives hubs room"):
         live.update(events)
     assert len(live) == 0
+
+
+@pytest.mark.parametrize("features", ["hashed", "walks"])
+def test_shards_of_whole_weights_have_the_digest_of_one_process(features):
+    model, random = whole_model(features=features), np.random.default_rng(3)
+    live, shards = dygcn.start(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    for _ in range(6):
+        events = read_events(batch(random, 90, 2**30))
+        live.update(events)
+        told = [shard.settle(events) for shard in shards]
+        for shard in shards:
+            shard.spread(
+                {other: one[shard.number] for other, one in enumerate(told) if other != shard.number}
+            )
+    assert digest_of_parts(model, [part_of(shard) for shard in shards]) == live.digest()
