@@ -151,16 +151,17 @@ def read_constants(
 ) -> Constants | None:
     """Solve for the bytes of a node, mirror and arc, and of a change, first row and message; None: too few.
 
-    Of models with hashed features and without memory: others have more in a row and in a change.
+    Of models with hashed features, since rows of others are wider; and memory without ghosts, which have a
+    table of their own.
     """
     held: list[tuple[float, ...]] = []
     told: list[tuple[float, ...]] = []
     for run, guess in zip(runs, predicted, strict=True):
-        if run.get("fitted") or run.get("half_life") is not None:
+        if run.get("fitted"):
             continue
         for line, one in zip(run["rows"], guess["rows"], strict=True):
             found = measured(run, line)
-            if "memory" in found:
+            if "memory" in found and run.get("half_life") is None:
                 arcs = found.get("arcs", one["arcs"])
                 held.append((run["nodes"], found["mirrors"], arcs, found["memory"]))
             if found["bytes"] > 0:
@@ -206,8 +207,8 @@ def checked_rows(
     for run, guess in zip(runs, predicted, strict=True):
         for line, one in zip(run["rows"], guess["rows"], strict=True):
             found, guessed = measured(run, line), dict(one)
-            if run.get("fitted") or run.get("half_life") is not None:
-                del found["bytes"]
+            if run.get("fitted"):
+                found = {name: value for name, value in found.items() if name not in ("bytes", "memory")}
             guessed["bytes"] = (
                 one["changes"] * constants.change
                 + one["first_rows"] * constants.first_row
