@@ -9,6 +9,10 @@ import os
 import subprocess
 import sys
 
+from dygcn.cluster.local_shards import divide
+from dygcn.engine.models import State
+from dygcn.live.durable import write_ahead
+from dygcn.live.embedding import LiveEmbedding
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
 from tests.seeded import ROOT
 
@@ -53,11 +57,6 @@ def pytest_configure(config):
 
 def divide_every_graph(shards):
     """Have every embedding that is made from now on keep its graph on shards, where these take its model."""
-    from dygcn.cluster.local_shards import divide
-    from dygcn.engine.models import State
-    from dygcn.live.durable import write_ahead
-    from dygcn.live.embedding import LiveEmbedding
-
     whole = LiveEmbedding.__init__
 
     def init(self, state, version=0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,24 +34,32 @@ class Answering:
         self._cache: VectorCache | None = None
         self._of: Shard | None = None
 
-    def note(self, sequence: int, spread: Spread, shard: Shard) -> None:
-        """Remember what a batch did."""
-        moved = spread.moved
-        self._outcomes[sequence] = ask.BatchOutcome(
-            sequence,
-            True,
-            shard.graph.ids.names(moved.nodes),
-            moved.orders,
-            int(moved.rows),
-            spread.left,
-            getattr(spread, "unchanged", 0),
-            getattr(spread, "missing", 0),
-            getattr(spread, "loops", 0),
+    def note(self, sequence: int, spread: Spread | None, worker: Worker) -> None:
+        """Remember what a batch did; None: it moved slots, and no vector."""
+        shard = worker.shard
+        nobody = shard.graph.ids.names(np.empty(0, np.int32))
+        outcome = ask.BatchOutcome(
+            sequence, True, nobody, np.empty(0, np.int8), 0, nobody, 0, 0, 0, worker.kept
         )
+        if spread is None:
+            self._cache = None  # of other nodes than before
+        else:
+            moved = spread.moved
+            outcome = replace(
+                outcome,
+                moved=shard.graph.ids.names(moved.nodes),
+                orders=moved.orders,
+                rows=int(moved.rows),
+                left=spread.left,
+                unchanged=spread.unchanged,
+                missing=spread.missing,
+                loops=spread.loops,
+            )
+            if self._cache is not None:
+                self._cache.changes.append(moved.nodes, sequence)
+        self._outcomes[sequence] = outcome
         while len(self._outcomes) > _OUTCOMES:
             self._outcomes.popitem(last=False)
-        if self._cache is not None:
-            self._cache.changes.append(moved.nodes, sequence)
 
     def answer(self, worker: Worker, question: ask.Question) -> ask.Answer | None:
         """Answer; None: not yet."""
@@ -71,7 +80,8 @@ class Answering:
         own = shard.own_nodes()
         names = shard.graph.ids.names
         moved, left = names(own), names(own[:0])
-        return ask.BatchOutcome(question.at, False, moved, np.ones(len(own), np.int8), 0, left, 0, 0, 0)
+        orders = np.ones(len(own), np.int8)
+        return ask.BatchOutcome(question.at, False, moved, orders, 0, left, 0, 0, 0, worker.kept)
 
     def _nearest(self, question: ask.AskNearest, worker: Worker) -> ask.Answer:
         shard, own = worker.shard, worker.shard.own_nodes()
@@ -91,10 +101,6 @@ class Answering:
             self._cache = VectorCache(_Readable(shard), ChangeRecord(shard.graph.ids.high))  # type: ignore[arg-type]
         self._cache.changes.reserve(shard.graph.ids.high)
         return self._cache
-
-    def forget_vectors(self) -> None:
-        """Read every vector again: nodes came that no batch moved."""
-        self._cache = None
 
 
 class _Readable:
@@ -174,7 +180,6 @@ def _about(question: ask.AskShard, worker: Worker) -> ask.Answer:
         graph.strength[own],
         graph.clock,
         graph.weight_shift,
-        worker.kept,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.cluster import questions as ask
 from dygcn.cluster.asking import Asking
 from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.protocol import Events
+from dygcn.cluster.protocol import Events, Move, Remove, Resize
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
@@ -56,9 +56,20 @@ class FrontState(State):
         Gives numbers to batches.
     at
         The last batch that is in the log.
+    check
+        Whether batches are checked here; else whoever logs them did.
     """
 
-    def __init__(self, model: Model, processes: ShardProcesses, numbers: EntryNumbers, at: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        processes: ShardProcesses,
+        numbers: EntryNumbers,
+        at: int,
+        *,
+        check: bool = True,
+    ) -> None:
+        self._check = check
         about = processes.ask({0: ask.AskShard(at)})[0]
         self.asking = Asking(processes, SlotMap(about.owner), about.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.asking))
@@ -68,6 +79,7 @@ class FrontState(State):
         self.graph.take([about, *self._others_than_first()])
 
     graph: FrontGraph
+    kept: int = 0  # what a shard may need again of the log: all behind this batch
     _staged: tuple[EventBatch, float | None]
 
     def _others_than_first(self) -> list[ask.AboutShard]:
@@ -80,7 +92,8 @@ class FrontState(State):
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
         """Check events: whether they can be applied is decided before anyone is told of them."""
         now = None if now is None else moment(now)
-        check_batch(self.graph, batch, now)
+        if self._check:
+            check_batch(self.graph, batch, now)
         self._staged = batch, now
 
     def find_edge(self, a: object, b: object, op: int) -> None:
@@ -96,11 +109,14 @@ class FrontState(State):
     def follow(self, entry: Entry) -> Outcome:
         """Give an entry its number, and wait until every shard has spread it."""
         asking, graph = self.asking, self.graph
+        if isinstance(entry, Move | Resize):
+            asking.slots, asking.shards = entry.owners(asking.slots, asking.shards)
         asking.at = self._numbers.commit(entry)
         answers: list[ask.BatchOutcome] = asking.everyone(ask.AskOutcome(asking.at))
         if isinstance(entry, Events):
             times = [] if entry.batch.t is None or not len(entry.batch) else [float(entry.batch.t.max())]
             graph.tell_time(max([*times, *([] if entry.now is None else [entry.now])], default=None))
+        self.kept = min(answer.kept for answer in answers)
         left = join_ids([self.transaction.nobody, *(answer.left for answer in answers)])
         if not all(answer.known for answer in answers):
             left = join_ids([left, self._gone(answers)])
@@ -142,25 +158,8 @@ class FrontState(State):
         return Outcome(moved, self.transaction.nobody, *counts.tolist()), failure
 
     def remove(self, nodes: Nodes) -> Outcome:
-        """Remove nodes with their edges: as events, which every shard can replay."""
-        if self.graph.memory is not None:
-            raise FeatureError(
-                "nodes cannot be removed on shards with memory=: ghosts of their edges would stay; "
-                "remove their edges, or open the folder in one process"
-            )
-        sides = (self.graph.pull, self.graph.push) if self.graph.directed else (self.graph.pull,)
-        src, dst = [], []
-        for side in sides:
-            owner, other, _ = side.arcs(np.unique(nodes))
-            ends = (owner, other) if side is self.graph.pull else (other, owner)
-            src.append(ends[0])
-            dst.append(ends[1])
-        names = self.graph.ids.names
-        a, b = names(np.concatenate(src)), names(np.concatenate(dst))
-        now = self.graph.clock
-        batch = read_events({"src": a, "dst": b, "op": np.full(len(a), -1, np.int8)})
-        self.stage(batch, now)
-        return self.write()
+        """Remove nodes with their edges and ghosts."""
+        return self.follow(Remove(self.graph.ids.names(np.unique(nodes))))
 
     def set_features(self, ids: IdColumn, values: Float32) -> NoReturn:
         """Refuse: rows of a shard follow from the model."""
@@ -209,6 +208,10 @@ class FrontState(State):
     def reading(self) -> _FarReading:
         """Return what reads vectors."""
         return _FarReading(self)
+
+    def to_save(self) -> State:
+        """Return an empty state: shards have snapshots of their own."""
+        return State(self.model)
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
         """Gather all edges here, with edges in no order."""

@@ -11,14 +11,15 @@ from dygcn.cluster.dividing import part_for
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.protocol import SEQUENCER, Entries, Fetch, Snapshot
 from dygcn.cluster.slots import SlotMap
+from dygcn.cluster.store import SnapshotFolder
 from dygcn.cluster.worker import Worker
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dygcn.cluster.logged_entries import LoggedEntries
     from dygcn.cluster.protocol import Entry, Message
-    from dygcn.cluster.sequencer import EntryLog
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, State
 
@@ -54,6 +55,10 @@ class MemoryStore:
     everyones: dict[int, MemoryStore]
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot and no other."""
+        self.snapshots = {snapshot.sequence: snapshot}
 
     def save(self, snapshot: Snapshot) -> None:
         """Keep a snapshot."""
@@ -93,40 +98,49 @@ class LocalShards:
         Where they fetch entries.
     every
         Batches between two snapshots.
+    folder
+        Where snapshots lie; None: in memory.
     """
 
-    def __init__(self, model: Model, log: EntryLog | MemoryLog, every: int = 1_000) -> None:
-        self._model, self._log, self._every = model, log, every
-        self._stores: dict[int, MemoryStore] = {}
+    def __init__(
+        self, model: Model, log: MemoryLog | LoggedEntries, every: int = 1_000, folder: str | None = None
+    ) -> None:
+        self._model, self._log, self._every, self._folder = model, log, every, folder
+        self._in_memory: dict[int, MemoryStore] = {}
         self.workers: dict[int, Worker] = {}
         self._answering: dict[int, Answering] = {}
         self._waiting: deque[tuple[int, Message]] = deque()
         self._epoch = 0
 
+    def _store(self, number: int) -> MemoryStore | SnapshotFolder:
+        if self._folder is not None:
+            return SnapshotFolder(self._folder, number)
+        return self._in_memory.setdefault(number, MemoryStore(number, self._in_memory))
+
     def add(self, number: int, snapshot: Snapshot) -> None:
         """Begin a shard."""
-        self._stores[number] = MemoryStore(number, self._stores, {snapshot.sequence: snapshot})
+        self._in_memory.pop(number, None)
+        self._store(number).begin(snapshot)
         self.restart(number)
 
     def restart(self, number: int) -> None:
         """Put a new worker in the place of one, which begins with its snapshots."""
         self._epoch += 1
         answering = self._answering[number] = Answering()
-        store = self._stores[number]
         worker = Worker(
             number,
             self._epoch,
             self._model,
-            store,
+            self._store(number),
             self,
             self._every,
-            lambda sequence, spread: answering.note(sequence, spread, self.workers[number].shard),
+            lambda sequence, spread: answering.note(sequence, spread, self.workers[number]),
         )
         self.workers[number] = worker
 
     def retire(self, number: int) -> None:
         """End a shard."""
-        del self.workers[number], self._stores[number], self._answering[number]
+        del self.workers[number], self._answering[number]
 
     def announce(self, entries: Entries) -> None:
         """Tell all shards of entries."""

@@ -57,7 +57,7 @@ class ProcessFront:
         self._registry: Registry | None = None
         self.post = Post(SEQUENCER, self._secret, self._take, self._answer, host)
         self.post.epoch = epochs.next()
-        self._sequencer = Sequencer(log, self.post, 0)
+        self._sequencer = Sequencer(log, self.post)
         me = Member(SEQUENCER, self.post.epoch, self.post.location)
         self._registry = Registry(epochs, me, shards, self._tell_members)
         leave_note(store, self.post.location)

@@ -34,6 +34,7 @@ class BatchOutcome:
     unchanged: int
     missing: int
     loops: int
+    kept: int  # the oldest snapshot of the shard: a successor needs the log from there on
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,6 @@ class AboutShard:
     strength: Int64  # of each: the sum of weights that it aggregates
     clock: float | None
     bits: int  # low bits that no weight uses
-    kept: int  # the oldest snapshot, from which a successor would begin
 
 
 @dataclass(frozen=True, slots=True)

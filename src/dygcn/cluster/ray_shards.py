@@ -92,7 +92,7 @@ class RayShards(ProcessFront):
 
     def add(self, number: int, snapshot: Snapshot) -> None:
         """Begin a shard with a snapshot, and start a process for it."""
-        SnapshotFolder(self._store, number).save(snapshot)
+        SnapshotFolder(self._store, number).begin(snapshot)
         self.registry.want(number)
         self._start([number])
 

@@ -113,6 +113,7 @@ class Shard:
         self._next = slots, shards  # after a move that is settled
         self._holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
+        self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
     # ---- a batch ---------------------------------------------------------------------------------------
@@ -127,9 +128,20 @@ class Shard:
             self._own_all()
             return {}
         self._stage(batch, now)
-        arcs = self._preview()
+        pairs = self.transaction.preview()
         self._idle = self._count_idle()
-        own = self.rule.own
+        return self._tell(*pairs)
+
+    def settle_removal(self, ids: IdColumn) -> dict[int, Forward]:
+        """See what it means that nodes leave with their edges and ghosts; return what others are told."""
+        nodes = self.graph.find(ids)
+        a, b = self.transaction.pairs_of(nodes[nodes >= 0])
+        self._removed, self._idle = (a, b), (0, 0, 0)
+        return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
+
+    def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
+        """Return what each other shard has to be told of pairs that change their weight."""
+        arcs, own = self._arcs(a, b, old, new), self.rule.own
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
@@ -140,10 +152,9 @@ class Shard:
         self._holders_after = touched, after
         return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
-    def _preview(self) -> _Arcs:
-        """Return the arcs that the staged events will change."""
+    def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
+        """Return the arcs of pairs."""
         self.rule.reserve(self.graph)
-        a, b, old, new = self.transaction.preview()
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))
             old, new = np.concatenate((old, old)), np.concatenate((new, new))
@@ -250,7 +261,7 @@ class Shard:
 
     def spread(self, told: Mapping[int, Forward]) -> Spread:
         """Write the batch that was settled last, with what every other shard told of it."""
-        if self.shards == 1:
+        if self.shards == 1 and self._removed is None:
             return self._spread_alone()
         delta = self._write()
         far, first = self._received(list(told.values()))
@@ -272,7 +283,10 @@ class Shard:
 
     def _write(self) -> GraphDelta:
         with self.transaction:
-            delta = self.transaction.write()
+            if self._removed is None:
+                delta = self.transaction.write()
+            else:
+                delta, self._removed = self.transaction.drop_pairs(*self._removed), None
             if self.shards > 1:
                 nodes, after = self._holders_after
                 self.holders[nodes] = after
@@ -393,7 +407,7 @@ class Shard:
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        self.rule.own[:] = 0
+        self.rule.own[:] = self.shards == 1  # of one shard, whoever comes is its own
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:

@@ -142,10 +142,10 @@ class ShardProcess:
             self._snapshots,
             self.post,
             self._every,
-            lambda sequence, spread: answering.note(sequence, spread, worker.shard),
+            lambda sequence, spread: answering.note(sequence, spread, worker),
         )
         waiting: list[_Waiting] = []
-        next_tick, more, slots = 0.0, False, worker.shard.slots
+        next_tick, more = 0.0, False
         while not self._ending.is_set():
             for item in self._next(0.0 if more else next_tick - time.monotonic()):
                 if isinstance(item, _Waiting):
@@ -156,9 +156,6 @@ class ShardProcess:
                 worker.ask_again()
                 next_tick = time.monotonic() + _TICK
             more = worker.step()
-            if worker.shard.slots is not slots:
-                slots = worker.shard.slots
-                answering.forget_vectors()
             waiting = [one for one in waiting if not _try(one, answering, worker)]
 
     def _next(self, seconds: float) -> Iterator[Any]:

@@ -69,6 +69,12 @@ class SnapshotFolder:
         self._write(self.number, f"{snapshot.sequence:020}.snapshot", snapshot)
         self._kept = sorted({*self._kept, snapshot.sequence})
 
+    def begin(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot and no other: whoever had this number before is gone."""
+        self.save(snapshot)
+        for sequence in [one for one in self._kept if one != snapshot.sequence]:
+            self.drop(sequence)
+
     def sequences(self) -> list[int]:
         """Return the sequences of the snapshots that are kept, in order."""
         return list(self._kept)

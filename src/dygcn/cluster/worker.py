@@ -16,6 +16,9 @@ from dygcn.cluster.protocol import (
     Fetch,
     Hello,
     MirrorRows,
+    Move,
+    Remove,
+    Resize,
     Snapshot,
     Status,
     Told,
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.cluster.messages import Forward
-    from dygcn.cluster.protocol import Entry, Message, Move, Network, Resize, SnapshotStore
+    from dygcn.cluster.protocol import Entry, Message, Network, SnapshotStore
     from dygcn.cluster.shard import Spread
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model
@@ -46,7 +49,7 @@ class Worker:
     every
         Batches between two snapshots.
     moved
-        Called with a sequence and what it did to own nodes.
+        Called with a sequence and what it did to own nodes; None: it moved slots.
 
     Attributes
     ----------
@@ -66,7 +69,7 @@ class Worker:
         snapshots: SnapshotStore,
         network: Network,
         every: int = 1_000,
-        moved: Callable[[int, Spread], None] | None = None,
+        moved: Callable[[int, Spread | None], None] | None = None,
     ) -> None:
         self.number, self.epoch = number, epoch
         self._snapshots, self._network, self._every, self._moved = snapshots, network, every, moved
@@ -210,6 +213,8 @@ class Worker:
         """See what an entry means, and keep what others have to be told of it."""
         if isinstance(entry, Events):
             self._sent[sequence] = self.shard.settle(entry.batch, entry.now)
+        elif isinstance(entry, Remove):
+            self._sent[sequence] = self.shard.settle_removal(entry.ids)
         else:
             owners = entry.owners(self.shard.slots, self.shard.shards)
             self._sent[sequence], leaving = self.shard.settle_move(*owners)
@@ -233,7 +238,7 @@ class Worker:
         if any(other not in told for other in self.others):
             return False
         here = {other: told[other] for other in self.others}
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             spread = self.shard.spread(here)
             if self._moved is not None:
                 self._moved(following, spread)
@@ -242,8 +247,10 @@ class Worker:
             if arriving is None:
                 return False
             self.shard.spread_move(here, arriving)
+            if self._moved is not None:
+                self._moved(following, None)
         self._step_to(following)
-        if following % self._every == 0 or not isinstance(entry, Events):
+        if following % self._every == 0 or isinstance(entry, Move | Resize):
             self._save()
         return True
 
@@ -292,7 +299,7 @@ class Worker:
         if entry is None:
             self._fetch()
             return False
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             self._settle(following, entry)
             self.shard.replay()
         else:

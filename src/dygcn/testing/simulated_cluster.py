@@ -22,11 +22,11 @@ from dygcn.cluster.protocol import (
     Fetch,
     Message,
     Move,
+    Remove,
     Resize,
     Snapshot,
     Told,
 )
-from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
@@ -34,6 +34,7 @@ from dygcn.engine.events import read_events
 from dygcn.testing.simulated_world import (
     Disk,
     DiskLog,
+    LoggingSequencer,
     Oracle,
     Weather,
     ids_of,
@@ -94,7 +95,7 @@ class SimulatedCluster:
         self.machines: dict[int, Machine] = {}
         self._stale: list[Machine] = []
         self._epochs = [0] * w.shards
-        self.sequencer: Sequencer | None = Sequencer(self.log, _Wire(self, SEQUENCER), w.shards)
+        self.sequencer: LoggingSequencer | None = LoggingSequencer(self.log, _Wire(self, SEQUENCER), w.shards)
         self._cut: set[tuple[int, int]] = set()
         self.healthy = False
         self.wrong: list[str] = []
@@ -265,7 +266,7 @@ class SimulatedCluster:
 
     def _restart_sequencer(self) -> None:
         if self.sequencer is None:
-            self.sequencer = Sequencer(self.log, _Wire(self, SEQUENCER), self.shards)
+            self.sequencer = LoggingSequencer(self.log, _Wire(self, SEQUENCER), self.shards)
 
     # ---- the client ------------------------------------------------------------------------------------
 
@@ -294,6 +295,10 @@ class SimulatedCluster:
             return move
         if random.random() < self.weather.moves / 3 and self.shards < 8:
             return self._grow(int(random.integers(self.shards + 1, 9)))
+        if random.random() < 0.05:
+            return Remove(
+                ids_of(named(random.integers(0, self.weather.nodes, 2), self.weather.kind), self.weather.kind)
+            )
         return Events(self._next_batch())
 
     def _grow(self, shards: int) -> Resize:
