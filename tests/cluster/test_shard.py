@@ -196,6 +196,51 @@ def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
         assert digest(shards) == digest_of(state)
 
 
+def test_shards_are_filled_with_edges_and_rows_of_mirrors():
+    model = small()
+    state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    edges = list(batches(8, 40, seed=6))
+    for batch in edges:
+        state.apply(batch)
+    for shard in shards:
+        shard.fill(edges)
+    for shard in shards:
+        for other, mirrors in shard.mirrors().items():
+            shard.take_rows(shards[other].rows_for(mirrors))
+        shard.rebuild()
+    assert digest(shards) == digest_of(state)
+    for batch in batches(5, 40, seed=7):
+        state.apply(batch)
+        apply(shards, batch)
+        assert digest(shards) == digest_of(state)
+
+
+def test_one_shard_goes_on_from_a_snapshot_and_becomes_two():
+    model = small()
+    state, shards = State(model), [Shard(model, 0, SlotMap.even(1), 1)]
+    for step, batch in enumerate([read_events([(1, 2), (2, 3)]), *batches(12, 60, seed=4)]):
+        state.apply(batch)
+        apply(shards, batch)
+        if step == 0:  # arrays have places for nodes to come
+            again = Shard(model, 0, SlotMap.even(1), 1)
+            again.load(shards[0].image())
+            again.rebuild()
+            shards = [again]
+        if step == 8:
+            slots = SlotMap.even(2)
+            told, leaving = shards[0].settle_move(slots, 2)
+            fresh = Shard(model, 1, SlotMap.even(1), 2)
+            fresh.settle_move(slots, 2)
+            fresh.spread_move({0: told[1]}, [leaving[1]])
+            shards[0].spread_move({}, [])
+            for one, other in ((0, 1), (1, 0)):
+                both = [*shards, fresh]
+                both[one].take_rows(both[other].rows_for(both[one].mirrors()[other]))
+                both[one].rebuild()
+            shards.append(fresh)
+        assert digest(shards) == digest_of(state)
+
+
 def test_what_shards_cannot_do_is_refused():
     with pytest.raises(OptionError, match="propagates 3 orders, and shards need 2"):
         Shard(small(orders=3), 0, SlotMap.even(2), 2)

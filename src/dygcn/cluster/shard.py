@@ -22,7 +22,7 @@ from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
-from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
+from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
 from dygcn.engine.records import IdColumn
 from dygcn.errors import FeatureError
 
@@ -111,7 +111,8 @@ class Shard:
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
         self._next = slots, shards  # after a move that is settled
-        self._holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
+        self._nothing = self._rows_for(_NOBODY)
+        self.holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
@@ -142,6 +143,9 @@ class Shard:
     def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
         """Return what each other shard has to be told of pairs that change their weight."""
         arcs, own = self._arcs(a, b, old, new), self.rule.own
+        if not len(arcs.old):
+            self.holders_after = _NOBODY, self.holders[:0]
+            return {other: self._nothing for other in range(self.shards) if other != self.number}
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
@@ -149,7 +153,7 @@ class Shard:
         to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
         more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
         after = before + more.astype(np.int32).reshape(before.shape)
-        self._holders_after = touched, after
+        self.holders_after = touched, after
         return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
     def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
@@ -264,7 +268,7 @@ class Shard:
         if self.shards == 1 and self._removed is None:
             return self._spread_alone()
         delta = self._write()
-        far, first = self._received(list(told.values()))
+        far, first = self._received([one for one in told.values() if len(one)])
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
         return Spread(moved, self._release(delta), *self._idle)
@@ -288,7 +292,7 @@ class Shard:
             else:
                 delta, self._removed = self.transaction.drop_pairs(*self._removed), None
             if self.shards > 1:
-                nodes, after = self._holders_after
+                nodes, after = self.holders_after
                 self.holders[nodes] = after
         return delta
 
@@ -348,7 +352,7 @@ class Shard:
             if other == self.number:
                 continue
             new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
-            told[other] = self._rows_for(new)
+            told[other] = self._rows_for(new) if len(new) else self._nothing
             if ((self.slots.owner == self.number) & (slots.owner == other)).any():
                 moved = np.zeros(self.graph.ids.high, np.bool_)
                 moved[own[owner[own] == other]] = True
@@ -369,13 +373,16 @@ class Shard:
 
     def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
         """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
-        node, receiver, _ = self.graph.push.arcs(nodes)
-        foreign = np.flatnonzero(owner[receiver] != self.number)
         at = np.empty(self.graph.ids.high, np.int32)
-        at[nodes] = np.arange(len(nodes), dtype=np.int32)
-        count = np.zeros((len(nodes), shards), np.int32)
-        np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
-        return count
+        counts = [np.zeros((0, shards), np.int32)]
+        for block in blocks_of(nodes):
+            at[block] = np.arange(len(block), dtype=np.int32)
+            node, receiver, _ = self.graph.push.arcs(block)
+            to = owner[receiver]
+            foreign = np.flatnonzero(to != self.number)
+            count = np.bincount(at[node[foreign]] * shards + to[foreign], minlength=len(block) * shards)
+            counts.append(count.astype(np.int32).reshape(len(block), shards))
+        return np.concatenate(counts)
 
     def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
         """Own what the map that was settled last says.
@@ -395,7 +402,7 @@ class Shard:
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = None if told is None else self._received(list(told.values()))[1]
+        first = None if told is None else self._received([one for one in told.values() if len(one)])[1]
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]
@@ -422,6 +429,17 @@ class Shard:
         build_graph(image, self.graph)
         self._note_owners(_NOBODY, _NO_OWNERS)
         self._note_all_owners()
+        self._recount()
+        self.rule.rebuild_order_1(self.graph)
+
+    def fill(self, batches: Iterable[EventBatch]) -> None:
+        """Fill an empty shard with edges, as `load` does, of a graph too large for one image."""
+        for batch in batches:
+            self._stage(batch, None)
+            with self.transaction:
+                delta = self.transaction.write()
+            self.transaction.release(delta.left)
+        self.graph.compact()
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 

@@ -21,6 +21,7 @@ from dygcn.cluster.protocol import (
     Events,
     Fetch,
     Message,
+    MirrorRows,
     Move,
     Remove,
     Resize,
@@ -167,6 +168,8 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
+        if not (isinstance(message, Told) and len(message.forward)) and not isinstance(message, MirrorRows):
+            return message
         body = pack(message)
         if isinstance(message, Told):
             self.bytes += len(body)
@@ -294,7 +297,7 @@ class SimulatedCluster:
             self.slots, _ = move.owners(self.slots, self.shards)
             return move
         if random.random() < self.weather.moves / 3 and self.shards < 8:
-            return self._grow(int(random.integers(self.shards + 1, 9)))
+            return self._grow(min(self.shards + int(random.integers(1, 3)), 8))
         if random.random() < 0.05:
             return Remove(
                 ids_of(named(random.integers(0, self.weather.nodes, 2), self.weather.kind), self.weather.kind)

@@ -45,14 +45,16 @@ class Weather:
     def of(cls, random: np.random.Generator) -> Weather:
         """Draw one."""
         return cls(
-            shards=int(random.choice([1, 2, 2, 3, 4, 4, 8])),
+            shards=int(
+                random.choice([1, 2, 3, 4, 6, 8], p=[0.1, 0.3, 0.25, 0.25, 0.05, 0.05])
+            ),  # P^2 messages
             directed=bool(random.integers(2)),
             half_life=[None, 3.0][random.integers(2)],
             contacts=bool(random.integers(2)),
             weighted=bool(random.integers(2)),
             rows=bool(random.integers(2)),
             kind=str(random.choice(["int64", "string"])),
-            batches=int(random.integers(5, 40)),
+            batches=int(random.integers(4, 25)),
             nodes=int(random.integers(4, 40)),
             loss=float(random.choice([0.0, 0.02, 0.1, 0.3])),
             twice=float(random.choice([0.0, 0.1])),

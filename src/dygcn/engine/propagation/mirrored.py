@@ -111,6 +111,10 @@ class MirroredRule(ExactRule):
             Own nodes only.
         """
         self.reserve(graph)
+        if not any(
+            len(one) for one in (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone)
+        ):
+            return Changed(_NOBODY, np.empty(0, np.int8))
         spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
         spreading.add_only_to(self.own)
         own_left, arrived = (nodes[self.own[nodes] > 0] for nodes in (delta.left, delta.arrived))
@@ -204,8 +208,9 @@ class MirroredRule(ExactRule):
     def rebuild_order_1(self, graph: Graph) -> None:
         """Compute order 1 of own nodes from nothing; mirrors have none."""
         self.reserve(graph)
-        self.sums[0].clear(np.arange(graph.ids.high, dtype=np.int32))
-        for nodes in _blocks(np.flatnonzero(self.own[: graph.ids.high] > 0)):
+        for nodes in blocks_of(np.arange(graph.ids.high)):
+            self.sums[0].clear(nodes)
+        for nodes in blocks_of(np.flatnonzero(self.own[: graph.ids.high] > 0)):
             receiver, sender, weight = graph.pull.arcs(nodes)
             self._add_arcs(graph, receiver, sender, np.abs(weight))
 
@@ -215,9 +220,11 @@ class MirroredRule(ExactRule):
         self._spreading.add_only_to(self.own)
         here = np.flatnonzero(graph.here).astype(np.int32)
         self.sums[1].clear(np.arange(graph.ids.high, dtype=np.int32))
+        own = here[self.own[here] > 0]
+        self.sums[1].place(own, np.zeros(len(own), np.int64))  # all at once: a pool that grows is copied
         nothing = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
         arcs = Arcs(nothing, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
-        for nodes in _blocks(here):
+        for nodes in blocks_of(here):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
             self._add(2, arcs, Wave(Handoff(rows, has, nodes, row), len(nodes)))
@@ -240,7 +247,8 @@ def _start(units: Stored, has: Int64) -> Wave:
     return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
 
 
-def _blocks(nodes: Int64 | Nodes) -> Iterator[Nodes]:
+def blocks_of(nodes: Int64 | Nodes) -> Iterator[Nodes]:
+    """Yield nodes in blocks, where something is made for each that a whole graph has no memory for."""
     chosen = np.ascontiguousarray(nodes, np.int32)
     for start in range(0, len(chosen), _BLOCK):
         yield chosen[start : start + _BLOCK]
