@@ -406,11 +406,15 @@ class Shard:
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]
-        high = self.graph.ids.high
-        gone = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0))
-        self.rule.give_up(lost, gone.astype(np.int32))
+        self.rule.give_up(lost, self._strangers())
         self.rule.take_over(self.graph, gained, first)
         self.transaction.release(delta.left)
+
+    def _strangers(self) -> Nodes:
+        """Return numbers that are neither own nodes nor mirrors: no row may be left there."""
+        high = self.graph.ids.high
+        nobodys = (self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0)
+        return np.flatnonzero(nobodys).astype(np.int32)
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
@@ -467,6 +471,7 @@ class Shard:
 
     def rebuild(self) -> None:
         """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        self.rule.forget_rows(self._strangers())
         self.rule.rebuild_order_2(self.graph)
 
     # ---- reading ---------------------------------------------------------------------------------------
