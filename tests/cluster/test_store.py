@@ -86,6 +86,16 @@ def test_one_that_was_taken_for_dead_brings_nothing_back(path):
     assert len(files(successor)) == 2
 
 
+def test_a_number_that_is_given_again_begins_anew(path):
+    before = SnapshotFolder(path, 2)
+    for sequence in (3, 7):
+        before.save(snapshot(sequence))
+    again = SnapshotFolder(path, 2)
+    again.begin(snapshot(20))
+    before.save(snapshot(9))
+    assert SnapshotFolder(path, 2).sequences() == again.sequences() == [20]
+
+
 def test_what_was_begun_is_swept(path):
     store = SnapshotFolder(path, 0)
     store._files.pipe_file(store._place(0, "half.part"), b"half")
@@ -136,8 +146,8 @@ class OnFolders(SimulatedCluster):
 
     def _add_disk(self, number, snapshot):
         store = SnapshotFolder(self.folder, number)
-        store.save(snapshot)
-        self.disks.append(store)
+        store.begin(snapshot)
+        self.disks[number : number + 1] = [store]
 
     def _start(self, number):
         self.disks[number] = SnapshotFolder(self.folder, number)

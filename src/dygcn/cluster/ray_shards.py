@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import uuid
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
@@ -53,7 +54,7 @@ class RayShards(ProcessFront):
     shards
         Numbers of the shards that have snapshots already: processes are started where there are none.
     name
-        Of the cluster, among those on the same Ray cluster.
+        What names of actors begin with; what follows is of the store.
     address
         Of the Ray cluster; None: the one on this machine, or a new one that ends with this process.
     host
@@ -78,10 +79,13 @@ class RayShards(ProcessFront):
         cpus: float = 1.0,
         every: int = 1_000,
     ) -> None:
-        self._store, self._model, self._name, self._host = store, model, name, host
+        self._store, self._model, self._host = store, model, host
+        self._name = (
+            f"{name}-{blake2b(store.encode(), digest_size=4).hexdigest()}"  # of one store, one cluster
+        )
         self._cpus, self._every = cpus, every
         self._joined = not ray.is_initialized()
-        self._ours = _join_ray(address, name)
+        self._ours = _join_ray(address, self._name)
         numbers = sorted(shards)
         super().__init__(folder, store, log, numbers, host or own_address())
         self._start(numbers)

@@ -72,8 +72,7 @@ class SnapshotFolder:
     def begin(self, snapshot: Snapshot) -> None:
         """Keep a snapshot and no other: whoever had this number before is gone."""
         self.save(snapshot)
-        for sequence in [one for one in self._kept if one != snapshot.sequence]:
-            self.drop(sequence)
+        self._forget_before(snapshot.sequence)
 
     def sequences(self) -> list[int]:
         """Return the sequences of the snapshots that are kept, in order."""
@@ -94,13 +93,19 @@ class SnapshotFolder:
     def drop(self, sequence: int) -> None:
         """Forget a snapshot, and what was handed over up to the oldest one that is left."""
         self._kept = [one for one in self._kept if one != sequence]
-        oldest = min(self._kept)
+        self._remove(f"{sequence:020}.snapshot")
+        self._forget_before(self._kept[0])
+
+    def _forget_before(self, oldest: int) -> None:
         # First: whoever was taken for dead may write an older snapshot yet, and nobody may begin with that.
         self._write(self.number, f"{oldest:020}.floor", None)
-        self._remove(f"{sequence:020}.snapshot")
+        self._kept = [one for one in self._kept if one >= oldest]
         for name in self._names(self.number):
-            floor, handed = _sequence_of(name, ".floor"), _sequence_of(name, ".edges")
-            if (floor is not None and floor < oldest) or (handed is not None and handed <= oldest):
+            handed = _sequence_of(name, ".edges")
+            older = (_sequence_of(name, ".floor"), _sequence_of(name, ".snapshot"))
+            if any(one is not None and one < oldest for one in older) or (
+                handed is not None and handed <= oldest
+            ):
                 self._remove(name)
 
     # ---- edges that are handed over --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from dygcn.cluster.protocol import (
 from dygcn.cluster.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dygcn.cluster.messages import Forward
     from dygcn.cluster.protocol import Entry, Message, Network, SnapshotStore
@@ -87,6 +87,7 @@ class Worker:
         self._sent: dict[int, dict[int, Forward]] = {}
         self._received: dict[int, dict[int, Forward]] = {}
         self._done: dict[int, int] = {}  # of others, as far as is known
+        self._left: tuple[int, int] | None = None  # the last entry with fewer shards, and how many there were
         self._rows: dict[int, Forward] = {}  # answers to the last hello
         self._said_hello: int | None = None
         self._asked: dict[int, Hello] = {}  # hellos that wait for this shard to come so far
@@ -193,9 +194,9 @@ class Worker:
 
     def step(self) -> bool:
         """Do the next of what can be done, a batch at most; say whether there was anything."""
+        self._answer_hellos()  # also if retired: who is behind has to know that it must replay on
         if self.retired:
             return False
-        self._answer_hellos()
         return self._spread_next() if self.whole else self._recover()
 
     def _answer_hellos(self) -> None:
@@ -217,6 +218,8 @@ class Worker:
             self._sent[sequence] = self.shard.settle_removal(entry.ids)
         else:
             owners = entry.owners(self.shard.slots, self.shard.shards)
+            if owners[1] < self.shard.shards:
+                self._left = sequence, self.shard.shards
             self._sent[sequence], leaving = self.shard.settle_move(*owners)
             for other, image in leaving.items():
                 self._snapshots.hand_over(sequence, other, image)
@@ -324,9 +327,18 @@ class Worker:
         self._snapshots.save(Snapshot(self.position, shard.slots, shard.shards, shard.image()))
         self._forget()
 
+    def _done_by(self, others: Iterable[int]) -> int:
+        return min([self.position, *(self._done.get(other, -1) for other in others)])
+
     def _forget(self) -> None:
         """Forget what nobody can need any more: what was told, and snapshots."""
-        done = min([self.position, *(self._done.get(other, -1) for other in self.others)])
+        done = self._done_by(self.others)
+        if self._left is not None:
+            sequence, shards = self._left
+            if done < sequence:  # whoever is not so far may wait for one that goes, and that one for me
+                done = self._done_by(other for other in range(shards) if other != self.number)
+            else:
+                self._left = None
         for sequence in [one for one in self._sent if one <= done]:
             del self._sent[sequence]
         older = [sequence for sequence in self._snapshots.sequences() if sequence <= done]
