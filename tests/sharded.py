@@ -18,6 +18,7 @@ from dygcn.errors import FolderError
 from dygcn.live.durable import write_ahead
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import load_snapshot
+from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Shards
 from dygcn.testing import served
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
@@ -36,6 +37,7 @@ LOOK_INSIDE = [  # at arrays of one process, or interrupt its loops
     "at_which_order",
     "ties_are_broken",
     "rows_are_made_of",
+    "from_the_sources_to_the_disk",  # opens the folder in one process afterwards
 ]
 REFUSED = [
     "tolerance",
@@ -101,6 +103,7 @@ def divide_every_graph(shards):
 
     LiveEmbedding.__init__ = init
     served.open_embedding = opened
+    Service.__init__.__defaults__ = (opened,)
 
 
 def read_settings_of(folder):
