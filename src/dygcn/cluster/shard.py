@@ -127,7 +127,7 @@ class Shard:
             self.transaction.stage(batch, now)
             self._own_all()
             return {}
-        self._stage(batch, now)
+        self.stage(batch, now)
         arcs = self._preview()
         self._idle = self._count_idle()
         if not len(arcs.old):
@@ -160,21 +160,26 @@ class Shard:
             self._note_owners(_NOBODY, _NO_OWNERS)
             self.owner[known:], self.rule.own[known:] = self.number, 1
 
-    def _stage(self, batch: EventBatch, now: float | None) -> None:
+    def stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
-        src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
-        rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
             latest = float(batch.t.max())
             now = latest if now is None else max(now, latest)
-        if len(rows) < len(batch):
-            batch, src, dst = rows_of(batch, rows), src[rows], dst[rows]
+        batch, src, dst = self.own_events(batch)
         self.transaction.stage(batch, now)
         events = self.transaction.events
         assert events is not None
         self._note_owners(events.src, src)
         self._note_owners(events.dst, dst)
         self._counted_here = src == self.number
+
+    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16]:
+        """Return the events with an own end, and who owns their ends."""
+        src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
+        rows = np.flatnonzero((src == self.number) | (dst == self.number))
+        if len(rows) == len(batch):
+            return batch, src, dst
+        return rows_of(batch, rows), src[rows], dst[rows]
 
     def _count_idle(self) -> tuple[int, int, int]:
         """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
@@ -361,7 +366,7 @@ class Shard:
         """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
         at = np.empty(self.graph.ids.high, np.int32)
         counts = [np.zeros((0, shards), np.int32)]
-        for block in blocks_of(nodes):
+        for block in blocks_of(nodes, self.graph.push.count):
             at[block] = np.arange(len(block), dtype=np.int32)
             node, receiver, _ = self.graph.push.arcs(block)
             to = owner[receiver]
@@ -415,17 +420,10 @@ class Shard:
         build_graph(image, self.graph)
         self._note_owners(_NOBODY, _NO_OWNERS)
         self._note_all_owners()
-        self._recount()
-        self.rule.rebuild_order_1(self.graph)
+        self.after_loading()
 
-    def fill(self, batches: Iterable[EventBatch]) -> None:
-        """Fill an empty shard with edges, as `load` does, of a graph too large for one image."""
-        for batch in batches:
-            self._stage(batch, None)
-            with self.transaction:
-                delta = self.transaction.write()
-            self.transaction.release(delta.left)
-        self.graph.compact()
+    def after_loading(self) -> None:
+        """Count who mirrors own nodes, and compute order 1 of these."""
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 
