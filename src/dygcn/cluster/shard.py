@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.cluster.holders import Holders
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
 from dygcn.engine.events import join_ids, rows_of
@@ -109,10 +110,10 @@ class Shard:
         self.rule = MirroredRule(features, model.orders)
         self.transaction = Transaction(self.graph)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
-        self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
+        self.holders = Holders(shards)
         self._next = slots, shards  # after a move that is settled
         self._nothing = self._rows_for(_NOBODY)
-        self.holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
+        self.holders_after = _NOBODY, self.holders.of(_NOBODY)  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
@@ -131,13 +132,13 @@ class Shard:
         arcs = self._preview()
         self._idle = self._count_idle()
         if not len(arcs.old):
-            self.holders_after = _NOBODY, self.holders[:0]
+            self.holders_after = _NOBODY, self.holders.of(_NOBODY)
             return {other: self._nothing for other in range(self.shards) if other != self.number}
         own = self.rule.own
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
-        before = self.holders[touched]
+        before = self.holders.of(touched)
         to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
         more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
         after = before + more.astype(np.int32).reshape(before.shape)
@@ -204,7 +205,6 @@ class Shard:
         high = self.graph.ids.high
         if high > len(self.owner):
             self.owner, self.rule.own = grown(self.owner, high), grown(self.rule.own, high)
-            self.holders = grown(self.holders, high)
         known = nodes >= 0
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
@@ -283,8 +283,7 @@ class Shard:
         with self.transaction:
             delta = self.transaction.write()
             if self.shards > 1:
-                nodes, after = self.holders_after
-                self.holders[nodes] = after
+                self.holders.put(*self.holders_after)
         return delta
 
     def _release(self, delta: GraphDelta) -> IdColumn:
@@ -336,7 +335,7 @@ class Shard:
         own, owner = self.own_nodes(), self._owners_by(slots)
         staying = own[owner[own] == self.number]
         before = np.zeros((len(staying), shards), np.int32)
-        before[:, : self.shards] = self.holders[staying][:, :shards]
+        before[:, : self.shards] = self.holders.of(staying)[:, :shards]
         after = self._counted(staying, owner, shards)
         told, leaving = {}, {}
         for other in range(max(shards, self.shards)):
@@ -410,8 +409,8 @@ class Shard:
 
     def _recount(self) -> None:
         own = self.own_nodes()
-        self.holders = np.zeros((len(self.owner), self.shards), np.int32)
-        self.holders[own] = self._counted(own, self.owner, self.shards)
+        self.holders = Holders(self.shards)
+        self.holders.put(own, self._counted(own, self.owner, self.shards))
 
     # ---- from a snapshot -------------------------------------------------------------------------------
 

@@ -185,7 +185,7 @@ def _predicted(counted: dict[str, int], plan: Plan) -> dict[str, float]:
         "marks": (NODE["marks"] + 1 + 2) * nodes,
         "order 1": (plan.width + SUM) * nodes,
         "order 2": SUM * nodes + (4 * plan.width + 4) * counted["own"],
-        "holders": 4 * plan.shards * nodes,
+        "holders": 4 * nodes + 4 * plan.shards * counted["own"],
     }
 
 
