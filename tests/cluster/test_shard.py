@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.filling import fill
-from dygcn.cluster.messages import Forward
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
-from dygcn.cluster.wire import pack_forward, unpack_forward
 from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.models import Model, State
-from dygcn.errors import ClusterError, FeatureError, OptionError
+from dygcn.errors import FeatureError, OptionError
 from dygcn.live.digest import digest_of
 
 
@@ -260,58 +258,3 @@ def test_slots_are_even():
     assert 50 < counts.min() <= counts.max() < 160
     text = slots_of(id_column([f"user-{one}" for one in range(20_000)]))
     assert np.bincount(text >> 8, minlength=16).min() > 1_000
-
-
-IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)
-NUMBERS = st.integers(-(2**62), 2**62 - 1)
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_bytes_come_back(data):
-    kinds = st.sampled_from(
-        [IDS, st.lists(st.text(max_size=6).filter(lambda one: one.isprintable()), max_size=5)]
-    )
-    kind = data.draw(kinds)
-    changes, new = data.draw(kind), data.draw(kind)
-    empty = np.empty(0, np.int64) if kind is IDS else np.empty(0, "U1")
-    numbers = [
-        np.array(data.draw(st.lists(NUMBERS, min_size=size, max_size=size)), np.int64)
-        for size in (len(changes), len(new), 3 * len(new))
-    ]
-    column = [id_column(ids if ids else empty) for ids in (changes, changes, new)]
-    told = Forward(column[0], column[1], numbers[0], column[2], numbers[1], numbers[2].reshape(-1, 3))
-    again = unpack_forward(pack_forward(told))
-    for name in ("change", "degree", "rows"):
-        assert (getattr(again, name) == getattr(told, name)).all()
-    for name in ("node", "aggregated", "new"):
-        assert python_ids(getattr(again, name)).tolist() == python_ids(getattr(told, name)).tolist()
-
-
-@pytest.mark.parametrize("body", [b"", b"\x93", b"nonsense", b"\x97" + b"\x92\xc4\x01a\xc0" * 7])
-def test_nonsense_is_refused(body):
-    with pytest.raises(ClusterError, match="cannot be read"):
-        unpack_forward(body)
-
-
-def test_cut_and_changed_bytes_are_refused_or_read():
-    told = Forward(
-        id_column(["a"]),
-        id_column(["b"]),
-        np.array([4]),
-        id_column(["c"]),
-        np.array([1]),
-        np.array([[5, -6]]),
-    )
-    body = pack_forward(told)
-    for size in range(len(body)):
-        with pytest.raises(ClusterError):
-            unpack_forward(body[:size])
-    for at in range(len(body)):
-        for bit in range(8):
-            wrong = bytearray(body)
-            wrong[at] ^= 1 << bit
-            try:
-                unpack_forward(bytes(wrong))
-            except ClusterError:
-                continue

@@ -115,6 +115,7 @@ class Shard:
         self._nothing = self._rows_for(_NOBODY)
         self.holders_after = _NOBODY, self.holders.of(_NOBODY)  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
+        self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
     # ---- a batch ---------------------------------------------------------------------------------------
@@ -129,12 +130,23 @@ class Shard:
             self._own_all()
             return {}
         self.stage(batch, now)
-        arcs = self._preview()
+        pairs = self.transaction.preview()
         self._idle = self._count_idle()
+        return self._tell(*pairs)
+
+    def settle_removal(self, ids: IdColumn) -> dict[int, Forward]:
+        """See what it means that nodes leave with their edges and ghosts; return what others are told."""
+        nodes = self.graph.find(ids)
+        a, b = self.transaction.pairs_of(nodes[nodes >= 0])
+        self._removed, self._idle = (a, b), (0, 0, 0)
+        return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
+
+    def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
+        """Return what each other shard has to be told of pairs that change their weight."""
+        arcs, own = self._arcs(a, b, old, new), self.rule.own
         if not len(arcs.old):
             self.holders_after = _NOBODY, self.holders.of(_NOBODY)
             return {other: self._nothing for other in range(self.shards) if other != self.number}
-        own = self.rule.own
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
@@ -145,10 +157,9 @@ class Shard:
         self.holders_after = touched, after
         return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
-    def _preview(self) -> _Arcs:
-        """Return the arcs that the staged events will change."""
+    def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
+        """Return the arcs of pairs."""
         self.rule.reserve(self.graph)
-        a, b, old, new = self.transaction.preview()
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))
             old, new = np.concatenate((old, old)), np.concatenate((new, new))
@@ -259,7 +270,7 @@ class Shard:
 
     def spread(self, told: Mapping[int, Forward]) -> Spread:
         """Write the batch that was settled last, with what every other shard told of it."""
-        if self.shards == 1:
+        if self.shards == 1 and self._removed is None:
             return self._spread_alone()
         delta = self._write()
         far, first = self._received([one for one in told.values() if len(one)])
@@ -281,7 +292,10 @@ class Shard:
 
     def _write(self) -> GraphDelta:
         with self.transaction:
-            delta = self.transaction.write()
+            if self._removed is None:
+                delta = self.transaction.write()
+            else:
+                delta, self._removed = self.transaction.drop_pairs(*self._removed), None
             if self.shards > 1:
                 self.holders.put(*self.holders_after)
         return delta
@@ -396,15 +410,19 @@ class Shard:
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]
-        high = self.graph.ids.high
-        gone = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0))
-        self.rule.give_up(lost, gone.astype(np.int32))
+        self.rule.give_up(lost, self._strangers())
         self.rule.take_over(self.graph, gained, first)
         self.transaction.release(delta.left)
 
+    def _strangers(self) -> Nodes:
+        """Return numbers that are neither own nodes nor mirrors: no row may be left there."""
+        high = self.graph.ids.high
+        nobodys = (self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0)
+        return np.flatnonzero(nobodys).astype(np.int32)
+
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        self.rule.own[:] = self.shards == 1  # then also nodes to come are own ones
+        self.rule.own[:] = self.shards == 1  # of one shard, whoever comes is its own
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:
@@ -450,6 +468,7 @@ class Shard:
 
     def rebuild(self) -> None:
         """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        self.rule.forget_rows(self._strangers())
         self.rule.rebuild_order_2(self.graph)
 
     # ---- reading ---------------------------------------------------------------------------------------

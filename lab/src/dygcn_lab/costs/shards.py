@@ -25,7 +25,7 @@ import numpy as np
 from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
-from dygcn.cluster.wire import pack_forward
+from dygcn.cluster.wire import pack
 from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.models import Model, State
 from dygcn.live import fit
@@ -87,7 +87,7 @@ class Counts:
             self.messages += 1
             self.changes += len(told.change)
             self.first_rows += len(told.degree)
-            self.bytes += len(pack_forward(told))
+            self.bytes += len(pack(told))
 
 
 class Shards:

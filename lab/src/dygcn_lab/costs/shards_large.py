@@ -26,7 +26,7 @@ from dygcn.cluster.filling import fill
 from dygcn.cluster.footprint import bytes_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
-from dygcn.cluster.wire import pack_forward, unpack_forward
+from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.graph.fixed import FEW
 from dygcn.engine.models import Model
 from dygcn.engine.records import EventBatch, IdColumn
@@ -131,7 +131,7 @@ def _answer(shard: Shard, plan: Plan) -> None:
         wanted = np.load(_file(plan, "ask", other, shard.number))
         with _file(plan, "rows", shard.number, other).open("wb") as file:
             for start in range(0, len(wanted), _BLOCK):
-                body = pack_forward(shard.rows_for(IdColumn(wanted[start : start + _BLOCK])))
+                body = pack(shard.rows_for(IdColumn(wanted[start : start + _BLOCK])))
                 file.write(len(body).to_bytes(8, "little") + body)
 
 
@@ -143,14 +143,14 @@ def _take(shard: Shard, plan: Plan) -> None:
         file = _file(plan, "rows", other, shard.number)
         with file.open("rb") as bodies:
             while size := bodies.read(8):
-                shard.take_rows(unpack_forward(bodies.read(int.from_bytes(size, "little"))))
+                shard.take_rows(unpack(bodies.read(int.from_bytes(size, "little"))))
         file.unlink()
     shard.rebuild()
 
 
 def _apply(shard: Shard, batch: EventBatch, pipe: Connection) -> None:
-    pipe.send({other: pack_forward(told) for other, told in shard.settle(batch).items()})
-    shard.spread({other: unpack_forward(body) for other, body in pipe.recv().items()})
+    pipe.send({other: pack(told) for other, told in shard.settle(batch).items()})
+    shard.spread({other: unpack(body) for other, body in pipe.recv().items()})
 
 
 def _file(plan: Plan, kind: str, sender: int, to: int) -> Path:

@@ -184,7 +184,11 @@ class MirroredRule(ExactRule):
     def give_up(self, lost: Nodes, gone: Nodes) -> None:
         """Forget order 2 of nodes that are own ones no longer, and all of mirrors that nobody aggregates."""
         self.sums[1].clear(lost)
-        self.sums[0].clear(gone)
+        self.forget_rows(gone)
+
+    def forget_rows(self, nodes: Nodes) -> None:
+        """Forget order 1 of nodes that are neither own ones nor mirrors."""
+        self.sums[0].clear(nodes)
 
     def take_over(self, graph: Graph, gained: Nodes, first: FirstRows | None) -> None:
         """Compute order 1 of nodes that became own ones, and order 2 of them, if new mirrors have rows."""
