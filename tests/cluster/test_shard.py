@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.cluster.digest import digest_of_parts, part_of
+from dygcn.cluster.filling import fill
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
 from dygcn.engine.events import id_column, python_ids, read_events
@@ -145,13 +146,13 @@ def test_events_without_effect_are_counted_once(steps, shards, how):
 
 
 def test_an_event_that_both_owners_count_would_be_noticed(monkeypatch):
-    whole = Shard._stage
+    whole = Shard.stage
 
     def staged(self, batch, now):
         whole(self, batch, now)
         self._counted_here = np.ones_like(self._counted_here)
 
-    monkeypatch.setattr(Shard, "_stage", staged)
+    monkeypatch.setattr(Shard, "stage", staged)
     assert counts_differ([[(1, 2, -1, 1.0, 0)]], 2, {})
 
 
@@ -196,20 +197,21 @@ def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
         assert digest(shards) == digest_of(state)
 
 
-def test_shards_are_filled_with_edges_and_rows_of_mirrors():
-    model = small()
+@pytest.mark.parametrize("how", [{}, {"directed": True}])
+def test_shards_are_filled_with_edges_and_rows_of_mirrors(how):
+    model = small(**how)
     state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
     edges = list(batches(8, 40, seed=6))
     for batch in edges:
         state.apply(batch)
     for shard in shards:
-        shard.fill(edges)
+        fill(shard, lambda: edges)
     for shard in shards:
         for other, mirrors in shard.mirrors().items():
             shard.take_rows(shards[other].rows_for(mirrors))
         shard.rebuild()
     assert digest(shards) == digest_of(state)
-    for batch in batches(5, 40, seed=7):
+    for batch in batches(25, 40, seed=7):
         state.apply(batch)
         apply(shards, batch)
         assert digest(shards) == digest_of(state)

@@ -144,7 +144,7 @@ def seen_changes_are_told(patch):
 
 
 def the_clock_is_of_own_events(patch):
-    whole = Shard._stage
+    whole = Shard.stage
 
     def staged(self, batch, now):
         if batch.t is None:
@@ -153,7 +153,7 @@ def the_clock_is_of_own_events(patch):
         rows = np.flatnonzero((owners[0] == self.number) | (owners[1] == self.number))
         return whole(self, rows_of(batch, rows), now)
 
-    patch.setattr(Shard, "_stage", staged)
+    patch.setattr(Shard, "stage", staged)
 
 
 def whoever_is_behind_is_answered(patch):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.cluster.holders import Holders
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
 from dygcn.engine.events import join_ids, rows_of
@@ -114,10 +115,10 @@ class Shard:
         self.rule = MirroredRule(features, model.orders)
         self.transaction = Transaction(self.graph)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
-        self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
+        self.holders = Holders(shards)
         self._next = slots, shards  # after a move that is settled
         self._nothing = self._rows_for(_NOBODY)
-        self.holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
+        self.holders_after = _NOBODY, self.holders.of(_NOBODY)  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
@@ -133,7 +134,7 @@ class Shard:
             self.transaction.stage(batch, now)
             self._own_all()
             return {}
-        self._stage(batch, now)
+        self.stage(batch, now)
         pairs = self.transaction.preview()
         self._idle = self._count_idle()
         return self._tell(*pairs)
@@ -149,12 +150,12 @@ class Shard:
         """Return what each other shard has to be told of pairs that change their weight."""
         arcs, own = self._arcs(a, b, old, new), self.rule.own
         if not len(arcs.old):
-            self.holders_after = _NOBODY, self.holders[:0]
+            self.holders_after = _NOBODY, self.holders.of(_NOBODY)
             return {other: self._nothing for other in range(self.shards) if other != self.number}
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
-        before = self.holders[touched]
+        before = self.holders.of(touched)
         to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
         more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
         after = before + more.astype(np.int32).reshape(before.shape)
@@ -176,21 +177,26 @@ class Shard:
             self._note_owners(_NOBODY, _NO_OWNERS)
             self.owner[known:], self.rule.own[known:] = self.number, 1
 
-    def _stage(self, batch: EventBatch, now: float | None) -> None:
+    def stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
-        src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
-        rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
             latest = float(batch.t.max())
             now = latest if now is None else max(now, latest)
-        if len(rows) < len(batch):
-            batch, src, dst = rows_of(batch, rows), src[rows], dst[rows]
+        batch, src, dst = self.own_events(batch)
         self.transaction.stage(batch, now)
         events = self.transaction.events
         assert events is not None
         self._note_owners(events.src, src)
         self._note_owners(events.dst, dst)
         self._counted_here = src == self.number
+
+    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16]:
+        """Return the events with an own end, and who owns their ends."""
+        src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
+        rows = np.flatnonzero((src == self.number) | (dst == self.number))
+        if len(rows) == len(batch):
+            return batch, src, dst
+        return rows_of(batch, rows), src[rows], dst[rows]
 
     def _count_idle(self) -> tuple[int, int, int]:
         """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
@@ -215,7 +221,6 @@ class Shard:
         high = self.graph.ids.high
         if high > len(self.owner):
             self.owner, self.rule.own = grown(self.owner, high), grown(self.rule.own, high)
-            self.holders = grown(self.holders, high)
         known = nodes >= 0
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
@@ -297,8 +302,7 @@ class Shard:
             else:
                 delta, self._removed = self.transaction.drop_pairs(*self._removed), None
             if self.shards > 1:
-                nodes, after = self.holders_after
-                self.holders[nodes] = after
+                self.holders.put(*self.holders_after)
         return delta
 
     def _release(self, delta: GraphDelta) -> IdColumn:
@@ -350,7 +354,7 @@ class Shard:
         own, owner = self.own_nodes(), self._owners_by(slots)
         staying = own[owner[own] == self.number]
         before = np.zeros((len(staying), shards), np.int32)
-        before[:, : self.shards] = self.holders[staying][:, :shards]
+        before[:, : self.shards] = self.holders.of(staying)[:, :shards]
         after = self._counted(staying, owner, shards)
         told, leaving = {}, {}
         for other in range(max(shards, self.shards)):
@@ -380,7 +384,7 @@ class Shard:
         """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
         at = np.empty(self.graph.ids.high, np.int32)
         counts = [np.zeros((0, shards), np.int32)]
-        for block in blocks_of(nodes):
+        for block in blocks_of(nodes, self.graph.push.count):
             at[block] = np.arange(len(block), dtype=np.int32)
             node, receiver, _ = self.graph.push.arcs(block)
             to = owner[receiver]
@@ -428,8 +432,8 @@ class Shard:
 
     def _recount(self) -> None:
         own = self.own_nodes()
-        self.holders = np.zeros((len(self.owner), self.shards), np.int32)
-        self.holders[own] = self._counted(own, self.owner, self.shards)
+        self.holders = Holders(self.shards)
+        self.holders.put(own, self._counted(own, self.owner, self.shards))
 
     # ---- from a snapshot -------------------------------------------------------------------------------
 
@@ -438,17 +442,10 @@ class Shard:
         build_graph(image, self.graph)
         self._note_owners(_NOBODY, _NO_OWNERS)
         self._note_all_owners()
-        self._recount()
-        self.rule.rebuild_order_1(self.graph)
+        self.after_loading()
 
-    def fill(self, batches: Iterable[EventBatch]) -> None:
-        """Fill an empty shard with edges, as `load` does, of a graph too large for one image."""
-        for batch in batches:
-            self._stage(batch, None)
-            with self.transaction:
-                delta = self.transaction.write()
-            self.transaction.release(delta.left)
-        self.graph.compact()
+    def after_loading(self) -> None:
+        """Count who mirrors own nodes, and compute order 1 of these."""
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 

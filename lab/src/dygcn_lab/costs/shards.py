@@ -107,7 +107,7 @@ class Shards:
         if counted:
             for shard in self.all:
                 nodes, after = shard.holders_after
-                self.counts.mirrored += int(((shard.holders[nodes] > 0) & (after > 0)).sum())
+                self.counts.mirrored += int(((shard.holders.of(nodes) > 0) & (after > 0)).sum())
         for shard in self.all:
             here = {other: one[shard.number] for other, one in enumerate(told) if other != shard.number}
             rows = shard.spread(here).moved.rows

@@ -3,8 +3,8 @@
 ``python -m dygcn_lab.costs.shards_large --nodes 10000000 --edges 100000000 --shards 4 --width 64`` starts
 plain processes. Each draws the same pairs from one seed, a part at a time, and keeps those with an own end:
 the whole graph is never in one process. Then they exchange the rows of mirrors over files, compute order 2,
-and apply some batches. What is printed and written to ``results/shards/large.json``: bytes by part, beside
-what counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
+and apply some batches. It prints, and writes to ``results/shards/large.json``, bytes by part beside what
+counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from dygcn.cluster.filling import fill
 from dygcn.cluster.footprint import bytes_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _PART = 400_000  # pairs that are drawn at once
-_BLOCK = 100_000  # rows of mirrors in a message
-_SLACK = 4 / 3  # of a list whose place is a power of two
+_BLOCK = 20_000  # rows of mirrors in a message
+_SLACK = 17 / 16 + 1.5 / 9  # of a loaded list: a sixteenth, and a multiple of four, of some nine arcs
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +84,17 @@ def work(number: int, plan: Plan, pipe: Connection) -> None:
     weights = (np.eye(plan.width, dtype=np.float32),) * 3
     model = Model(weights, "int64", "hashed", np.ones(plan.width))
     shard, begun = Shard(model, number, SlotMap.even(plan.shards), plan.shards), resident_bytes()
-    seconds = {}
+    seconds, peaks = {}, {}
     for name, stage in (("fill", _fill), ("ask", _ask), ("answer", _answer), ("take", _take)):
         since = time.perf_counter()
         stage(shard, plan)
-        seconds[name] = time.perf_counter() - since
+        seconds[name], peaks[name] = time.perf_counter() - since, _peak()
         pipe.send(name)
         pipe.recv()
-    loaded = peak_bytes()
     since = time.perf_counter()
     for at in range(plan.batches):
         _apply(shard, drawn(plan, 1_000_000 + at, plan.batch), pipe)
-    seconds["batches"] = time.perf_counter() - since
+    seconds["batches"], peaks["batches"] = time.perf_counter() - since, _peak()
     counted = _counted(shard)
     pipe.send(
         {
@@ -105,15 +106,15 @@ def work(number: int, plan: Plan, pipe: Connection) -> None:
             "resident_before": begun,
             "resident": resident_bytes(),
             "pss": _pss(),
-            "peak_of_loading": loaded,
-            "peak": peak_bytes(),
+            "peaks": peaks,
+            "peak": max(peaks.values()),
         }
     )
     pipe.recv()
 
 
 def _fill(shard: Shard, plan: Plan) -> None:
-    shard.fill(parts(plan))
+    fill(shard, partial(parts, plan))
 
 
 def _ask(shard: Shard, plan: Plan) -> None:
@@ -184,8 +185,15 @@ def _predicted(counted: dict[str, int], plan: Plan) -> dict[str, float]:
         "marks": (NODE["marks"] + 1 + 2) * nodes,
         "order 1": (plan.width + SUM) * nodes,
         "order 2": SUM * nodes + (4 * plan.width + 4) * counted["own"],
-        "holders": 4 * plan.shards * nodes,
+        "holders": 4 * nodes + 4 * plan.shards * counted["own"],
     }
+
+
+def _peak() -> int:
+    """Return the most memory that the process had since the last call."""
+    peak = peak_bytes()
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak
 
 
 def _pss() -> int:
@@ -227,7 +235,8 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 
 def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
-    total = {name: sum(one[name] for one in found) for name in ("resident", "pss", "peak", "peak_of_loading")}
+    total = {name: sum(one[name] for one in found) for name in ("resident", "pss", "peak")}
+    peaks = {stage: sum(one["peaks"][stage] for one in found) for stage in found[0]["peaks"]}
     counts = {name: sum(one["counts"][name] for one in found) for name in found[0]["counts"]}
     by_part = {
         kind: {part: sum(one[kind][part] for one in found) for part in found[0][kind]}
@@ -246,6 +255,7 @@ def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
         "predicted": sum(by_part["predicted"].values()),
         "predicted over held": sum(by_part["predicted"].values()) / sum(held.values()),
         **{f"{name} of all": value for name, value in total.items()},
+        "peaks of all": peaks,
         "parts": by_part,
         "counts": counts,
         "processes": found,

@@ -20,6 +20,7 @@ import numpy as np
 
 from dygcn.engine.graph import arcs as loops
 from dygcn.engine.graph.arcs import ArcArrays
+from dygcn.engine.graph.fixed import SMALLEST_BLOCK
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
 
@@ -76,6 +77,18 @@ class Adjacency:
         need = int(self._tail[0]) + pool
         pools = {name: grown(getattr(self, name), need) for name in self._pools}
         self._replace(**pools, _table=table_with_capacity(self._table, entries))
+
+    def give_blocks(self, most: Int64) -> None:
+        """Give nodes that have no arc yet blocks for so many, with a sixteenth to spare: they will be loaded.
+
+        Who outgrows such a block gets one that is a power of two long.
+        """
+        size = np.where(most > 0, most + most // 16 + SMALLEST_BLOCK - 1, 0) & -SMALLEST_BLOCK
+        ends, start, room = np.cumsum(size), self.start.copy(), self._room.copy()
+        start[: len(size)], room[: len(size)] = ends - size, size
+        used = int(ends[-1]) if len(ends) else 0
+        pools = {name: np.zeros(used + used // 16, getattr(self, name).dtype) for name in self._pools}
+        self._replace(**pools, start=start, _room=room, _tail=np.array([used]))
 
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""

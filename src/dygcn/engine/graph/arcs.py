@@ -205,6 +205,8 @@ def _give_back(arcs: ArcArrays, node: int) -> None:
     """Chain a node's block to the free ones of its size; blocks lie on multiples of the smallest."""
     if arcs.capacity[node] > 0:
         c = _class_of(arcs.capacity[node])
+        if (SMALLEST_BLOCK << c) > arcs.capacity[node]:
+            c -= 1  # a block of `Adjacency.give_blocks` goes on as a smaller one
         arcs.others[arcs.start[node]] = arcs.heads[c]
         arcs.heads[c] = arcs.start[node] // SMALLEST_BLOCK
         arcs.capacity[node] = 0

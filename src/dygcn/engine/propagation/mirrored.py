@@ -7,6 +7,7 @@ order 1, which changes when its owner says so, and not its arcs. Order 2 is adde
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.transaction import Transaction
 
 ORDERS = 2
-_BLOCK = 1 << 16  # nodes
+_BLOCK, _NODE = 1 << 20, 16  # arcs of a block of nodes; a node is worth so many more
 _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
 _EVERYBODY = np.empty(0, np.int8)  # in the place of marks
 
@@ -211,10 +212,14 @@ class MirroredRule(ExactRule):
 
     def rebuild_order_1(self, graph: Graph) -> None:
         """Compute order 1 of own nodes from nothing; mirrors have none."""
+        for sums in self.sums:
+            sums.reserve(
+                len(graph.strength)
+            )  # as far as the graph itself: nothing is copied for the next node
         self.reserve(graph)
-        for nodes in blocks_of(np.arange(graph.ids.high)):
+        for nodes in blocks_of(np.arange(graph.ids.high), graph.pull.count):
             self.sums[0].clear(nodes)
-        for nodes in blocks_of(np.flatnonzero(self.own[: graph.ids.high] > 0)):
+        for nodes in blocks_of(np.flatnonzero(self.own[: graph.ids.high] > 0), graph.pull.count):
             receiver, sender, weight = graph.pull.arcs(nodes)
             self._add_arcs(graph, receiver, sender, np.abs(weight))
 
@@ -228,7 +233,7 @@ class MirroredRule(ExactRule):
         self.sums[1].place(own, np.zeros(len(own), np.int64))  # all at once: a pool that grows is copied
         nothing = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
         arcs = Arcs(nothing, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
-        for nodes in blocks_of(here):
+        for nodes in blocks_of(here, graph.push.count):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
             self._add(2, arcs, Wave(Handoff(rows, has, nodes, row), len(nodes)))
@@ -251,8 +256,16 @@ def _start(units: Stored, has: Int64) -> Wave:
     return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
 
 
-def blocks_of(nodes: Int64 | Nodes) -> Iterator[Nodes]:
-    """Yield nodes in blocks, where something is made for each that a whole graph has no memory for."""
+def blocks_of(nodes: Int64 | Nodes, count: Int32) -> Iterator[Nodes]:
+    """Yield nodes in blocks, where something is made for each arc that a whole graph has no memory for.
+
+    Parameters
+    ----------
+    count
+        For each node, how many arcs it has.
+    """
     chosen = np.ascontiguousarray(nodes, np.int32)
-    for start in range(0, len(chosen), _BLOCK):
-        yield chosen[start : start + _BLOCK]
+    size = np.cumsum(count[chosen] + _NODE, dtype=np.int64)
+    cuts = np.flatnonzero(np.diff(size // _BLOCK)) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(chosen)]):
+        yield chosen[start:stop]

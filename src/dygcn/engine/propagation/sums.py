@@ -143,6 +143,7 @@ class Sums:
         more, narrow = count_moves(self.arrays, nodes, degree)
         size = int(self._counts[2]) + narrow
         if narrow and size > len(self._holes):
+            size += size // 16  # pages that nobody writes to are no memory
             self._replace(narrow=grown(self.narrow, size), _holes=grown(self._holes, size))
         if more:
             size = int(self._counts[0]) + more

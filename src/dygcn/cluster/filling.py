@@ -1,0 +1,61 @@
+"""Loading a shard with a graph that is too large for one image, in parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.ids import grown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dygcn.cluster.shard import Shard
+    from dygcn.engine.records import EventBatch, Int64
+
+
+def fill(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> None:
+    """Fill an empty shard with the edges of its own nodes, and compute order 1 of these, as `load` does.
+
+    Parameters
+    ----------
+    parts
+        Yields edges, also those of others. They are read twice, to count them and to write them: so lists are
+        as long as they must be from the beginning, and nothing is copied.
+
+    Examples
+    --------
+    >>> from dygcn.cluster.shard import Shard
+    >>> from dygcn.cluster.slots import SlotMap
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.models import Model
+    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
+    >>> shard = Shard(model, 0, SlotMap.even(2), 2)
+    >>> fill(shard, lambda: [read_events([(1, 4)]), read_events([(2, 3), (2, 4)])])
+    >>> len(shard.own_nodes()), {owner: len(ids) for owner, ids in shard.mirrors().items()}
+    (2, {1: 2})
+    """
+    graph = shard.graph
+    for arcs, most in zip((graph.pull, graph.push), _counted(shard, parts), strict=False):
+        arcs.give_blocks(most)
+    for part in parts():
+        shard.stage(part, None)
+        with shard.transaction:
+            delta = shard.transaction.write()
+        shard.transaction.release(delta.left)
+    shard.after_loading()
+
+
+def _counted(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> list[Int64]:
+    """Give nodes to ids; return how many arcs each may have, of a directed graph in both directions."""
+    graph = shard.graph
+    most = [np.zeros(0, np.int64) for _ in range(2 if graph.directed else 1)]
+    for part in parts():
+        batch, _, _ = shard.own_events(part)
+        ends = graph.ids.resolve(batch.src, batch.dst, batch.op)
+        graph.reserve()
+        most = [grown(count, graph.ids.high) for count in most]
+        for end, nodes in enumerate(ends):
+            np.add.at(most[end % len(most)], nodes[nodes >= 0], 1)
+    return [count[: graph.ids.high] for count in most]
