@@ -203,6 +203,28 @@ def moved_nodes_bring_no_ghosts(patch):
     patch.setattr(shards, "put_arcs", put)
 
 
+def whoever_retired_is_silent(patch):
+    """A shard that starts again, and is behind, waits for one that owns nothing any more."""
+    whole = Worker.step
+    patch.setattr(Worker, "step", lambda self: not self.retired and whole(self))
+
+
+def those_who_go_are_forgotten(patch):
+    """What was told is forgotten when those that stay have it."""
+    whole = Worker._settle
+
+    def settle(self, sequence, entry):
+        whole(self, sequence, entry)
+        self._left = None
+
+    patch.setattr(Worker, "_settle", settle)
+
+
+def a_row_is_left_behind(patch):
+    """Of a node that moved away and left, in a replay."""
+    patch.setattr(MirroredRule, "forget_rows", lambda self, nodes: None)
+
+
 BUGS = {  # with the first seed that notices it, from which the search begins
     rows_as_of_now: 0,
     a_stale_epoch_is_answered: 27,
@@ -217,6 +239,9 @@ BUGS = {  # with the first seed that notices it, from which the search begins
     whoever_is_behind_is_answered: 2,
     what_was_handed_over_is_dropped: 7,
     moved_nodes_bring_no_ghosts: 55,
+    whoever_retired_is_silent: 100,
+    those_who_go_are_forgotten: 1205,
+    a_row_is_left_behind: 0,
 }
 
 
