@@ -1,8 +1,12 @@
 """What operators begin with: settings that are read, and files that say the same as the code."""
 
+import contextlib
+import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -27,14 +31,17 @@ def test_the_settings_are_read_once_a_token_is_there(name):
 
 
 def test_a_public_token_would_be_noticed():
-    raw = tomllib.loads((DEPLOY / "dygcn.toml").read_text())
-    assert not [one for one in raw["http"]["tokens"] if re.fullmatch("[0-9a-f]{64}", one["sha256"])]
+    raw = tomllib.loads((DEPLOY / "dygcn.toml").read_text())["http"]["tokens"]
+    raw += tomllib.loads((DEPLOY / "kuberay/tokens.toml").read_text())["tokens"]
+    assert not [one for one in raw if re.fullmatch("[0-9a-f]{64}", one["sha256"])]
 
 
 def test_everything_waits_for_the_drain():
     assert f"TimeoutStopSec={GRACE}" in (DEPLOY / "systemd/dygcn.service").read_text()
     assert f"terminationGracePeriodSeconds: {GRACE}" in (DEPLOY / "kubernetes/statefulset.yaml").read_text()
     assert f"stop_grace_period: {GRACE}s" in (DEPLOY / "docker-compose.yml").read_text()
+    shards = (DEPLOY / "kuberay/raycluster.yaml").read_text()
+    assert shards.count(f"terminationGracePeriodSeconds: {GRACE}") == 2
 
 
 def test_the_image_is_not_run_by_root():
@@ -68,6 +75,108 @@ def test_the_manifests_can_be_put_together():
     done = ran("kubectl", "kustomize", str(DEPLOY / "kubernetes"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\nkind: ") == 6
+
+
+def read_shards():
+    """Return what is sent to Kubernetes for shards, by kind."""
+    yaml = pytest.importorskip("yaml")
+    done = ran("kubectl", "kustomize", str(DEPLOY / "kuberay"))
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for one in yaml.safe_load_all(done.stdout):
+        found.setdefault(one["kind"], []).append(one)
+    return found
+
+
+def pods_of(cluster):
+    groups = [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+def test_every_shard_has_a_pod_and_one_pod_at_a_time_may_go():
+    found = read_shards()
+    (cluster,), (budget,) = found["RayCluster"], found["PodDisruptionBudget"]
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    shards = re.search(r"--shards (\d+)", (DEPLOY / "kuberay/front.sh").read_text())[1]
+    assert {group[name] for name in ("replicas", "minReplicas", "maxReplicas")} == {int(shards)}
+    assert budget["spec"]["minAvailable"] == int(shards)  # of these and the head
+    assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert group["rayStartParams"]["num-cpus"] == "1"
+
+
+def test_pods_of_shards_name_what_there_is():
+    """Kustomize does not look into a RayCluster: a name that it changed would be found by nobody."""
+    found = read_shards()
+    made = {one["metadata"]["name"] for kind in ("ConfigMap", "Secret") for one in found[kind]}
+    claims = {one["metadata"]["name"] for one in found["PersistentVolumeClaim"]}
+    for pod in pods_of(found["RayCluster"][0]):
+        (container,) = pod["containers"]
+        assert container["image"] == "dygcn:0.1.0-ray"
+        assert {next(iter(one.values()))["name"] for one in container["envFrom"]} <= made
+        assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+        for volume in pod["volumes"]:
+            if "persistentVolumeClaim" in volume:
+                assert volume["persistentVolumeClaim"]["claimName"] in claims
+            elif "emptyDir" not in volume:
+                assert (volume.get("configMap") or {}).get(
+                    "name", volume.get("secret", {}).get("secretName")
+                ) in made
+
+
+def test_pods_of_shards_are_confined():
+    found = read_shards()
+    for pod in pods_of(found["RayCluster"][0]):
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] == 10001
+        assert not pod["automountServiceAccountToken"]
+        assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+        assert {"livenessProbe", "readinessProbe"} <= pod["containers"][0].keys()  # KubeRay's need wget
+    assert found["RayCluster"][0]["spec"]["authOptions"] == {"mode": "token"}
+    (environment,) = (one["data"] for one in found["ConfigMap"] if "RAY_USAGE_STATS_ENABLED" in one["data"])
+    assert environment["RAY_USAGE_STATS_ENABLED"] == "0"
+    inside, http = sorted(found["NetworkPolicy"], key=lambda one: one["metadata"]["name"], reverse=True)
+    pods = {"matchLabels": {"ray.io/cluster": found["RayCluster"][0]["metadata"]["name"]}}
+    assert inside["spec"]["podSelector"] == pods
+    assert inside["spec"]["ingress"] == [{"from": [{"podSelector": pods}]}]
+    assert [port["port"] for rule in http["spec"]["ingress"] for port in rule["ports"]] == [8470]
+
+
+@pytest.mark.parametrize("first", ["ray", "front", "signal"])
+def test_the_container_of_the_front_ends_with_either_process(tmp_path, first):
+    """Programs of these names stand in for Ray and the front; both say when they begin and end."""
+    said = tmp_path / "said"
+    wait = "{ sleep 120 & wait; }"
+    programs = {
+        "ray": f'[ "$1" = health-check ] && exec test -e said; echo ray >> said; [ {first} = ray ] || {wait}',
+        "dygcn": 'trap "echo drained >> said; exit 0" TERM; echo front $RAY_ADDRESS >> said; '
+        f"[ {first} = front ] || {wait}",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:/usr/bin:/bin"
+    environment = {"PATH": path, "KUBERAY_GEN_RAY_START_CMD": "ray start --head --block"}
+    script = subprocess.Popen(
+        ["/bin/bash", str(DEPLOY / "kuberay/front.sh")], cwd=tmp_path, env=environment, start_new_session=True
+    )
+    try:
+        if first == "signal":
+            wait_for(lambda: said.exists() and "front auto" in said.read_text())
+            script.terminate()
+        status = script.wait(60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+    assert status == (0 if first == "signal" else 1)
+    assert ("drained" in said.read_text()) == (first == "signal")
+
+
+def wait_for(true):
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came")
 
 
 def test_the_dockerfile_is_linted():

@@ -41,6 +41,9 @@ from dygcn.paper import BASES
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
 @click.option("--memory", type=float, metavar="HALF-LIFE", help="Let removed edges decay, in units of t.")
 @click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
+@click.option(
+    "--whole-weights", is_flag=True, help="All weights are whole: room for hubs of 2^38 neighbours."
+)
 @click.option("--steps", type=int, help="Number of equal training steps.")
 @click.option("--seed", default=0, show_default=True)
 @json_option

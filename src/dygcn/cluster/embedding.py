@@ -11,11 +11,11 @@ from dygcn.cluster.folder import ClusterFile, write_cluster_file
 from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
 from dygcn.cluster.slots import MOST_SHARDS, SlotMap
 from dygcn.cluster.wire import pack
-from dygcn.engine.events import join_ids, python_ids
+from dygcn.engine.events import id_column, join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dygcn.cluster.front_state import FrontState
+    from dygcn.cluster.logged_entries import LoggedEntries
     from dygcn.cluster.protocol import Entry
+    from dygcn.engine.records import Float32
     from dygcn.live.durable.recovery import Replayed, Standing
     from dygcn.live.durable.storage import FolderLock, KeepLog
     from dygcn.live.recommending import Among
@@ -63,9 +65,10 @@ class ClusterEmbedding(DurableEmbedding):
         every: int,
         keep: KeepLog,
         about: ClusterFile,
+        logged: LoggedEntries,
     ) -> None:
         super().__init__(folder, held, ahead, every, keep)
-        self._about = about
+        self._about, self._logged = about, logged
 
     @property
     def front(self) -> FrontState:
@@ -195,6 +198,19 @@ class ClusterEmbedding(DurableEmbedding):
             best = by_id[np.argsort(-scores[by_id], kind="stable")][:k]
             found.append(self._answer(nodes[best], scores[best]))
         return found
+
+    def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Return a sequence and the vector of a node then, from its owner: also while others recover."""
+        try:
+            ids = id_column([node])
+        except EventError:
+            return None
+        if ids.kind != self.model.kind:
+            return None
+        asking = self.front.asking
+        owner = int(asking.slots.owners(ids)[0])
+        answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+        return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
 
     # ---- the end ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,7 @@ class LocalShards:
         self.workers: dict[int, Worker] = {}
         self._answering: dict[int, Answering] = {}
         self._waiting: deque[tuple[int, Message]] = deque()
+        self._one_at_a_time = threading.RLock()
         self._epoch = 0
 
     def _store(self, number: int) -> MemoryStore | SnapshotFolder:
@@ -153,6 +155,10 @@ class LocalShards:
 
     def ask(self, questions: Mapping[int, Any]) -> dict[int, Any]:
         """Ask shards; all messages are carried first."""
+        with self._one_at_a_time:
+            return self._asked(questions)
+
+    def _asked(self, questions: Mapping[int, Any]) -> dict[int, Any]:
         answers: dict[int, Any] = {}
         for _ in range(_ROUNDS):
             self._carry()

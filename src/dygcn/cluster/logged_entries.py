@@ -77,6 +77,7 @@ class LoggedEntries:
     def __init__(self, log: ShardLog) -> None:
         self._log = log
         self._recent: OrderedDict[int, Entry] = OrderedDict()
+        self._sequences = {log.last_batch_id: log.last}  # of recent batches, the last of each
         self._places: list[tuple[int, int]] = [(0, 0)]  # batches, and the last sequence before each
         self._lock = threading.Lock()
         self._announced = log.last_batch_id
@@ -92,13 +93,18 @@ class LoggedEntries:
         assert self.processes is not None
         number = self._log.last_batch_id
         with self._lock:
-            self._recent[number] = entry
+            self._recent[number], self._sequences[number] = entry, self._log.last
             while len(self._recent) > _RECENT:
-                self._recent.popitem(last=False)
+                self._sequences.pop(self._recent.popitem(last=False)[0], None)
         between = tuple(self.read(self._announced, number - self._announced - 1))  # which move nothing
         self.processes.announce(Entries(self._announced, (*between, entry), number))
         self._announced = number
         return number
+
+    def sequence_of(self, batch: int) -> int:
+        """Return the last sequence of a batch, or of one before it that is known."""
+        with self._lock:
+            return self._sequences.get(batch, self._sequences[max(self._sequences)])
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
         """Return entries behind a batch."""

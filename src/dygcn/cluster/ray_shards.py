@@ -57,7 +57,7 @@ class RayShards(ProcessFront):
     name
         What names of actors begin with; what follows is of the store.
     address
-        Of the Ray cluster; None: the one on this machine, or a new one that ends with this process.
+        Of the Ray cluster; None: that of ``RAY_ADDRESS``, or a new one that ends with this process.
     host
         The address to listen at, on every machine; empty: that of the machine.
     cpus
@@ -179,12 +179,12 @@ def _join_ray(address: str | None, name: str) -> bool:
     how: dict[str, Any] = {"namespace": name, "log_to_driver": False}
     if ray.is_initialized():
         return False
-    try:
-        ray.init(address=address or "auto", **how)
-    except ConnectionError:
-        if address is not None:
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:  # never one that happens to run here: it may be anybody's
+        try:
+            ray.init(address=address, **how)
+        except ConnectionError:
             raise ClusterError(f"there is no Ray cluster at {address}") from None
-    else:
         return False
     ray.init(
         address="local",

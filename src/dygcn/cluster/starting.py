@@ -129,7 +129,7 @@ def _opened(
             log.remember_keep_log(keep_log)
         about.shards, about.batch = front.asking.shards, log.last_batch_id
         write_cluster_file(folder, about)
-        return ClusterEmbedding(folder, held, ahead, snapshot_every, keeping, about)
+        return ClusterEmbedding(folder, held, ahead, snapshot_every, keeping, about, entries)
     except BaseException:
         processes.close()
         raise

@@ -91,6 +91,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     links: dict[str, LinkHead] = {}
     log: LogPosition | None = None
     window: int = 0  # steps of the walks that the rows of the model were made of
+    whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ def take_snapshot(
         dict(model.links),
         log,
         0 if model.table is None else model.table.window,
+        model.whole or msgspec.UNSET,
     )
     return Snapshot(settings, model, image, moves)
 
@@ -286,6 +288,8 @@ def _check_settings(settings: Settings) -> None:
         f"unit {settings.unit}": settings.unit is not None and not LEAST_UNIT < settings.unit < GREATEST_UNIT,
         f"scores of links {sorted(settings.links)} that do not fit": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
+        "whole weights on another grid, or with a memory": settings.whole_weights is True
+        and (settings.weight_grid, settings.half_life) != (1.0, None),
         f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
     }
@@ -333,6 +337,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.unit,
         settings.links,
         table,
+        settings.whole_weights is True,
     )
 
 

@@ -49,6 +49,7 @@ def fit(
     labels: object = None,
     width: int = 256,
     directed: bool = False,
+    whole_weights: bool = False,
     steps: int | Sequence[float] | None = None,
     recipe: Recipe | RollingRecipe | None = None,
     progress: Asked = "auto",
@@ -98,6 +99,9 @@ def fit(
         Columns of hashed features.
     directed
         If so, the source of an edge aggregates its target. The score stays symmetric.
+    whole_weights
+        All weights are whole numbers, now and later; an edge without one has weight 1. A node may then have
+        2^38 neighbours of weight one, and not 2^22. Any other weight is refused. Not together with `memory`.
     steps
         How training time is cut: so many equal parts, or the values of `t` at which a step ends. By
         default every value of `t` is a step (40 equal parts where there are more than 200 values or only
@@ -120,7 +124,7 @@ def fit(
     2
     """
     _refuse_names(dim, orders)
-    asked = features, base, labels, recipe
+    asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight)
     source = datasets.events_by_name(events) if isinstance(events, str) else events

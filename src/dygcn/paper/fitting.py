@@ -110,9 +110,10 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         np.ones(dim),
         int(choices.seed),
         bool(choices.directed),
-        weight_grid(batch, Hashed.message_bits),
+        weight_grid(batch, Hashed.message_bits, choices.whole_weights),
         choices.half_life,
         spec,
+        whole=choices.whole_weights,
     )
 
 

@@ -3,8 +3,8 @@
 ``python -m dygcn_lab.costs.shards_large --nodes 10000000 --edges 100000000 --shards 4 --width 64`` starts
 plain processes. Each draws the same pairs from one seed, a part at a time, and keeps those with an own end:
 the whole graph is never in one process. Then they exchange the rows of mirrors over files, compute order 2,
-and apply some batches. What is printed and written to ``results/shards/large.json``: bytes by part beside what
-counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
+and apply some batches. What is printed and written to ``results/shards/large.json``: bytes by part, beside
+what counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dygcn.engine.events import take
 from dygcn.engine.graph import ids_kernels as loops
 from dygcn.engine.graph.hashing import new_secret
 from dygcn.engine.records import IdColumn, Int8, Nodes, UInt64
-from dygcn.errors import EventError
+from dygcn.errors import CapacityError, EventError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 pc = late("pyarrow.compute")
 
+# A block of arcs is a power of two long, and its length an int32: no node may have more than 2^30 arcs, so no
+# graph more nodes than that, with the eighth by which arrays grow.
+GREATEST_NODES = 7 << 27
 _BLOCK = 1 << 16
 _FEW_ROWS = 1 << 16  # up to these, arrays grow by half
 _WHOLE = (int, np.integer)
@@ -206,6 +209,11 @@ class IdMap:
 
     def _grow(self, new: int, new_bytes: int) -> None:
         size = self.high + new
+        if size > GREATEST_NODES:
+            raise CapacityError(
+                f"there would be {size} nodes; one process numbers {GREATEST_NODES}: remove nodes that are "
+                "no longer needed, or divide the graph"
+            )
         names = "keys", "hashes", "_values", "_free", "_alive"
         fresh = {name: grown(getattr(self, name), size) for name in names}
         if self.kind == "string":

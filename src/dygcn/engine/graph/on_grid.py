@@ -16,15 +16,22 @@ def units_of(graph: Graph, batch: EventBatch) -> tuple[Int64, Bool]:
     weight = np.ones(len(batch)) if batch.weight is None else batch.weight
     with np.errstate(over="ignore"):  # what is too large is off the grid
         units = np.rint(weight / graph.grid)
-    bad = ~((units >= 1) & (units < graph.limit)) & (batch.op > 0)
+    good = (units >= 1) & (units < graph.limit)
+    if graph.whole:
+        good &= units == weight
+    bad = ~good & (batch.op > 0)
     return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
 
 
 def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
     """Return why the weights of rows are refused."""
     weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
+    span = f"from {graph.grid:g} to {graph.limit * graph.grid:g}"
     allowed = (
-        f"this model carries weights from {graph.grid:g} to {graph.limit * graph.grid:g} "
+        f"this model carries whole numbers {span} (it was fitted with whole_weights=True); round the weight, "
+        "or fit again without it"
+        if graph.whole
+        else f"this model carries weights {span} "
         "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
     )
     reasons = (f"weight is {weight:g}; {allowed}" for weight in weights)

@@ -55,6 +55,8 @@ class Graph:
         A node that loses its last edge stays in the graph, until it is removed itself.
     count_half_life
         Of contacts: last contacts and counts of nodes and of pairs are kept; None: they are not.
+    whole
+        Weights that are no multiple of the grid are refused, and not rounded.
 
     Examples
     --------
@@ -77,10 +79,11 @@ class Graph:
         half_life: float | None = None,
         stay: bool = False,
         count_half_life: float | None = None,
+        whole: bool = False,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
-        self.grid = grid
+        self.grid, self.whole = grid, whole
         self.one = max(round(1.0 / grid), 1)  # a weight of one on the grid
         self.limit = limit
         self.stay = stay
@@ -210,9 +213,11 @@ class Graph:
     @property
     def too_heavy(self) -> str:
         """Why events are refused that would give a node too much."""
+        no_room = self.whole or self.memory is not None
+        hubs = "" if no_room else "; where all weights are whole numbers, whole_weights=True gives hubs room"
         return (
             f"a node would carry weights of {self.limit * self.grid:g} or more in sum; "
-            "integer sums hold no more: scale the weights down and fit again"
+            f"integer sums hold no more: scale the weights down and fit again{hubs}"
         )
 
     def carried_at_most(self, nodes: Nodes) -> int:

@@ -23,7 +23,7 @@ _EXPONENT = 900  # of weights: then the grid's own exponent is below 1000, which
 
 @dataclass(frozen=True)
 class Choices:
-    """Options of `dygcn.fit`; the last four are not for every rule."""
+    """Options of `dygcn.fit`; from `features` to `recipe` they are not for every rule."""
 
     dim: int
     orders: int
@@ -36,6 +36,7 @@ class Choices:
     base: object = None
     labels: object = None
     recipe: object = None
+    whole_weights: bool = False
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, tuple(RULES))
@@ -46,6 +47,11 @@ class Choices:
         memory = self.memory
         if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
             raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
+        if self.whole_weights and memory is not None:
+            raise OptionError(
+                "whole_weights=True does not go with memory=: what is left of a removed edge is a part of "
+                "its weight, and no whole number; leave out one of them"
+            )
         find_fitting(self.rule).check(self)
 
     @property
@@ -62,19 +68,31 @@ def ids_of(batch: EventBatch) -> IdMap:
     return ids
 
 
-def weight_grid(batch: EventBatch, message_bits: int) -> float:
+def weight_grid(batch: EventBatch, message_bits: int, whole: bool = False) -> float:
     """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
 
     Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
     any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
+    Where weights are whole numbers for good, the grid is one, and a node may have 2^38 neighbours (2^36 with
+    features that are given).
 
     Raises
     ------
     EventError
-        If a weight is so small or so large that the grid would be no number of its own.
+        If a weight is so small or so large that the grid would be no number of its own, or is not whole.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> batch = read_events([(1, 2), (2, 3)])
+    >>> weight_grid(batch, message_bits=24) * 2**16, weight_grid(batch, message_bits=24, whole=True)
+    (1.0, 1.0)
     """
     carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
     adds = batch.op > 0
+    if whole:
+        _refuse_fractions(batch.weight, adds)
+        return 1.0
     if batch.weight is None or not adds.any():
         return float(2.0 ** (22 - carried))
     weight = batch.weight[adds]
@@ -82,6 +100,17 @@ def weight_grid(batch: EventBatch, message_bits: int) -> float:
     median = np.median(weight)
     most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
     return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
+
+
+def _refuse_fractions(weight: Float64 | None, adds: Bool) -> None:
+    broken = np.zeros(0, np.bool_) if weight is None else adds & (np.rint(weight) != weight)
+    if weight is not None and broken.any():
+        row = int(broken.argmax())
+        raise EventError(
+            f"weight is {weight[row]:g}; with whole_weights=True every weight is a whole number from 1: "
+            "round the weights, or leave whole_weights out",
+            row,
+        )
 
 
 def _refuse_extremes(weight: Float64, adds: Bool) -> None:

@@ -69,6 +69,8 @@ class Model:
         How links are scored, by kind; empty: by the cosine.
     table
         For ``"walks"``: the row of each node that `fit` made one for.
+    whole
+        Weights that are no multiple of the grid are refused, and not rounded.
     """
 
     weights: tuple[Float32, ...]
@@ -84,6 +86,7 @@ class Model:
     unit: float | None = None
     links: Mapping[str, LinkHead] = field(default_factory=dict)
     table: RowTable | None = field(default=None, repr=False)
+    whole: bool = False
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
@@ -169,6 +172,7 @@ class Model:
             half_life=self.half_life,
             stay=self.spec.nodes_stay,
             count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
+            whole=self.whole,
         )
 
 

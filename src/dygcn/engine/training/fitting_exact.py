@@ -84,13 +84,14 @@ def new_model(
         "directed": bool(choices.directed),
         "half_life": choices.half_life,
         "unit": check_time_unit(time_unit(parts)),
+        "whole": choices.whole_weights,
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)
-        settings["grid"] = weight_grid(batch, Hashed.message_bits)
+        settings["grid"] = weight_grid(batch, Hashed.message_bits, choices.whole_weights)
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features)
-    settings["grid"] = weight_grid(batch, Given.message_bits)
+    settings["grid"] = weight_grid(batch, Given.message_bits, choices.whole_weights)
     if len(ids) and ids.kind != batch.src.kind:
         raise FeatureError(
             f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"

@@ -52,10 +52,11 @@ def walk_model(batch: EventBatch, parts: Sequence[EventBatch], choices: Choices)
         np.ones(choices.dim),
         seed=int(choices.seed),
         directed=bool(choices.directed),
-        grid=weight_grid(batch, Walks.message_bits),
+        grid=weight_grid(batch, Walks.message_bits, choices.whole_weights),
         half_life=choices.half_life,
         unit=check_time_unit(time_unit(parts)),
         table=RowTable(ids, np.zeros((0, choices.dim), np.int8), 1.0),
+        whole=choices.whole_weights,
     )
 
 

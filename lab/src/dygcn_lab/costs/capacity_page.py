@@ -1,0 +1,344 @@
+"""The tables of the page on scale: the model of `capacity` beside measured shards, and what follows from it.
+
+`python -m dygcn_lab.costs.capacity_page measure` replays the data sets of the runs in results/shards on one
+graph, predicts what their shards need, and writes results/sizing/capacity.json; `... page` writes the tables
+into docs/scale.md. Both run in the root of the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from scipy.optimize import nnls
+
+from dygcn.engine.events import rows_of, sort_by_time
+from dygcn.engine.graph import Graph
+from dygcn.errors import OptionError
+from dygcn_lab.costs.capacity import (
+    SLOTS,
+    Constants,
+    Degrees,
+    Demand,
+    Machine,
+    Told,
+    Touched,
+    additions,
+    arcs_held,
+    fewest,
+    mirrors,
+    told_of,
+)
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.report.blocks import put_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dygcn.engine.records import EventBatch, GraphDelta
+
+SHARDS, SCALE = Path("results/shards"), Path("results/costs/scale.json")
+DISK, CAPACITY = Path("results/sizing/disk.json"), Path("results/sizing/capacity.json")
+PAGE = Path("docs/scale.md")
+BLOCKS = "constants", "checked", "memory", "rates"
+_MISSING = (
+    f"Not measured yet: runs with bytes in `{SHARDS}` are missing, or `measure` was not run after them."
+)
+_WARM = 10_000  # events of a batch that is not counted
+_TOLD = "changes", "first_rows", "messages", "bytes"
+_CHECKED = "mirrors", "arcs", "changes", "first_rows", "messages", "rows", "bytes", "memory"
+_SIZES = ("100 M nodes, 1 B edges", 1e8, 1e9), ("1 B nodes, 100 B edges", 1e9, 1e11)
+_HUBS = (
+    5_000,
+    1_000_000,
+)  # the greatest that a service may allow; one that nobody bounds is a tenth of the nodes
+_RATES = (100_000.0, 1_000_000.0)
+
+
+def find_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the runs of data sets on several numbers of shards; other results in the folder are left out."""
+    found = [msgspec.json.decode(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
+    return [run for run in found if is_run(run)]
+
+
+def is_run(raw: object) -> bool:
+    """Say whether a result is what `dygcn_lab.costs.shards` writes of a case.
+
+    Examples
+    --------
+    >>> is_run({"dataset": "a", "rows": [{"shards": 2, "changes_an_event": 1.0}]}), is_run({"rows": []})
+    (True, False)
+    """
+    if not (isinstance(raw, dict) and "dataset" in raw and raw.get("rows")):
+        return False
+    return all("changes_an_event" in line for line in raw["rows"])
+
+
+def measured(run: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
+    """Return what was counted of a number of shards, by the names of predictions; `memory` where it was."""
+    found = {name: float(line[f"{name}_an_event"]) for name in _TOLD}
+    found |= {"mirrors": line["mirrors_a_node"] * run["nodes"], "rows": line["rows_a_shard"] * line["shards"]}
+    found |= {name: float(line[name]) for name in ("arcs",) if name in line}
+    if isinstance(line.get("bytes"), dict):
+        found["memory"] = float(sum(line["bytes"].values()))
+    return found
+
+
+# ---- replaying ---------------------------------------------------------------------------------------------
+
+
+def predict(run: dict[str, Any]) -> dict[str, Any]:
+    """Replay the events of a run on one graph, and return what its shards should have been counted at."""
+    counts = [int(line["shards"]) for line in run["rows"]]
+    events = sort_by_time(graph_events(run["dataset"]))
+    graph = Graph(events.src.kind, half_life=run.get("half_life"))
+    first = len(events) - round(len(events) * run["counted"])
+    for batch in _cut(rows_of(events, np.arange(first)), _WARM):
+        graph.release(graph.apply(batch).left)
+    told = dict.fromkeys(counts, Told())
+    for batch in _cut(rows_of(events, np.arange(first, len(events))), run["batch"]):
+        delta = graph.apply(batch)
+        touched = touched_by(delta, graph)
+        graph.release(delta.left)
+        told = {shards: sum_ + told_of(touched, shards) for shards, sum_ in told.items()}
+    nodes = graph.nodes()
+    degrees = Degrees.of(graph.pull.count[nodes].astype(np.int64))
+    lines = []
+    for shards, line in zip(counts, run["rows"], strict=True):
+        each = asdict(told[shards].times(1 / (len(events) - first)))
+        guess = {name: each[name] for name in ("changes", "first_rows", "messages")}
+        guess |= {"mirrors": mirrors(degrees, shards), "arcs": arcs_held(degrees.arcs, shards)}
+        lines.append(
+            {
+                "shards": shards,
+                "own": len(nodes),
+                **guess,
+                "rows": line["rows_of_one_process"] + told[shards].mirror_rows,
+            }
+        )
+    return {"dataset": run["dataset"], "rows": lines}
+
+
+def touched_by(delta: GraphDelta, graph: Graph) -> Touched:
+    """Return the nodes whose arcs a batch changed."""
+    nodes, at = np.unique(delta.sender, return_inverse=True)
+    old, new = (delta.old != 0).astype(np.float64), (delta.new != 0).astype(np.float64)
+    after = graph.pull.count[nodes].astype(np.float64)
+    came, went = (np.bincount(at, one, len(nodes)) for one in (new * (1 - old), old * (1 - new)))
+    return Touched(after - came + went, after, after + went, at.astype(np.int64), old, new)
+
+
+def _cut(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
+    """Cut events into batches of a size, or into time steps."""
+    starts = np.arange(0, len(events), size)
+    if size is None:
+        assert events.t is not None
+        starts = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
+    for start, stop in pairwise([*starts.tolist(), len(events)]):
+        yield rows_of(events, np.arange(start, stop))
+
+
+# ---- what one of each costs --------------------------------------------------------------------------------
+
+
+def read_constants(
+    runs: list[dict[str, Any]], predicted: list[dict[str, Any]], scale: dict[str, Any], disk: dict[str, Any]
+) -> Constants | None:
+    """Solve for the bytes of a node, mirror and arc, and of a change, first row and message; None: too few.
+
+    Of models with hashed features, since rows of others are wider; and memory without ghosts, which have a
+    table of their own.
+    """
+    held: list[tuple[float, ...]] = []
+    told: list[tuple[float, ...]] = []
+    for run, guess in zip(runs, predicted, strict=True):
+        if run.get("fitted"):
+            continue
+        for line, one in zip(run["rows"], guess["rows"], strict=True):
+            found = measured(run, line)
+            if "memory" in found and run.get("half_life") is None:
+                arcs = found.get("arcs", one["arcs"])
+                held.append((run["nodes"], found["mirrors"], arcs, found["memory"]))
+            if found["bytes"] > 0:
+                told.append(tuple(found[name] for name in _TOLD))
+    if min(len(held), len(told)) < 3:
+        return None
+    speed = min(row["events_per_second"] * row["additions_per_event"] for row in scale["rows"])
+    on_disk = disk["log_bytes_per_event"], disk["bytes_per_node"], disk["bytes_per_edge"]
+    return Constants(*_solve(held), *_solve(told), speed, *on_disk)
+
+
+def _solve(lines: list[tuple[float, ...]]) -> tuple[float, float, float]:
+    """Return what one of each is worth, from three counts and a total; every line has the same weight."""
+    table = np.array(lines)
+    first, second, third = nnls(table[:, :3] / table[:, 3:], np.ones(len(table)))[0].tolist()
+    return first, second, third
+
+
+# ---- tables ------------------------------------------------------------------------------------------------
+
+
+def constants_table(constants: Constants) -> str:
+    """Return the constants as a table."""
+    said = {
+        "a node, in memory of its owner": f"{constants.node:,.0f} bytes",
+        "a mirror": f"{constants.mirror:,.0f} bytes",
+        "an arc (an edge has two, at each of its owners)": f"{constants.arc:,.1f} bytes",
+        "a change, told to one shard": f"{constants.change:,.0f} bytes",
+        "a first row": f"{constants.first_row:,.0f} bytes",
+        "a message, beside what it carries": f"{constants.message:,.0f} bytes",
+        "additions a second, one thread": f"{constants.additions:,.0f}",
+        "an event in the log": f"{constants.log_event:,.0f} bytes",
+        "a node in a snapshot": f"{constants.snapshot_node:,.0f} bytes",
+        "an edge in a snapshot": f"{constants.snapshot_edge:,.0f} bytes",
+    }
+    return _table(("what", "costs"), list(said.items()))
+
+
+def checked_rows(
+    runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants
+) -> Iterator[tuple[dict[str, Any], int, dict[str, float]]]:
+    """Yield the run, the number of shards, and predicted over measured by name."""
+    for run, guess in zip(runs, predicted, strict=True):
+        for line, one in zip(run["rows"], guess["rows"], strict=True):
+            found, guessed = measured(run, line), dict(one)
+            if run.get("fitted"):
+                found = {name: value for name, value in found.items() if name not in ("bytes", "memory")}
+            guessed["bytes"] = (
+                one["changes"] * constants.change
+                + one["first_rows"] * constants.first_row
+                + one["messages"] * constants.message
+            )
+            guessed["memory"] = (
+                one["own"] * constants.node + one["mirrors"] * constants.mirror + one["arcs"] * constants.arc
+            )
+            ratios = {name: guessed[name] / found[name] for name in _CHECKED if found.get(name, 0) > 0}
+            yield run, line["shards"], ratios
+
+
+def checked_table(runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants) -> str:
+    """Return predicted over measured, and how many of these are within 20 %."""
+    lines, near, total = [], 0, 0
+    for run, shards, ratios in checked_rows(runs, predicted, constants):
+        near += sum(0.8 <= one <= 1.2 for one in ratios.values())
+        total += len(ratios)
+        shown = (f"{ratios[one]:.2f}" if one in ratios else "" for one in _CHECKED)
+        lines.append((_named(run), str(shards), *shown))
+    names = "graph", "shards", *(one.replace("_", " ") for one in _CHECKED)
+    return f"{_table(names, lines)}\n\n{near} of {total} are within 20 %."
+
+
+def _named(run: dict[str, Any]) -> str:
+    cut = "time steps" if run["batch"] is None else f"batches of {run['batch']:,}"
+    kinds = {"walk rows": run.get("fitted"), "memory": run.get("half_life") is not None}
+    return ", ".join([run["dataset"], cut, *(name for name, is_so in kinds.items() if is_so)])
+
+
+def memory_table(constants: Constants, machine: Machine) -> str:
+    """Return what graphs of some sizes need before any event comes."""
+    lines = []
+    for what, greatest, degrees in _graphs():
+        found, _ = fewest(Demand(degrees, 0.0), constants, machine)
+        shares = (f"{one / 1e12:.2f}" for one in (*found.memory, sum(found.memory), found.snapshot))
+        fixed = f"{found.shards:,}", f"{found.machines:,}", f"{found.mirrors / found.own:.1f}"
+        lines.append((what, f"{greatest:,.0f}", *fixed, *shares))
+    names = (
+        *("graph", "greatest hub", "shards", "machines", "mirrors a node", "nodes, TB", "mirrors, TB"),
+        *("arcs, TB", "memory, TB", "snapshots, TB"),
+    )
+    assumed = (
+        f"The fewest shards (a power of two) that fit. A machine is assumed to have "
+        f"{machine.memory / 1e9:,.0f} GB, filled to {machine.filled:.0%}, {machine.cores} cores and "
+        f"{machine.network * 8 / 1e9:,.0f} Gb/s; degrees ~ d^-a, from 1 to the greatest hub."
+    )
+    return f"{_table(names, lines)}\n\n{assumed}"
+
+
+def rates_table(constants: Constants, machine: Machine) -> str:
+    """Return what graphs of some sizes need at some rates, or what they cannot have."""
+    lines: list[tuple[str, ...]] = []
+    for what, greatest, degrees in _graphs():
+        for rate in _RATES:
+            demand = Demand(degrees, rate)
+            found, reason = fewest(demand, constants, machine)
+            seldom = additions(degrees, round(rate)) + found.told.mirror_rows
+            lines.append(
+                (
+                    what,
+                    f"{greatest:,.0f}",
+                    f"{rate:,.0f}",
+                    f"{found.additions:,.0f}",
+                    f"{seldom:,.0f}",
+                    f"{found.additions * rate / constants.additions:,.0f}",
+                    f"{found.shards:,}",
+                    f"{found.machines:,}",
+                    f"{found.event_bytes:,.0f}",
+                    f"{found.network / 1e6:,.0f}",
+                    f"{found.front / 1e6:,.0f}",
+                    f"{found.log * 86_400 / 1e12:.2f}",
+                    reason or "nothing",
+                )
+            )
+    names = (
+        *("graph", "greatest hub", "events a second", "additions an event, ten batches a second"),
+        *("one batch a second", "threads that add", "shards", "machines", "bytes an event between shards"),
+        *("into a machine, MB/s", "out of the front, MB/s", "log a day, TB", "what is not enough"),
+    )
+    assumed = (
+        "Events add and remove edges at random, so hubs are met as often as they have neighbours. Where "
+        f"something is not enough, the line is that of all {SLOTS:,} slots, a shard each."
+    )
+    return f"{_table(names, lines)}\n\n{assumed}"
+
+
+def _graphs() -> Iterator[tuple[str, float, Degrees]]:
+    for what, nodes, edges in _SIZES:
+        for greatest in (*_HUBS, nodes / 10):
+            yield what, greatest, Degrees.power_law(nodes, 2 * edges, greatest)
+
+
+def _table(names: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+    rows = (names, ("---",) * len(names), *lines)
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def page(root: Path = Path()) -> str:
+    """Return the page with fresh tables."""
+    text = (root / PAGE).read_text(encoding="utf-8")
+    for name, block in zip(BLOCKS, _blocks(root), strict=True):
+        text = put_between(text, (f"<!-- {name}: begin -->", f"<!-- {name}: end -->"), f"\n{block}\n")
+    return text
+
+
+def _blocks(root: Path) -> tuple[str, ...]:
+    runs, none = find_runs(root / SHARDS), (_MISSING,) * len(BLOCKS)
+    if not (runs and (root / CAPACITY).exists()):
+        return none
+    scale, disk, raw = (msgspec.json.decode((root / one).read_bytes()) for one in (SCALE, DISK, CAPACITY))
+    constants = read_constants(runs, raw["runs"], scale, disk)
+    if constants is None:
+        return none
+    machine = Machine()
+    tables = memory_table(constants, machine), rates_table(constants, machine)
+    return constants_table(constants), checked_table(runs, raw["runs"], constants), *tables
+
+
+def main(what: str) -> None:
+    """Predict what was measured, or write the page."""
+    if what == "measure":
+        found = {"kind": "capacity", "runs": [predict(run) for run in find_runs(SHARDS)]}
+        CAPACITY.parent.mkdir(parents=True, exist_ok=True)
+        CAPACITY.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    elif what == "page":
+        PAGE.write_text(page(), encoding="utf-8")
+    else:
+        raise OptionError(f"{what!r} is not known; allowed is measure or page")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
