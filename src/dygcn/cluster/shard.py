@@ -97,6 +97,11 @@ class Shard:
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
+        if model.rule != "exact":
+            raise FeatureError(
+                f"this model has rule={model.rule!r}, whose vectors do not follow from the graph; shards take "
+                "rule='exact': open the folder in one process, or fit with that"
+            )
         features = model.new_features()
         if not isinstance(features, Hashed | Walks):
             raise FeatureError(
