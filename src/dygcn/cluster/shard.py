@@ -293,6 +293,7 @@ class Shard:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""
         delta = self._write()
         self.rule.apply_near(self.graph, delta)
+        self.rule.forget_rows(delta.left)  # of one that moved away before: the next with its number finds it
         self._release(delta)
 
     def _write(self) -> GraphDelta:
