@@ -6,13 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.cluster.digest import digest_of_parts, part_of
-from dygcn.cluster.messages import Forward
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
-from dygcn.cluster.wire import pack_forward, unpack_forward
 from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.models import Model, State
-from dygcn.errors import ClusterError, FeatureError, OptionError
+from dygcn.errors import FeatureError, OptionError
 from dygcn.live.digest import digest_of
 
 
@@ -99,6 +97,64 @@ def test_what_moved_and_who_left_are_own_nodes_once():
         assert sorted(left) == sorted(python_ids(outcome.left).tolist())
 
 
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.integers(0, 5),
+        st.sampled_from([1, 1, -1]),
+        st.sampled_from([1.0, 0.5]),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=12,
+)
+HOW = st.fixed_dictionaries(
+    {
+        "directed": st.booleans(),
+        "half_life": st.sampled_from([None, 2.0]),
+        "unit": st.sampled_from([None, 1.0]),
+    }
+)
+
+
+def counts_differ(steps, shards, how):
+    """Say whether shards ever count other events without effect than one process, in batches of events."""
+    model = small(**how)
+    state = State(model)
+    parts = [Shard(model, number, SlotMap.even(shards), shards) for number in range(shards)]
+    for step in steps:
+        batch = read_events(
+            dict(zip(("src", "dst", "op", "weight", "t"), zip(*step, strict=True), strict=True))
+        )
+        alone, told = state.apply(batch), [shard.settle(batch) for shard in parts]
+        done = [
+            shard.spread({one: told[one][shard.number] for one in range(shards) if one != shard.number})
+            for shard in parts
+        ]
+        counted = [sum(getattr(one, name) for one in done) for name in ("unchanged", "missing", "loops")]
+        if counted != [alone.unchanged, alone.missing, alone.loops]:
+            return True
+        assert sum(one.moved.rows for one in done) >= alone.moved.rows > 0 or not alone.moved.rows
+    return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(EVENTS, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 4]), HOW)
+def test_events_without_effect_are_counted_once(steps, shards, how):
+    assert not counts_differ(steps, shards, how)
+
+
+def test_an_event_that_both_owners_count_would_be_noticed(monkeypatch):
+    whole = Shard._stage
+
+    def staged(self, batch, now):
+        whole(self, batch, now)
+        self._counted_here = np.ones_like(self._counted_here)
+
+    monkeypatch.setattr(Shard, "_stage", staged)
+    assert counts_differ([[(1, 2, -1, 1.0, 0)]], 2, {})
+
+
 @pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}])
 def test_slots_move_and_shards_come(how):
     model = small(**how)
@@ -140,6 +196,51 @@ def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
         assert digest(shards) == digest_of(state)
 
 
+def test_shards_are_filled_with_edges_and_rows_of_mirrors():
+    model = small()
+    state, shards = State(model), [Shard(model, number, SlotMap.even(3), 3) for number in range(3)]
+    edges = list(batches(8, 40, seed=6))
+    for batch in edges:
+        state.apply(batch)
+    for shard in shards:
+        shard.fill(edges)
+    for shard in shards:
+        for other, mirrors in shard.mirrors().items():
+            shard.take_rows(shards[other].rows_for(mirrors))
+        shard.rebuild()
+    assert digest(shards) == digest_of(state)
+    for batch in batches(5, 40, seed=7):
+        state.apply(batch)
+        apply(shards, batch)
+        assert digest(shards) == digest_of(state)
+
+
+def test_one_shard_goes_on_from_a_snapshot_and_becomes_two():
+    model = small()
+    state, shards = State(model), [Shard(model, 0, SlotMap.even(1), 1)]
+    for step, batch in enumerate([read_events([(1, 2), (2, 3)]), *batches(12, 60, seed=4)]):
+        state.apply(batch)
+        apply(shards, batch)
+        if step == 0:  # arrays have places for nodes to come
+            again = Shard(model, 0, SlotMap.even(1), 1)
+            again.load(shards[0].image())
+            again.rebuild()
+            shards = [again]
+        if step == 8:
+            slots = SlotMap.even(2)
+            told, leaving = shards[0].settle_move(slots, 2)
+            fresh = Shard(model, 1, SlotMap.even(1), 2)
+            fresh.settle_move(slots, 2)
+            fresh.spread_move({0: told[1]}, [leaving[1]])
+            shards[0].spread_move({}, [])
+            for one, other in ((0, 1), (1, 0)):
+                both = [*shards, fresh]
+                both[one].take_rows(both[other].rows_for(both[one].mirrors()[other]))
+                both[one].rebuild()
+            shards.append(fresh)
+        assert digest(shards) == digest_of(state)
+
+
 def test_what_shards_cannot_do_is_refused():
     with pytest.raises(OptionError, match="propagates 3 orders, and shards need 2"):
         Shard(small(orders=3), 0, SlotMap.even(2), 2)
@@ -155,58 +256,3 @@ def test_slots_are_even():
     assert 50 < counts.min() <= counts.max() < 160
     text = slots_of(id_column([f"user-{one}" for one in range(20_000)]))
     assert np.bincount(text >> 8, minlength=16).min() > 1_000
-
-
-IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)
-NUMBERS = st.integers(-(2**62), 2**62 - 1)
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_bytes_come_back(data):
-    kinds = st.sampled_from(
-        [IDS, st.lists(st.text(max_size=6).filter(lambda one: one.isprintable()), max_size=5)]
-    )
-    kind = data.draw(kinds)
-    changes, new = data.draw(kind), data.draw(kind)
-    empty = np.empty(0, np.int64) if kind is IDS else np.empty(0, "U1")
-    numbers = [
-        np.array(data.draw(st.lists(NUMBERS, min_size=size, max_size=size)), np.int64)
-        for size in (len(changes), len(new), 3 * len(new))
-    ]
-    column = [id_column(ids if ids else empty) for ids in (changes, changes, new)]
-    told = Forward(column[0], column[1], numbers[0], column[2], numbers[1], numbers[2].reshape(-1, 3))
-    again = unpack_forward(pack_forward(told))
-    for name in ("change", "degree", "rows"):
-        assert (getattr(again, name) == getattr(told, name)).all()
-    for name in ("node", "aggregated", "new"):
-        assert python_ids(getattr(again, name)).tolist() == python_ids(getattr(told, name)).tolist()
-
-
-@pytest.mark.parametrize("body", [b"", b"\x93", b"nonsense", b"\x97" + b"\x92\xc4\x01a\xc0" * 7])
-def test_nonsense_is_refused(body):
-    with pytest.raises(ClusterError, match="cannot be read"):
-        unpack_forward(body)
-
-
-def test_cut_and_changed_bytes_are_refused_or_read():
-    told = Forward(
-        id_column(["a"]),
-        id_column(["b"]),
-        np.array([4]),
-        id_column(["c"]),
-        np.array([1]),
-        np.array([[5, -6]]),
-    )
-    body = pack_forward(told)
-    for size in range(len(body)):
-        with pytest.raises(ClusterError):
-            unpack_forward(body[:size])
-    for at in range(len(body)):
-        for bit in range(8):
-            wrong = bytearray(body)
-            wrong[at] ^= 1 << bit
-            try:
-                unpack_forward(bytes(wrong))
-            except ClusterError:
-                continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from dygcn.cli.log_options import log_options
@@ -25,6 +27,14 @@ from dygcn.cli.printing import folder_argument, json_option
     metavar="HOW-MUCH",
     help="Of the past, for as_of: a span (7d) or a size (2GB).  [default: what the folder says; 256MB]",
 )
+@click.option("--shards", type=int, help="Divide the graph among so many processes; see docs/scale.md.")
+@click.option(
+    "--shards-on",
+    type=click.Choice(["ray", "here"]),
+    default="ray",
+    show_default=True,
+    help="Where shards run: on a Ray cluster (RAY_ADDRESS, or a new one here), or in this process.",
+)
 @log_options
 @json_option
 def command(
@@ -35,6 +45,8 @@ def command(
     tokens: str | None,
     sources: tuple[str, ...],
     keep_log: str | None,
+    shards: int | None,
+    shards_on: Literal["ray", "here"],
     log_format: str | None,
     log_level: str | None,
     as_json: bool,
@@ -43,7 +55,10 @@ def command(
 
     Acknowledged events are on disk. SIGTERM applies the queued events, then ends the process.
     """
-    from dygcn.cli.serving import serve_folder  # noqa: PLC0415 - needs the extra `serve`, and --help does not
+    # They need the extra `serve`, and --help does not.
+    from dygcn.cli.serving import serve_folder  # noqa: PLC0415
+    from dygcn.serving.service.settings import Shards  # noqa: PLC0415
 
+    asked = None if shards is None and shards_on == "ray" else Shards(count=shards, on=shards_on)
     log = {"format": log_format, "level": log_level}
-    serve_folder(folder, host, port, readers, tokens, sources, keep_log, log, as_json)
+    serve_folder(folder, host, port, readers, tokens, sources, keep_log, asked, log, as_json)

@@ -12,12 +12,13 @@ import click
 import msgspec
 
 from dygcn.cli.printing import print_json
+from dygcn.cluster.serving import open_embedding
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import run_app
 from dygcn.serving.service.server import bind
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.settings import Http, ServiceSettings, Token, check_settings, read_settings
+from dygcn.serving.service.settings import Http, ServiceSettings, Shards, Token, check_settings, read_settings
 from dygcn.serving.service.shorthand import source_from
 
 
@@ -33,13 +34,14 @@ def serve_folder(
     tokens: str | None,
     sources: Sequence[str],
     keep_log: str | None,
+    shards: Shards | None,
     log: dict[str, str | None],
     as_json: bool,
 ) -> None:
     """Serve a folder with the settings of the command line."""
     http = Http(host=host, port=port, readers=readers, tokens=_read_tokens(tokens))
     read = [source_from(source) for source in sources]
-    settings = ServiceSettings(folder=folder, http=http, sources=read, keep_log=keep_log)
+    settings = ServiceSettings(folder=folder, http=http, sources=read, keep_log=keep_log, shards=shards)
     _serve(_with_log(check_settings(settings), log), as_json, None)
 
 
@@ -82,7 +84,7 @@ def _serve(settings: ServiceSettings, as_json: bool, reread: Callable[[], Servic
 
 def _begun(settings: ServiceSettings) -> Service:
     try:
-        return Service(settings)
+        return Service(settings, open_embedding)
     except MissingFolder:
         made = f"`dygcn fit EVENTS --out {settings.folder}`"
         raise MissingFolder(f"{settings.folder} does not exist; check the name, or make it: {made}") from None

@@ -1,1 +1,20 @@
-"""Several processes for one graph: shards that own slots of nodes."""
+"""One graph in several processes: shards that own slots of nodes.
+
+For graphs that do not fit one machine, and for more changes than one takes; see docs/scale.md first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dygcn._late import late_names
+
+if TYPE_CHECKING:
+    from dygcn.cluster.embedding import ClusterEmbedding
+    from dygcn.cluster.starting import start
+else:
+    __getattr__, __dir__ = late_names(
+        __name__, {"ClusterEmbedding": "dygcn.cluster.embedding", "start": "dygcn.cluster.starting"}
+    )
+
+__all__ = ["ClusterEmbedding", "start"]

@@ -30,6 +30,13 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class Remove:
+    """Nodes that leave, with their edges and what is remembered of these."""
+
+    ids: IdColumn
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """Slots that another shard owns from now on."""
 
@@ -52,7 +59,7 @@ class Resize:
         return slots, self.shards
 
 
-Entry: TypeAlias = Events | Move | Resize
+Entry: TypeAlias = Events | Remove | Move | Resize
 
 
 # ---- between the sequencer and shards --------------------------------------------------------------------

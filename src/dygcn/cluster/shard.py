@@ -18,9 +18,12 @@ from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
+from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
-from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule
+from dygcn.engine.propagation.gathering import distinct_rows
+from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
+from dygcn.engine.records import IdColumn
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
@@ -33,22 +36,27 @@ if TYPE_CHECKING:
         Changed,
         EventBatch,
         GraphDelta,
-        IdColumn,
         Int16,
         Int32,
         Int64,
         Nodes,
     )
 
-_NOTHING = np.empty(0, np.int64)
+_NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int16)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What a batch did to the nodes of a shard."""
+    """What a batch did to the nodes of a shard.
+
+    Of events without effect each shard counts those whose source is its own: together, every one once.
+    """
 
     moved: Changed
     left: IdColumn
+    unchanged: int = 0
+    missing: int = 0
+    loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +67,7 @@ class _Arcs:
     sender: Nodes
     old: Int64
     new: Int64
-
-    @property
-    def more(self) -> Int32:
-        """Return +1 for each arc that comes, -1 for each that goes, 0 for the others."""
-        return _came_and_went(self.old, self.new)
+    of_own: Int64  # which of them an own node receives over
 
 
 class Shard:
@@ -93,6 +97,11 @@ class Shard:
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
+        if model.rule != "exact":
+            raise FeatureError(
+                f"this model has rule={model.rule!r}, whose vectors do not follow from the graph; shards take "
+                "rule='exact': open the folder in one process, or fit with that"
+            )
         features = model.new_features()
         if not isinstance(features, Hashed | Walks):
             raise FeatureError(
@@ -107,6 +116,11 @@ class Shard:
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.holders: Int32 = np.empty((0, shards), np.int32)  # for each own node, how many of a shard's
         self._next = slots, shards  # after a move that is settled
+        self._nothing = self._rows_for(_NOBODY)
+        self.holders_after: tuple[Nodes, Int32] = _NOBODY, self.holders  # of nodes that a batch touches
+        self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
+        self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
+        self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
@@ -115,25 +129,52 @@ class Shard:
 
         Nothing that anyone can read is changed.
         """
-        self._stage(batch, now)
         if self.shards == 1:
+            self.transaction.stage(batch, now)
+            self._own_all()
             return {}
-        a, b, old, new = self.transaction.preview()
+        self._stage(batch, now)
+        pairs = self.transaction.preview()
+        self._idle = self._count_idle()
+        return self._tell(*pairs)
+
+    def settle_removal(self, ids: IdColumn) -> dict[int, Forward]:
+        """See what it means that nodes leave with their edges and ghosts; return what others are told."""
+        nodes = self.graph.find(ids)
+        a, b = self.transaction.pairs_of(nodes[nodes >= 0])
+        self._removed, self._idle = (a, b), (0, 0, 0)
+        return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
+
+    def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
+        """Return what each other shard has to be told of pairs that change their weight."""
+        arcs, own = self._arcs(a, b, old, new), self.rule.own
+        if not len(arcs.old):
+            self.holders_after = _NOBODY, self.holders[:0]
+            return {other: self._nothing for other in range(self.shards) if other != self.number}
+        outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
+        nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
+        touched, at = distinct_rows(nodes, self.rule.place)
+        before = self.holders[touched]
+        to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
+        more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
+        after = before + more.astype(np.int32).reshape(before.shape)
+        self.holders_after = touched, after
+        return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
+
+    def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
+        """Return the arcs of pairs."""
+        self.rule.reserve(self.graph)
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))
             old, new = np.concatenate((old, old)), np.concatenate((new, new))
-        arcs = _Arcs(a, b, old, new)
-        own = self.rule.own
-        touched = np.unique(
-            np.concatenate((arcs.sender[own[arcs.sender] > 0], arcs.receiver[own[arcs.receiver] > 0]))
-        )
-        before = self.holders[touched]
-        after = before.copy()
-        outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
-        at = np.searchsorted(touched, arcs.sender[outward]), self.owner[arcs.receiver[outward]]
-        np.add.at(after, at, arcs.more[outward])
-        others = [other for other in range(self.shards) if other != self.number]
-        return {other: self._forward(other, arcs, touched, before, after) for other in others}
+        return _Arcs(a, b, old, new, np.flatnonzero(self.rule.own[a] > 0))
+
+    def _own_all(self) -> None:
+        """Note that there is one shard, and no node of another."""
+        known, high = len(self.owner), self.graph.ids.high
+        if high > known:
+            self._note_owners(_NOBODY, _NO_OWNERS)
+            self.owner[known:], self.rule.own[known:] = self.number, 1
 
     def _stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
@@ -149,6 +190,26 @@ class Shard:
         assert events is not None
         self._note_owners(events.src, src)
         self._note_owners(events.dst, dst)
+        self._counted_here = src == self.number
+
+    def _count_idle(self) -> tuple[int, int, int]:
+        """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
+        buffers, events = self.graph.buffers, self.transaction.events
+        assert events is not None
+        if not buffers.sizes[UNCHANGED:FOUND].any():
+            return 0, 0, 0
+        pair, here = buffers.pair_of[: len(events.op)], self._counted_here
+        loops = int((here & (pair == LOOP)).sum())
+        order = np.argsort(pair, kind="stable")
+        order = order[pair[order] >= 0]
+        pair, here, adds = pair[order], here[order], events.op[order] > 0
+        after = np.where(adds, events.weight[order], 0)
+        before = np.maximum(buffers.old[pair], 0)
+        again = np.flatnonzero(pair[1:] == pair[:-1]) + 1
+        before[again] = after[again - 1]
+        idle = here & (before == after)
+        unknown = int(self._counted_here.sum() - here.sum()) - loops
+        return int((idle & adds).sum()), int((idle & ~adds).sum()) + unknown, loops
 
     def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
         high = self.graph.ids.high
@@ -159,32 +220,69 @@ class Shard:
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
 
-    def _forward(self, other: int, arcs: _Arcs, touched: Nodes, before: Int32, after: Int32) -> Forward:
-        """Return what another shard has to be told: rules 2 and 3 of the protocol."""
-        graph, was, now = self.graph, before[:, other] > 0, after[:, other] > 0
-        mine = np.flatnonzero(self.rule.own[arcs.receiver] > 0)
-        at = np.searchsorted(touched, arcs.receiver[mine])
-        told = mine[(was & now)[at] & (self.owner[arcs.sender[mine]] != other)]
-        new = touched[~was & now]
-        of_new = mine[(~was & now)[at]]
-        change = arcs.new - arcs.old
-        first = self.rule.rows_after(graph, new, arcs.receiver[of_new], arcs.sender[of_new], change[of_new])
-        return Forward(
-            graph.ids.names(arcs.receiver[told]),
-            graph.ids.names(arcs.sender[told]),
-            change[told],
-            graph.ids.names(new),
-            first.degree,
-            first.rows,
+    def _forwards(self, arcs: _Arcs, touched: Nodes, at: Int32, was: Bool, now: Bool) -> dict[int, Forward]:
+        """Return what each other shard has to be told: rules 2 and 3 of the protocol.
+
+        Parameters
+        ----------
+        at
+            For each arc of own nodes, which of the touched nodes receives.
+        was, now
+            For each touched node and shard, whether it is mirrored there before the batch and after it.
+        """
+        names, change = self.graph.ids.names, arcs.new - arcs.old
+        staying, coming = was & now, now & ~was
+        to, told = self._by_shard(self._unseen(staying[at], arcs.sender[arcs.of_own]))
+        told = arcs.of_own[told]
+        node, aggregated, told_change = names(arcs.receiver[told]), names(arcs.sender[told]), change[told]
+        is_new: Bool = np.logical_or.reduce(coming, axis=1)
+        new = np.sort(touched[is_new])
+        of_new = arcs.of_own[is_new[at]]
+        first = self.rule.rows_after(
+            self.graph, new, arcs.receiver[of_new], arcs.sender[of_new], change[of_new]
         )
+        to_new, listed = self._by_shard(coming)
+        row = np.searchsorted(new, touched[listed])
+        new_names, degree, rows = names(new[row]), first.degree[row], first.rows[row]
+        forwards = {}
+        for other in range(self.shards):
+            if other != self.number:
+                some, fresh = slice(to[other], to[other + 1]), slice(to_new[other], to_new[other + 1])
+                forwards[other] = Forward(
+                    _part(node, some),
+                    _part(aggregated, some),
+                    told_change[some],
+                    _part(new_names, fresh),
+                    degree[fresh],
+                    rows[fresh],
+                )
+        return forwards
+
+    def _unseen(self, told: Bool, sender: Nodes) -> Bool:
+        """Leave out of what shards are told (arcs, shards) the arcs that they see: they own the sender."""
+        told[np.arange(len(told)), self.owner[sender]] = False
+        return told
+
+    def _by_shard(self, marks: Bool) -> tuple[list[int], Int64]:
+        """Return where the rows begin that are marked for each shard, and these rows."""
+        shard, row = np.nonzero(np.ascontiguousarray(marks.T))
+        return np.searchsorted(shard, np.arange(self.shards + 1)).tolist(), row
 
     def spread(self, told: Mapping[int, Forward]) -> Spread:
         """Write the batch that was settled last, with what every other shard told of it."""
+        if self.shards == 1 and self._removed is None:
+            return self._spread_alone()
         delta = self._write()
-        far, first = self._received(list(told.values()))
+        far, first = self._received([one for one in told.values() if len(one)])
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Spread(moved, self._release(delta))
+        return Spread(moved, self._release(delta), *self._idle)
+
+    def _spread_alone(self) -> Spread:
+        with self.transaction:
+            written, moved = self.rule.write(self.transaction)
+        left = self.transaction.release(written.left)
+        return Spread(moved, left, written.unchanged, written.missing, written.loops)
 
     def replay(self) -> None:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""
@@ -194,12 +292,13 @@ class Shard:
 
     def _write(self) -> GraphDelta:
         with self.transaction:
-            delta = self.transaction.write()
-            own = self.rule.own
-            outward = np.flatnonzero((own[delta.sender] > 0) & (own[delta.receiver] == 0))
-            more = _came_and_went(delta.old, delta.new)
-            at = delta.sender[outward], self.owner[delta.receiver[outward]]
-            np.add.at(self.holders, at, more[outward])
+            if self._removed is None:
+                delta = self.transaction.write()
+            else:
+                delta, self._removed = self.transaction.drop_pairs(*self._removed), None
+            if self.shards > 1:
+                nodes, after = self.holders_after
+                self.holders[nodes] = after
         return delta
 
     def _release(self, delta: GraphDelta) -> IdColumn:
@@ -258,7 +357,7 @@ class Shard:
             if other == self.number:
                 continue
             new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
-            told[other] = self._rows_for(new)
+            told[other] = self._rows_for(new) if len(new) else self._nothing
             if ((self.slots.owner == self.number) & (slots.owner == other)).any():
                 moved = np.zeros(self.graph.ids.high, np.bool_)
                 moved[own[owner[own] == other]] = True
@@ -279,13 +378,16 @@ class Shard:
 
     def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
         """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
-        node, receiver, _ = self.graph.push.arcs(nodes)
-        foreign = np.flatnonzero(owner[receiver] != self.number)
         at = np.empty(self.graph.ids.high, np.int32)
-        at[nodes] = np.arange(len(nodes), dtype=np.int32)
-        count = np.zeros((len(nodes), shards), np.int32)
-        np.add.at(count, (at[node[foreign]], owner[receiver[foreign]]), 1)
-        return count
+        counts = [np.zeros((0, shards), np.int32)]
+        for block in blocks_of(nodes):
+            at[block] = np.arange(len(block), dtype=np.int32)
+            node, receiver, _ = self.graph.push.arcs(block)
+            to = owner[receiver]
+            foreign = np.flatnonzero(to != self.number)
+            count = np.bincount(at[node[foreign]] * shards + to[foreign], minlength=len(block) * shards)
+            counts.append(count.astype(np.int32).reshape(len(block), shards))
+        return np.concatenate(counts)
 
     def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
         """Own what the map that was settled last says.
@@ -305,19 +407,23 @@ class Shard:
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = None if told is None else self._received(list(told.values()))[1]
+        first = None if told is None else self._received([one for one in told.values() if len(one)])[1]
         self.rule.reserve(self.graph)
         gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
         lost = before[self.rule.own[before] == 0]
-        high = self.graph.ids.high
-        gone = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0))
-        self.rule.give_up(lost, gone.astype(np.int32))
+        self.rule.give_up(lost, self._strangers())
         self.rule.take_over(self.graph, gained, first)
         self.transaction.release(delta.left)
 
+    def _strangers(self) -> Nodes:
+        """Return numbers that are neither own nodes nor mirrors: no row may be left there."""
+        high = self.graph.ids.high
+        nobodys = (self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0)
+        return np.flatnonzero(nobodys).astype(np.int32)
+
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        self.rule.own[:] = 0
+        self.rule.own[:] = self.shards == 1  # of one shard, whoever comes is its own
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:
@@ -330,8 +436,19 @@ class Shard:
     def load(self, image: GraphImage) -> None:
         """Fill an empty shard with the edges of its own nodes, and compute order 1 of these."""
         build_graph(image, self.graph)
-        self._note_owners(np.empty(0, np.int32), np.empty(0, np.int16))
+        self._note_owners(_NOBODY, _NO_OWNERS)
         self._note_all_owners()
+        self._recount()
+        self.rule.rebuild_order_1(self.graph)
+
+    def fill(self, batches: Iterable[EventBatch]) -> None:
+        """Fill an empty shard with edges, as `load` does, of a graph too large for one image."""
+        for batch in batches:
+            self._stage(batch, None)
+            with self.transaction:
+                delta = self.transaction.write()
+            self.transaction.release(delta.left)
+        self.graph.compact()
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 
@@ -359,6 +476,7 @@ class Shard:
 
     def rebuild(self) -> None:
         """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        self.rule.forget_rows(self._strangers())
         self.rule.rebuild_order_2(self.graph)
 
     # ---- reading ---------------------------------------------------------------------------------------
@@ -371,6 +489,14 @@ class Shard:
     def reading(self) -> Readout:
         """Return what reads vectors of own nodes."""
         return Readout(self.model, self.rule, self.graph)
+
+
+def _part(ids: IdColumn, rows: slice) -> IdColumn:
+    """Return some ids of a column, one after the other in it."""
+    if ids.data is None:
+        return IdColumn(ids.values[rows])
+    offsets = ids.values[rows.start : rows.stop + 1]
+    return IdColumn(offsets - offsets[0], ids.data[offsets[0] : offsets[-1]])
 
 
 def _came_and_went(old: Int64, new: Int64) -> Int32:

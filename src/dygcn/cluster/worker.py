@@ -16,6 +16,9 @@ from dygcn.cluster.protocol import (
     Fetch,
     Hello,
     MirrorRows,
+    Move,
+    Remove,
+    Resize,
     Snapshot,
     Status,
     Told,
@@ -23,10 +26,10 @@ from dygcn.cluster.protocol import (
 from dygcn.cluster.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dygcn.cluster.messages import Forward
-    from dygcn.cluster.protocol import Entry, Message, Move, Network, Resize, SnapshotStore
+    from dygcn.cluster.protocol import Entry, Message, Network, SnapshotStore
     from dygcn.cluster.shard import Spread
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model
@@ -46,7 +49,7 @@ class Worker:
     every
         Batches between two snapshots.
     moved
-        Called with a sequence and what it did to own nodes.
+        Called with a sequence and what it did to own nodes; None: it moved slots.
 
     Attributes
     ----------
@@ -54,6 +57,8 @@ class Worker:
         The last entry that own edges reflect; of a whole shard, also all vectors.
     whole
         Whether vectors can be read: rows of mirrors and order 2 are there.
+    changes, first_rows
+        How many were told to others.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Worker:
         snapshots: SnapshotStore,
         network: Network,
         every: int = 1_000,
-        moved: Callable[[int, Spread], None] | None = None,
+        moved: Callable[[int, Spread | None], None] | None = None,
     ) -> None:
         self.number, self.epoch = number, epoch
         self._snapshots, self._network, self._every, self._moved = snapshots, network, every, moved
@@ -75,11 +80,14 @@ class Worker:
             self.shard.load(snapshot.image)
         self.position = self._settled = snapshot.sequence
         self.whole = False
+        self.changes = self.first_rows = 0
         self._log: dict[int, Entry] = {}
+        self._end = self._fetched = -1  # of the log, as far as is known; where entries were asked for
         self._target: int | None = None  # where the replay ends
         self._sent: dict[int, dict[int, Forward]] = {}
         self._received: dict[int, dict[int, Forward]] = {}
         self._done: dict[int, int] = {}  # of others, as far as is known
+        self._left: tuple[int, int] | None = None  # the last entry with fewer shards, and how many there were
         self._rows: dict[int, Forward] = {}  # answers to the last hello
         self._said_hello: int | None = None
         self._asked: dict[int, Hello] = {}  # hellos that wait for this shard to come so far
@@ -88,6 +96,11 @@ class Worker:
 
     def receive(self, message: Message) -> None:
         """Take a message, and do whatever can be done now."""
+        self.take(message)
+        self.advance()
+
+    def take(self, message: Message) -> None:
+        """Take a message, and leave what can be done to `step`."""
         if isinstance(message, Entries):
             self._take_entries(message)
         elif isinstance(message, Told):
@@ -105,7 +118,6 @@ class Worker:
                 self._target = max(self._target or 0, message.position)
         elif isinstance(message, MirrorRows) and self._is_for_me(message):
             self._rows[message.sender] = message.rows
-        self.advance()
 
     def _is_for_me(self, answer: Ahead | MirrorRows) -> bool:
         """Say whether an answer is to the last hello of this process."""
@@ -114,6 +126,7 @@ class Worker:
     def _take_entries(self, message: Entries) -> None:
         if self._target is None:
             self._target = max(message.end, self.position)
+        self._end = max(self._end, message.end)
         for sequence, entry in enumerate(message.entries, message.after + 1):
             if self.position < sequence <= self.position + _AHEAD:
                 self._log[sequence] = entry
@@ -129,6 +142,11 @@ class Worker:
             self._tell(message.sender, message.batch, told[message.sender])
 
     def tick(self) -> None:
+        """Ask again for what is missing, and do whatever can be done now."""
+        self.ask_again()
+        self.advance()
+
+    def ask_again(self) -> None:
         """Ask again for what is missing; to be called some times a second."""
         for other in self.others:
             self._network.send(other, Status(self.number, self._own_done))
@@ -141,7 +159,12 @@ class Worker:
                     self._network.send(other, Ask(self.number, self._settled))
         if self._said_hello is not None and not self.whole:
             self._say_hello()
-        self.advance()
+
+    def _fetch(self) -> None:
+        """Ask for the next entries, once: `ask_again` does it after that."""
+        if self._fetched != self.position:
+            self._fetched = self.position
+            self._network.send(SEQUENCER, Fetch(self.number, self.position))
 
     # ---- going on --------------------------------------------------------------------------------------
 
@@ -155,16 +178,26 @@ class Worker:
         return self.position if self.whole else -1
 
     @property
+    def kept(self) -> int:
+        """The oldest snapshot: a successor begins there, so the log must reach back to it."""
+        return self._snapshots.sequences()[0]
+
+    @property
     def retired(self) -> bool:
         """Whether there are fewer shards now, and this one is not among them."""
         return self.number >= self.shard.shards
 
     def advance(self) -> None:
         """Do whatever can be done with what is here."""
-        while not self.retired:
-            self._answer_hellos()
-            if not (self._spread_next() if self.whole else self._recover()):
-                return
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Do the next of what can be done, a batch at most; say whether there was anything."""
+        self._answer_hellos()  # also if retired: who is behind has to know that it must replay on
+        if self.retired:
+            return False
+        return self._spread_next() if self.whole else self._recover()
 
     def _answer_hellos(self) -> None:
         for sender, hello in list(self._asked.items()):
@@ -181,8 +214,12 @@ class Worker:
         """See what an entry means, and keep what others have to be told of it."""
         if isinstance(entry, Events):
             self._sent[sequence] = self.shard.settle(entry.batch, entry.now)
+        elif isinstance(entry, Remove):
+            self._sent[sequence] = self.shard.settle_removal(entry.ids)
         else:
             owners = entry.owners(self.shard.slots, self.shard.shards)
+            if owners[1] < self.shard.shards:
+                self._left = sequence, self.shard.shards
             self._sent[sequence], leaving = self.shard.settle_move(*owners)
             for other, image in leaving.items():
                 self._snapshots.hand_over(sequence, other, image)
@@ -193,6 +230,8 @@ class Worker:
         following = self.position + 1
         entry = self._log.get(following)
         if entry is None:
+            if following <= self._end:
+                self._fetch()
             return False
         if self._settled < following:
             self._settle(following, entry)
@@ -202,7 +241,7 @@ class Worker:
         if any(other not in told for other in self.others):
             return False
         here = {other: told[other] for other in self.others}
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             spread = self.shard.spread(here)
             if self._moved is not None:
                 self._moved(following, spread)
@@ -211,8 +250,10 @@ class Worker:
             if arriving is None:
                 return False
             self.shard.spread_move(here, arriving)
+            if self._moved is not None:
+                self._moved(following, None)
         self._step_to(following)
-        if following % self._every == 0 or not isinstance(entry, Events):
+        if following % self._every == 0 or isinstance(entry, Move | Resize):
             self._save()
         return True
 
@@ -226,6 +267,8 @@ class Worker:
         return here if len(here) == len(images) else None
 
     def _tell(self, other: int, sequence: int, forward: Forward) -> None:
+        self.changes += len(forward.change)
+        self.first_rows += len(forward.degree)
         self._network.send(other, Told(self.number, sequence, forward, self._own_done))
 
     def _step_to(self, sequence: int) -> None:
@@ -257,9 +300,9 @@ class Worker:
         following = self.position + 1
         entry = self._log.get(following)
         if entry is None:
-            self._network.send(SEQUENCER, Fetch(self.number, self.position))
+            self._fetch()
             return False
-        if isinstance(entry, Events):
+        if isinstance(entry, Events | Remove):
             self._settle(following, entry)
             self.shard.replay()
         else:
@@ -284,9 +327,18 @@ class Worker:
         self._snapshots.save(Snapshot(self.position, shard.slots, shard.shards, shard.image()))
         self._forget()
 
+    def _done_by(self, others: Iterable[int]) -> int:
+        return min([self.position, *(self._done.get(other, -1) for other in others)])
+
     def _forget(self) -> None:
         """Forget what nobody can need any more: what was told, and snapshots."""
-        done = min([self.position, *(self._done.get(other, -1) for other in self.others)])
+        done = self._done_by(self.others)
+        if self._left is not None:
+            sequence, shards = self._left
+            if done < sequence:  # whoever is not so far may wait for one that goes, and that one for me
+                done = self._done_by(other for other in range(shards) if other != self.number)
+            else:
+                self._left = None
         for sequence in [one for one in self._sent if one <= done]:
             del self._sent[sequence]
         older = [sequence for sequence in self._snapshots.sequences() if sequence <= done]

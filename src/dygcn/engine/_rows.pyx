@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-cdef dict KINDS = {"int8": 0, "int16": 1, "int32": 2, "int64": 3}
+cdef dict KINDS = {np.dtype(kind).str: i for i, kind in enumerate(("int8", "int16", "int32", "int64"))}
 LOOPS = dygcn_rows_best()
 
 _wanted = os.environ.get("DYGCN_CPU", "")
@@ -23,13 +23,13 @@ def cpu_level():
 
 cdef class RowBlock:
     def __init__(self, array):
-        if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.name not in KINDS:
+        if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.str not in KINDS:
             raise ValueError("a block of rows is a contiguous array of two dimensions and of integers")
         self.array = array
         self.owner = array.reshape(-1).view(np.uint8)
         self.rows, self.width = array.shape
         self.size = self.width * array.dtype.itemsize
-        self.kind = KINDS[array.dtype.name]
+        self.kind = KINDS[array.dtype.str]  # not the name, which is made anew in Python each time
         self.loops = LOOPS
         self.data = <char *>&self.owner[0] if self.owner.shape[0] else NULL
 

@@ -18,7 +18,7 @@ from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
 from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
-from dygcn.engine.models import State, read_vectors
+from dygcn.engine.models import State
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.subspace import turn_rows
 from dygcn.errors import FeatureError
@@ -125,7 +125,7 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     held = _held_out(model, graph, build_graph(image, graph))
     state = State.from_graph(_with_new_rows(model, graph, progress), graph)
     state.tolerate(taken.tolerance)
-    now = read_vectors(state.model, state.rule, graph, graph.find(taken.names))
+    now = state.reading().vectors(graph.find(taken.names))
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(
         LiveEmbedding(state),
@@ -295,6 +295,6 @@ def _without(image: GraphImage, held: Int64) -> GraphImage:
 
 def _cosines(state: State, linked: Nodes, others: Nodes) -> tuple[Float64, Float64]:
     nodes, place = np.unique(np.concatenate((linked, others)), return_inverse=True)
-    units = unit_rows(read_vectors(state.model, state.rule, state.graph, nodes))
+    units = unit_rows(state.reading().vectors(nodes))
     cosines = pair_cosines(units, place.reshape(-1, 2))
     return cosines[: len(linked)], cosines[len(linked) :]

@@ -14,7 +14,7 @@ from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine.events import python_ids
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models import Model, State, StateImage, read_vectors
+from dygcn.engine.models import Model, State, StateImage
 from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
 from dygcn.errors import OptionError
 from dygcn.live import exporting
@@ -317,7 +317,7 @@ class VectorView(ABC):
     def vectors_of(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes."""
         self._state.check()
-        return read_vectors(self.model, self._state.rule, self._state.graph, nodes)
+        return self._state.reading().vectors(nodes)
 
     @abstractmethod
     def cached(self) -> VectorCache:

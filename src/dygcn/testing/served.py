@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dygcn.cluster.serving import open_embedding
 from dygcn.errors import DygcnError
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import make_app, run_app
@@ -52,7 +53,7 @@ def served(settings: ServiceSettings) -> Iterator[Served]:
     ...         urlopen(f"{one.address}/livez").read()
     b'{"alive":true}'
     """
-    service = Service(check_settings(settings))
+    service = Service(check_settings(settings), open_embedding)
     app = make_app(service)
     listens, addresses = threading.Event(), []
 
@@ -181,7 +182,7 @@ def main(config: str, bug: str = "") -> None:
 
     settings = read_settings(config)
     configure(settings.log.format, settings.log.level)
-    run_app(Service(settings), ready, reread=lambda: read_settings(config))
+    run_app(Service(settings, open_embedding), ready, reread=lambda: read_settings(config))
 
 
 if __name__ == "__main__":

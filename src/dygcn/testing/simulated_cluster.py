@@ -8,7 +8,7 @@ end everything is compared.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +23,19 @@ from dygcn.cluster.protocol import (
     Message,
     MirrorRows,
     Move,
+    Remove,
     Resize,
     Snapshot,
     Told,
 )
-from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.slots import SLOTS, SlotMap
-from dygcn.cluster.wire import pack_forward, unpack_forward
+from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.testing.simulated_world import (
     Disk,
     DiskLog,
+    LoggingSequencer,
     Oracle,
     Weather,
     ids_of,
@@ -95,17 +96,19 @@ class SimulatedCluster:
         self.machines: dict[int, Machine] = {}
         self._stale: list[Machine] = []
         self._epochs = [0] * w.shards
-        self.sequencer: Sequencer | None = Sequencer(self.log, _Wire(self, SEQUENCER), w.shards)
+        self.sequencer: LoggingSequencer | None = LoggingSequencer(self.log, _Wire(self, SEQUENCER), w.shards)
         self._cut: set[tuple[int, int]] = set()
         self.healthy = False
         self.wrong: list[str] = []
         self.reads = self.crashes = self.moves = self.messages = self.bytes = 0
         self._sent, self._t = 0, 0.0
+        self._fewer: int | None = None  # shards, from the next entry on: the others own nothing any more
+        self._leaving: dict[int, int] = {}  # shards that others need until they are past an entry
         for number in range(w.shards):
             self._start(number)
 
     def _add_disk(self, number: int, snapshot: Snapshot) -> None:
-        self.disks.append(Disk(number, self.disks, {snapshot.sequence: snapshot}))
+        self.disks[number : number + 1] = [Disk(number, self.disks, {snapshot.sequence: snapshot})]
 
     # ---- time ------------------------------------------------------------------------------------------
 
@@ -140,9 +143,8 @@ class SimulatedCluster:
             if machine.paused:
                 self._resume(machine)
             assert number == machine.worker.number
-        for number in range(self.shards):
-            if number not in self.machines:
-                self._start(number)
+        for number in self._needed():
+            self._start_if_missing(number)
         if self.sequencer is None:
             self._restart_sequencer()
 
@@ -167,13 +169,13 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
+        if not (isinstance(message, Told) and len(message.forward)) and not isinstance(message, MirrorRows):
+            return message
+        body = pack(message)
         if isinstance(message, Told):
-            body = pack_forward(message.forward)
             self.bytes += len(body)
-            return replace(message, forward=unpack_forward(body))
-        if isinstance(message, MirrorRows):
-            return replace(message, rows=unpack_forward(pack_forward(message.rows)))
-        return message
+        received: Message = unpack(body)
+        return received
 
     def _deliver(self, to: int, message: Message) -> None:
         if to == SEQUENCER:
@@ -223,7 +225,7 @@ class SimulatedCluster:
         if self.healthy:
             return
         kind = self.random.choice(["crash", "crash", "pause", "cut", "sequencer", "stale"])
-        number = int(self.random.integers(self.shards))
+        number = int(self.random.choice(self._needed()))
         machine = self.machines.get(number)
         seconds = float(self.random.exponential(0.7))
         if kind == "sequencer":
@@ -246,8 +248,11 @@ class SimulatedCluster:
             self.later(seconds + 5, lambda: self._stale.remove(machine))
         self.later(self.random.exponential(1 / self.weather.faults), self._fault)
 
+    def _needed(self) -> list[int]:
+        return sorted({*range(self.shards), *self._leaving})
+
     def _start_if_missing(self, number: int) -> None:
-        if number not in self.machines and number < self.shards:
+        if number not in self.machines and number in self._needed():
             self._start(number)
 
     def _resume(self, machine: Machine) -> None:
@@ -268,7 +273,7 @@ class SimulatedCluster:
 
     def _restart_sequencer(self) -> None:
         if self.sequencer is None:
-            self.sequencer = Sequencer(self.log, _Wire(self, SEQUENCER), self.shards)
+            self.sequencer = LoggingSequencer(self.log, _Wire(self, SEQUENCER), self.shards)
 
     # ---- the client ------------------------------------------------------------------------------------
 
@@ -289,26 +294,57 @@ class SimulatedCluster:
 
     def _next_entry(self) -> Entry:
         random = self.random
+        if self._fewer is not None:
+            return self._shrink(self._fewer)
         if random.random() < self.weather.moves and self.shards > 1:
             self.moves += 1
             chosen = random.choice(SLOTS, int(random.integers(1, SLOTS // 2)), replace=False)
             move = Move(tuple(chosen.tolist()), int(random.integers(self.shards)))
             self.slots, _ = move.owners(self.slots, self.shards)
             return move
-        if random.random() < self.weather.moves / 3 and self.shards < 8:
-            return self._grow(int(random.integers(self.shards + 1, 9)))
+        if random.random() < self.weather.moves / 3 and self.shards < 8 and not self._leaving:
+            return self._grow(min(self.shards + int(random.integers(1, 3)), 8))
+        if random.random() < self.weather.moves / 3 and self.shards > 1 and not self._leaving:
+            self._fewer = int(random.integers(1, self.shards))
+            last = np.flatnonzero(self.slots.owner >= self._fewer)
+            move = Move(tuple(last.tolist()), int(random.integers(self._fewer)))
+            self.slots, _ = move.owners(self.slots, self.shards)
+            return move
+        if random.random() < 0.05:
+            return Remove(
+                ids_of(named(random.integers(0, self.weather.nodes, 2), self.weather.kind), self.weather.kind)
+            )
         return Events(self._next_batch())
 
     def _grow(self, shards: int) -> Resize:
         sequence = self.log.end + 1
         for number in range(self.shards, shards):
             self._add_disk(number, Snapshot(sequence, self.slots, shards, None))
-            self._epochs.append(0)
+            self._epochs += [0] * (number == len(self._epochs))
             self.later(0.0, partial(self._start_if_missing, number))
         self.shards = shards
         assert self.sequencer is not None
         self.sequencer.shards = shards
         return Resize(shards)
+
+    def _shrink(self, shards: int) -> Resize:
+        for number in range(shards, self.shards):
+            self._leaving[number] = self.log.end + 1
+            self.later(0.1, partial(self._retire, number))
+        self.shards, self._fewer = shards, None
+        assert self.sequencer is not None
+        self.sequencer.shards = shards
+        return Resize(shards)
+
+    def _retire(self, number: int) -> None:
+        """End a process that owns nothing any more, when all others are past the entry that says so."""
+        others = [self.machines.get(other) for other in range(self.shards)]
+        past = [one is not None and one.worker.position >= self._leaving[number] for one in others]
+        if all(past) and all(one is not None and one.worker.whole for one in others):
+            del self._leaving[number]
+            self.machines.pop(number, None)
+        else:
+            self.later(0.1, partial(self._retire, number))
 
     def _next_batch(self) -> EventBatch:
         random, w = self.random, self.weather

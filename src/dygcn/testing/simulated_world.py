@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.protocol import Entry, Events, Snapshot
+from dygcn.cluster.protocol import Entries, Entry, Events, Remove, Snapshot
+from dygcn.cluster.sequencer import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
@@ -16,6 +17,7 @@ from dygcn.live.digest import digest_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.cluster.protocol import Network
     from dygcn.engine.graph.image import GraphImage
 
 
@@ -43,14 +45,16 @@ class Weather:
     def of(cls, random: np.random.Generator) -> Weather:
         """Draw one."""
         return cls(
-            shards=int(random.choice([1, 2, 2, 3, 4, 4, 8])),
+            shards=int(
+                random.choice([1, 2, 3, 4, 6, 8], p=[0.1, 0.3, 0.25, 0.25, 0.05, 0.05])
+            ),  # P^2 messages
             directed=bool(random.integers(2)),
             half_life=[None, 3.0][random.integers(2)],
             contacts=bool(random.integers(2)),
             weighted=bool(random.integers(2)),
             rows=bool(random.integers(2)),
             kind=str(random.choice(["int64", "string"])),
-            batches=int(random.integers(5, 40)),
+            batches=int(random.integers(4, 25)),
             nodes=int(random.integers(4, 40)),
             loss=float(random.choice([0.0, 0.02, 0.1, 0.3])),
             twice=float(random.choice([0.0, 0.1])),
@@ -122,6 +126,23 @@ class DiskLog:
         return max((place for _, name, place in self.entries if name == client), default=-1)
 
 
+class LoggingSequencer(Sequencer):
+    """A sequencer that logs what clients send, each entry once, and tells shards of it."""
+
+    def __init__(self, log: DiskLog, network: Network, shards: int) -> None:
+        super().__init__(log, network)
+        self._disk, self.shards = log, shards
+
+    def append(self, entry: Entry, client: str, position: int) -> int | None:
+        """Log an entry and tell the shards; None: it is in the log already."""
+        if position <= self._disk.last_of(client):
+            return None
+        sequence = self._disk.append(entry, client, position)
+        for shard in range(self.shards):
+            self._network.send(shard, Entries(sequence - 1, (entry,), sequence))
+        return sequence
+
+
 class Oracle:
     """One process with the same entries, and what every sequence looked like."""
 
@@ -137,6 +158,10 @@ class Oracle:
         """Take the next entry."""
         if isinstance(entry, Events):
             self._state.apply(entry.batch, entry.now)
+        elif isinstance(entry, Remove):
+            nodes = self._state.graph.find(entry.ids)
+            with self._state.changing:
+                self._state.remove(nodes[nodes >= 0])
         self.rows.append(rows_of(self._state.graph, self._state.exact, self._state.graph.nodes()))
 
 

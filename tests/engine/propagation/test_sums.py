@@ -14,6 +14,7 @@ from dygcn.engine.features.units import units_of
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
+from dygcn.engine.propagation import sums as sums_module
 from dygcn.engine.propagation.sums import Sums
 from tests.engine.propagation.test_exact import python_sums
 
@@ -161,3 +162,54 @@ def test_rows_lie_where_the_allocator_put_them(case):
             rows = [array for array in (sums.narrow, sums.wide) if array.size]
             assert rows
             assert all(shared.holds(array) for array in (*rows, sums.degree, sums.slot))
+
+
+def pooled_differ(seed):
+    """Say whether pooled rows ever hold other values than rows that lie where their nodes do."""
+    random = np.random.default_rng(seed)
+    both = [Sums(3, message_bits=24, message_shift=0, pooled=pooled) for pooled in (False, True)]
+    shift = 16
+    for sums in both:
+        sums.layout(shift, 1 << 16)
+        sums.reserve(12)
+    for _ in range(120):
+        nodes = random.choice(12, random.integers(1, 6), replace=False).astype(np.int32)
+        what = random.choice(["put", "put", "clear", "finer"], p=[0.4, 0.25, 0.3, 0.05])
+        degree = random.integers(1, 400, len(nodes)) << 16
+        rows = random.integers(-(1 << 24), 1 << 24, (len(nodes), 3)) << 16
+        shift -= what == "finer"
+        for sums in both:
+            if what == "put":
+                sums.put(nodes, degree, rows)
+            elif what == "clear":
+                sums.clear(nodes)
+            else:
+                sums.layout(shift, 1 << 16)
+        here = np.arange(12, dtype=np.int32)
+        if (both[0].rows(here) != both[1].rows(here)).any() or (
+            both[0].degree[:12] != both[1].degree[:12]
+        ).any():
+            return True
+        taken = both[1].slot[:12][both[1].slot[:12] != -1].tolist()
+        if not len(set(taken)) == len(taken) == np.count_nonzero(both[1].degree[:12]):
+            return True
+    assert len(both[1].narrow) <= 16  # rows that were given up were used again
+    return False
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pooled_rows_hold_what_others_hold(seed):
+    assert not pooled_differ(seed)
+
+
+def test_a_row_that_two_nodes_have_would_be_noticed(monkeypatch):
+    whole = sums_module.drop_rows
+
+    def kept(arrays, nodes):
+        slot = arrays.arrays[1]
+        before = slot[nodes]
+        whole(arrays, nodes)
+        slot[nodes] = before
+
+    monkeypatch.setattr(sums_module, "drop_rows", kept)
+    assert pooled_differ(0)

@@ -1,8 +1,10 @@
 """What shards cost: messages, bytes and additions an event, and one shard beside one process.
 
-``python -m dygcn_lab.costs.shards DATASET [--batch 1000] [--shards 1 2 4 8]`` prints a line for each number
-of shards, and whether all of them together have the digest of one process. All shards run in this process,
-one after the other: what is measured are counts, and for one shard the ratio of two times in one run.
+``python -m dygcn_lab.costs.shards [PART ...]`` measures the parts that are named (all but ``ratio`` if none
+is), prints a table of each and writes it to ``results/shards/PART.json``. Parts are the cases below, ``flat``
+(the same counts on graphs of growing size and of one distribution of degrees), and ``ratio`` (seconds of one
+shard by those of one process, batch by batch in one run, which needs a quiet machine). All shards run in this
+process, one after the other: two cores cannot show more speed, so all but the ratio are counts.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -20,19 +25,47 @@ import numpy as np
 from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
-from dygcn.cluster.wire import pack_forward
-from dygcn.datasets import events_by_name
-from dygcn.engine.events import read_events, rows_of, sort_by_time
+from dygcn.cluster.wire import pack
+from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.models import Model, State
+from dygcn.live import fit
 from dygcn.live.digest import digest_of
+from dygcn_lab.costs.graphs import graph_events
+from dygcn_lab.costs.timing import load_average
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dygcn.cluster.messages import Forward
     from dygcn.engine.records import EventBatch
 
 WIDTH = 64
+SHARDS = (1, 2, 4, 8)
+RESULTS = Path("results/shards")
+_WARM = 10_000  # events in a batch that is not counted
+_EACH = "messages", "changes", "first_rows", "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A graph, and how its events are cut."""
+
+    dataset: str
+    batch: int | None = 1_000  # events; None: a batch is a time step
+    counted: float = 1.0  # share of the events, at the end
+    half_life: float | None = None
+    fitted: bool = False  # rows of walks, fitted on the first half; else features are hashed
+    compared: int = 1  # batches between two comparisons with one process
+
+
+CASES = {
+    "as-733": Case("as-733", batch=None),
+    "as-733-100": Case("as-733", batch=100, compared=500),
+    "as-caida-half-life": Case("as-caida", half_life=4.0, compared=100),
+    "as-caida-walks": Case("as-caida", fitted=True, compared=100),
+    "arxiv-coauthor": Case("arxiv-coauthor", counted=0.1, compared=100),
+    "arxiv-coauthor-100": Case("arxiv-coauthor", batch=100, counted=0.02, compared=1_000),
+}
 
 
 @dataclass
@@ -45,8 +78,8 @@ class Counts:
     changes: int = 0
     first_rows: int = 0
     bytes: int = 0
+    mirrored: int = 0  # pairs of a node that a batch changes and a shard that mirrors it before and after
     rows: list[int] = field(default_factory=list)  # of sums that were added to, by shard
-    seconds: list[float] = field(default_factory=list)  # of batches, all shards one after the other
 
     def count(self, told: Forward) -> None:
         """Count a message."""
@@ -54,7 +87,7 @@ class Counts:
             self.messages += 1
             self.changes += len(told.change)
             self.first_rows += len(told.degree)
-            self.bytes += len(pack_forward(told))
+            self.bytes += len(pack(told))
 
 
 class Shards:
@@ -62,104 +95,190 @@ class Shards:
 
     def __init__(self, model: Model, shards: int) -> None:
         self.all = [Shard(model, number, SlotMap.even(shards), shards) for number in range(shards)]
-        self.counts = Counts(shards, rows=[0] * shards)
+        self.forget()
 
-    def apply(self, batch: EventBatch) -> None:
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.counts = Counts(len(self.all), rows=[0] * len(self.all))
+
+    def apply(self, batch: EventBatch, counted: bool = True) -> None:
         """Apply a batch, and count."""
-        begun = time.perf_counter()
         told = [shard.settle(batch) for shard in self.all]
+        if counted:
+            for shard in self.all:
+                nodes, after = shard.holders_after
+                self.counts.mirrored += int(((shard.holders[nodes] > 0) & (after > 0)).sum())
         for shard in self.all:
             here = {other: one[shard.number] for other, one in enumerate(told) if other != shard.number}
-            self.counts.rows[shard.number] += shard.spread(here).moved.rows
-        self.counts.seconds.append(time.perf_counter() - begun)
-        for one in told:
-            for message in one.values():
-                self.counts.count(message)
-        self.counts.events += len(batch)
+            rows = shard.spread(here).moved.rows
+            self.counts.rows[shard.number] += rows if counted else 0
+        if counted:
+            for one in told:
+                for message in one.values():
+                    self.counts.count(message)
+            self.counts.events += len(batch)
 
-    def footprint(self) -> dict[str, float]:
-        """Return how many own nodes, mirrors and arcs there are, and bytes of sums and arcs."""
+    def line(self, rows: int) -> dict[str, Any]:
+        """Return what was counted beside what one process adds to, in rows."""
+        counts, n = self.counts, max(self.counts.events, 1)
         own = sum(len(shard.own_nodes()) for shard in self.all)
         mirrors = sum(len(ids) for shard in self.all for ids in shard.mirrors().values())
-        arcs = sum(int(shard.graph.pull.count.sum()) for shard in self.all)
-        sums = sum(one.nbytes for shard in self.all for one in shard.rule.sums)
-        lists = sum(shard.graph.pull.others.nbytes + shard.graph.pull.weights.nbytes for shard in self.all)
-        return {"own": own, "mirrors": mirrors, "arcs": arcs, "bytes of sums": sums, "bytes of arcs": lists}
+        return {
+            "shards": counts.shards,
+            "events": counts.events,
+            **{f"{name}_an_event": getattr(counts, name) / n for name in _EACH},
+            "mirrors_a_node": mirrors / max(own, 1),
+            "rows_a_shard": sum(counts.rows) / counts.shards,
+            "rows_of_the_busiest": max(counts.rows),
+            "predicted_rows_a_shard": (rows + counts.mirrored) / counts.shards,
+            "rows_of_one_process": rows,
+        }
 
     def digest(self) -> str:
         """Return the digest of all of them."""
         return digest_of_parts(self.all[0].model, [part_of(shard) for shard in self.all])
 
 
-def new_model(batch: EventBatch, half_life: float | None) -> Model:
+def new_model(events: EventBatch, half_life: float | None = None) -> Model:
     """Return a hashed model for events."""
     weights = (np.eye(WIDTH, dtype=np.float32),) * 3
-    return Model(weights, batch.src.kind, "hashed", np.ones(WIDTH), half_life=half_life)
+    return Model(weights, events.src.kind, "hashed", np.ones(WIDTH), half_life=half_life)
 
 
-def batches_of(events: EventBatch, size: int) -> Iterator[EventBatch]:
-    """Cut events."""
-    for start in range(0, len(events), size):
-        yield rows_of(events, np.arange(start, min(start + size, len(events))))
+def batches_of(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
+    """Cut events into batches of a size, or into time steps."""
+    starts = np.arange(0, len(events), size)
+    if size is None:
+        assert events.t is not None
+        starts = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
+    for start, stop in pairwise([*starts, len(events)]):
+        yield rows_of(events, np.arange(start, stop))
 
 
-def measure(
-    name: str, size: int, shards: list[int], half_life: float | None, share: float
-) -> dict[str, object]:
-    """Apply a data set to one process and to shards; the last share of the events is counted."""
-    events = sort_by_time(read_events(events_by_name(name)))
-    model = new_model(events, half_life)
+def measure_case(case: Case, shards: Sequence[int] = SHARDS) -> dict[str, Any]:
+    """Apply a data set to one process and to shards."""
+    events = sort_by_time(graph_events(case.dataset))
+    model = new_model(events, case.half_life)
+    if case.fitted:
+        half = rows_of(events, np.arange(len(events) // 2))
+        columns = {"src": half.src.values, "dst": half.dst.values, "op": half.op, "t": half.t}
+        model = fit(columns, dim=WIDTH, features="walks", progress=False).model
     state, many = State(model), [Shards(model, count) for count in shards]
-    warm = int(len(events) * (1 - share))
-    for batch in batches_of(rows_of(events, np.arange(warm)), 10_000):
+    first = len(events) - round(len(events) * case.counted)
+    for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
         state.apply(batch)
         for one in many:
-            one.apply(batch)
-    for one in many:
-        one.counts = Counts(one.counts.shards, rows=[0] * one.counts.shards)
-    alone, rows = [], 0
-    for batch in batches_of(rows_of(events, np.arange(warm, len(events))), size):
-        begun = time.perf_counter()
+            one.apply(batch, counted=False)
+    rows, compared, same, batches = 0, 0, [True] * len(many), 0
+    counted = list(batches_of(rows_of(events, np.arange(first, len(events))), case.batch))
+    for batches, batch in enumerate(counted, 1):
         rows += state.apply(batch).moved.rows
-        alone.append(time.perf_counter() - begun)
         for one in many:
             one.apply(batch)
-    digest = digest_of(state)
-    return {
-        "dataset": name,
-        "batch": size,
-        "rows of one process": rows,
-        "shards": [_line(one, alone, one.digest() == digest) for one in many],
-    }
+        if batches % case.compared == 0 or batches == len(counted):
+            digest, compared = digest_of(state), compared + 1
+            same = [before and one.digest() == digest for before, one in zip(same, many, strict=True)]
+    lines = [
+        {**one.line(rows), "digest_of_one_process": equal} for one, equal in zip(many, same, strict=True)
+    ]
+    about = {"batches": batches, "digests_compared": compared, "nodes": len(state.graph)}
+    return {**msgspec.to_builtins(case), **about, "edges": state.graph.edge_count, "rows": lines}
 
 
-def _line(one: Shards, alone: list[float], same: bool) -> dict[str, object]:
-    counts = one.counts
-    ratio = statistics.median(b / a for a, b in zip(alone, counts.seconds, strict=True))
-    each = {
-        name: getattr(counts, name) / counts.events for name in ("messages", "changes", "first_rows", "bytes")
-    }
-    return {
-        "shards": counts.shards,
-        "digest of one process": same,
-        **{f"{name} an event": round(value, 3) for name, value in each.items()},
-        "rows by shard": counts.rows,
-        "time of one process": round(ratio, 3),
-        **one.footprint(),
-    }
+def measure_flat(
+    nodes: Iterable[int] = (10_000, 40_000, 160_000, 640_000), shards: int = 4
+) -> dict[str, Any]:
+    """Count the same events on graphs of growing size, ten edges a node, and of one law of degrees."""
+    lines, degree, churn = [], 10, 20_000
+    for size in nodes:
+        events = graph_events(f"steady-{size}-{degree * size}")
+        random, first = np.random.default_rng(1), len(events) - churn // 2
+        state, many = State(new_model(events)), Shards(new_model(events), shards)
+        for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
+            state.apply(batch)
+            many.apply(batch, counted=False)
+        gone = rows_of(events, np.sort(random.choice(first, churn // 2, replace=False)))
+        gone.op[:] = -1
+        rows = 0
+        for come, go in zip(
+            batches_of(rows_of(events, np.arange(first, len(events))), 500),
+            batches_of(gone, 500),
+            strict=True,
+        ):
+            for batch in (come, go):
+                rows += state.apply(batch).moved.rows
+                many.apply(batch)
+        same = many.digest() == digest_of(state)
+        lines.append(
+            {"nodes": size, "edges": degree * size, **many.line(rows), "digest_of_one_process": same}
+        )
+    return {"batch": 500, "rows": lines}
+
+
+def measure_ratio(sizes: Sequence[int] = (1_000, 10_000), repeats: int = 3) -> dict[str, Any]:
+    """Measure one shard by one process: batch by batch, one after the other and the other way round."""
+    events = sort_by_time(graph_events("arxiv-coauthor"))
+    model, first, lines = new_model(events), len(events) // 2, []
+    for size in sizes:
+        ratios, seconds = [], [0.0, 0.0]
+        for _ in range(repeats):
+            state, shard = State(model), Shard(model, 0, SlotMap.even(1), 1)
+            both: list[Callable[[EventBatch], object]] = [state.apply, partial(_alone, shard)]
+            for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
+                for apply in both:
+                    apply(batch)
+            some = batches_of(rows_of(events, np.arange(first, len(events))), size)
+            for at, batch in enumerate(some):
+                took = [0.0, 0.0]
+                for which in (at % 2, 1 - at % 2):
+                    begun = time.perf_counter()
+                    both[which](batch)
+                    took[which] = time.perf_counter() - begun
+                ratios.append(took[1] / took[0])
+                seconds = [before + now for before, now in zip(seconds, took, strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        line = {"batch": size, "batches": len(ratios), "ratio": middle, "quartiles": [low, high]}
+        lines.append({**line, "ratio_of_sums": seconds[1] / seconds[0]})
+    return {"dataset": "arxiv-coauthor", "load_average": load_average(), "rows": lines}
+
+
+def _alone(shard: Shard, batch: EventBatch) -> None:
+    shard.settle(batch)
+    shard.spread({})
+
+
+def table(name: str, result: dict[str, Any]) -> str:
+    """Return a result as lines of text."""
+    names = list(result["rows"][0])
+    lines = [[_shown(line[column]) for column in names] for line in result["rows"]]
+    widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
+    about = ", ".join(f"{key} {value}" for key, value in result.items() if key != "rows")
+    text = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in (names, *lines)
+    ]
+    return "\n".join([f"{name}: {about}", *text, ""])
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) and value < 1_000 else str(value)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, and print JSON."""
+    """Measure parts, print them, and write them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset")
-    parser.add_argument("--batch", type=int, default=1_000)
-    parser.add_argument("--shards", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--half-life", type=float, default=None)
-    parser.add_argument("--share", type=float, default=0.3)
+    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*CASES, "flat", "ratio", []])
+    parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(arguments)
-    found = measure(asked.dataset, asked.batch, asked.shards, asked.half_life, asked.share)
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n")
+    for name in asked.parts or [*CASES, "flat"]:
+        others = {"flat": measure_flat, "ratio": measure_ratio}
+        result = others[name]() if name in others else measure_case(CASES[name])
+        asked.out.mkdir(parents=True, exist_ok=True)
+        (asked.out / f"{name}.json").write_bytes(
+            msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
+        )
+        sys.stdout.write(table(name, result) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class _Trial:
         src, dst = graph.ids.find(batch.src), graph.ids.find(batch.dst)
         known = np.concatenate((src, dst))
         known = known[known >= 0]
-        most = int(graph.strength[known].max()) if len(known) else 0
+        most = graph.carried_at_most(known)
         self._light = most + _SPARE * float(units.sum(dtype=np.float64)) < graph.limit
         self._found = src, dst
 

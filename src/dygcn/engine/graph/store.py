@@ -220,6 +220,10 @@ class Graph:
             f"integer sums hold no more: scale the weights down and fit again{hubs}"
         )
 
+    def carried_at_most(self, nodes: Nodes) -> int:
+        """Return a bound of what each of some nodes carries, in grid units: here, the greatest of them."""
+        return int(self.strength[nodes].max(initial=0))
+
     def note_bits(self, weights: Int64) -> None:
         """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
         bits = int(np.bitwise_or.reduce(weights))

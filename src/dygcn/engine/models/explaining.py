@@ -15,7 +15,6 @@ import numpy as np
 
 from dygcn.engine.events import id_column, rows_of
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.trial import Trial
 from dygcn.errors import EventError, OptionError, UnknownNode
 
@@ -109,7 +108,7 @@ def explain(state: State, node: int, *, shares: bool = False) -> Shares:
     state.check()
     if not 0 <= node < len(graph.here) or not graph.here[node]:
         raise UnknownNode(node)
-    vector = read_vectors(state.model, rule, graph, one)[0].astype(np.float64)
+    vector = state.reading().vectors(one)[0].astype(np.float64)
     own, maps = _linear_maps(state, one, vector)
     sums = np.concatenate([each.rows(one) for each in rule.sums])
     degrees = np.array([each.degree[node] for each in rule.sums])
@@ -287,5 +286,5 @@ def _vector_of(state: State, name: object) -> Float32:
     node = state.graph.find_one(name)
     if node < 0:
         return np.zeros(state.model.dim, np.float32)
-    row: Float32 = read_vectors(state.model, state.rule, state.graph, np.array([node], np.int32))[0]
+    row: Float32 = state.reading().vectors(np.array([node], np.int32))[0]
     return row

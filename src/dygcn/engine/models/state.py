@@ -253,6 +253,10 @@ class State:
         """Return what reads vectors."""
         return self.model.spec.reading(self.model, self.rule, self.graph)
 
+    def to_save(self) -> State:
+        """Return the state that a snapshot of a durable folder holds: this one."""
+        return self
+
     def image(self) -> tuple[StateImage, Nodes]:
         """Return the state without internal ids, and the nodes in the same order."""
         image, nodes = self.loose_image()

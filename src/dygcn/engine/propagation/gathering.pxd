@@ -12,6 +12,7 @@ cdef int64_t BLOCK
 cdef int64_t MANY
 cdef int64_t SPAN
 cdef int64_t SPANS
+cdef int64_t NARROW
 
 cdef int64_t in_units(int64_t weight, int64_t shift) noexcept nogil
 cdef bint is_mine(int64_t v, int64_t mine) noexcept nogil
@@ -34,7 +35,7 @@ cdef void _list_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push, int64_t
 cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, int64_t shift, int64_t mine, int64_t bits, Work work) noexcept nogil
 @cython.locals(found=int64_t, v=int64_t, at=int64_t, total=int64_t, size=int64_t, to=int64_t)
 cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1] place, Work work) noexcept nogil
-@cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t)
+@cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t, misplaced=bint)
 cdef int64_t _degrees(Py_ssize_t found, int64_t shift, Handoff wave, SumRows sums, Work work) noexcept nogil
 @cython.locals(bits=int64_t, found=int64_t, low=int64_t)
 cdef (int64_t, int64_t, int64_t) gather(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation.outcomes import SPANS
+from dygcn.engine.propagation.outcomes import NARROW, SPANS
 
 try:
     import cython
@@ -250,7 +250,8 @@ def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -
         at = sums.slot[v]
         work.before[i], work.after[i], work.slots[i] = before, now, at
         top = max(before, now)
-        if (at < 0 and top >= sums.limit) or (at >= 0 and 2 * top < sums.limit):
+        misplaced = (at < 0 and top >= sums.limit) or (at >= 0 and 2 * top < sums.limit)
+        if misplaced or (at == NARROW and sums.pooled):
             work.movers[moving] = i
             moving += 1
     return moving

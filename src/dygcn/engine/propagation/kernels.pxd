@@ -5,7 +5,7 @@ from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, prefetch_
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
 from dygcn.engine.propagation.gathering cimport count_pushes, gather, in_units, note_orders
-from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, write_messages
+from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
 from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
 
 cdef int64_t AHEAD
@@ -16,6 +16,7 @@ cdef int64_t EVERYBODY
 cdef int64_t SMALL_WORK
 cdef int64_t SMALL_TABLE
 cdef int64_t MISPLACED
+cdef int64_t NARROW
 
 cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogil
 @cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint)
@@ -34,5 +35,5 @@ cpdef object finish_gathered(Py_ssize_t found, Work work, SumRows sums, Handoff 
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
 @cython.locals(start=int64_t, stop=int64_t, weight=int64_t)
 cdef void _sum_row(RowBlock stored, Py_ssize_t at, Py_ssize_t node, ArcArrays pull, RowBlock message, int64_t shift) noexcept nogil
-@cython.locals(v=int64_t)
+@cython.locals(v=int64_t, slot=int64_t)
 cpdef object sum_neighbours(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, RowBlock message, SumRows sums, int64_t shift)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn.engine.propagation.outcomes import DONE, EVERYBODY, MISPLACED, SMALL_TABLE, SMALL_WORK
+from dygcn.engine.propagation.outcomes import DONE, EVERYBODY, MISPLACED, NARROW, SMALL_TABLE, SMALL_WORK
 
 try:
     import cython
@@ -16,7 +16,7 @@ if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import prefetch_stamp, stamp
     from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
-    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, write_messages
+    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
     from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ AT_ONCE = 96  # rows; no more are fetched before the first is needed
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
     """Ask for the row of a node."""
     if slot < 0:
-        prefetch_row(sums.narrow, node)
+        prefetch_row(sums.narrow, narrow_row(slot, node))
     else:
         prefetch_row(sums.wide, slot)
     prefetch_stamp(sums.ticks, node)
@@ -57,7 +57,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
         if slot < 0:
             changed = add_all(
                 sums.narrow,
-                v,
+                narrow_row(slot, v),
                 wave.table,
                 work.sorted_row,
                 work.sorted_factor,
@@ -257,7 +257,8 @@ def sum_neighbours(
     """Write the sums of nodes low..high - 1 from nothing; absent messages are zeros, all in stored units."""
     with cython.nogil:
         for v in range(low, high):
-            if sums.slot[v] < 0:
-                _sum_row(sums.narrow, v, v, pull, message, shift)
-            else:
-                _sum_row(sums.wide, sums.slot[v], v, pull, message, shift)
+            slot = sums.slot[v]
+            if slot >= 0:
+                _sum_row(sums.wide, slot, v, pull, message, shift)
+            elif slot != NARROW or not sums.pooled:
+                _sum_row(sums.narrow, narrow_row(slot, v), v, pull, message, shift)

@@ -13,12 +13,11 @@ import numpy as np
 
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.gathering import distinct_rows
-from dygcn.engine.propagation.outcomes import NARROW
 from dygcn.engine.propagation.spreading import Arcs, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
 from dygcn.engine.propagation.work import ArcChanges, Handoff
-from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int64, Nodes, Stored
+from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored, Written
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
 
     from dygcn.engine.features import Features
     from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.transaction import Transaction
 
 ORDERS = 2
 _BLOCK = 1 << 16  # nodes
 _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
+_EVERYBODY = np.empty(0, np.int8)  # in the place of marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,18 @@ class MirroredRule(ExactRule):
         self.own: Int8 = np.empty(0, np.int8)
 
     @property
-    def in_one_call(self) -> bool:
-        """False: orders wait for other shards."""
-        return False
+    def place(self) -> Int32:
+        """-1 for every node, between calls: scratch for numbering nodes."""
+        return self._spreading.place
 
     # ---- a batch ---------------------------------------------------------------------------------------
+
+    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
+        """Write what is staged where there is one shard, as one process does."""
+        self.reserve(transaction.graph)
+        if len(self._spreading.marks.arrays.own):
+            self._spreading.add_only_to(_EVERYBODY)
+        return super().write(transaction)
 
     def apply_near(self, graph: Graph, delta: GraphDelta) -> None:
         """Propagate a change to order 1 of own nodes alone: what a shard can do without the others."""
@@ -103,6 +111,10 @@ class MirroredRule(ExactRule):
             Own nodes only.
         """
         self.reserve(graph)
+        if not any(
+            len(one) for one in (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone)
+        ):
+            return Changed(_NOBODY, np.empty(0, np.int8))
         spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
         spreading.add_only_to(self.own)
         own_left, arrived = (nodes[self.own[nodes] > 0] for nodes in (delta.left, delta.arrived))
@@ -126,6 +138,7 @@ class MirroredRule(ExactRule):
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
         changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, push, shift), wave, own_left)
         self.sums[0].clear(gone)
+        self.sums[1].clear(own_left)
         is_own = self.own[changed.nodes] > 0
         return Changed(changed.nodes[is_own], changed.orders[is_own], changed.rows)
 
@@ -150,26 +163,31 @@ class MirroredRule(ExactRule):
         Parameters
         ----------
         nodes
-            Sorted; `receiver`, `sender` and `change` are arcs, those of other nodes are left out.
+            Sorted, and there is a row for each; `receiver`, `sender` and `change` are all of their arcs.
         """
         sums = self.sums[0]
         if not len(nodes):
             return FirstRows(nodes, _NOTHING, np.empty((0, sums.width), np.int64))
         units, has = self.features.units(sender, graph.ids)
-        known = nodes[nodes < len(sums.slot)]
-        degree, rows = np.zeros(len(nodes), np.int64), np.zeros((len(nodes), sums.width), np.int64)
-        degree[: len(known)], rows[: len(known)] = sums.degree[known], sums.rows(known)
-        at = np.searchsorted(nodes, receiver)
-        np.add.at(degree, at, change * has)
-        np.add.at(rows, at, (change * has)[:, None] * (units.astype(np.int64) << sums.message_shift))
+        degree, rows = sums.degree[nodes], sums.rows(nodes)
+        order = np.argsort(receiver, kind="stable")
+        if len(order):
+            first = np.flatnonzero(np.diff(receiver[order], prepend=-1))
+            at, more = np.searchsorted(nodes, receiver[order[first]]), (change * has)[order]
+            degree[at] += np.add.reduceat(more, first)
+            rows[at] += np.add.reduceat(more[:, None] * units[order], first, axis=0) << sums.message_shift
         return FirstRows(nodes, degree, rows)
 
     # ---- other owners ----------------------------------------------------------------------------------
 
     def give_up(self, lost: Nodes, gone: Nodes) -> None:
         """Forget order 2 of nodes that are own ones no longer, and all of mirrors that nobody aggregates."""
-        self.sums[1].clear(lost[self.sums[1].slot[lost] != NARROW])
-        self.sums[0].clear(gone)
+        self.sums[1].clear(lost)
+        self.forget_rows(gone)
+
+    def forget_rows(self, nodes: Nodes) -> None:
+        """Forget order 1 of nodes that are neither own ones nor mirrors."""
+        self.sums[0].clear(nodes)
 
     def take_over(self, graph: Graph, gained: Nodes, first: FirstRows | None) -> None:
         """Compute order 1 of nodes that became own ones, and order 2 of them, if new mirrors have rows."""
@@ -194,8 +212,9 @@ class MirroredRule(ExactRule):
     def rebuild_order_1(self, graph: Graph) -> None:
         """Compute order 1 of own nodes from nothing; mirrors have none."""
         self.reserve(graph)
-        self.sums[0].clear(np.arange(graph.ids.high, dtype=np.int32))
-        for nodes in _blocks(np.flatnonzero(self.own[: graph.ids.high] > 0)):
+        for nodes in blocks_of(np.arange(graph.ids.high)):
+            self.sums[0].clear(nodes)
+        for nodes in blocks_of(np.flatnonzero(self.own[: graph.ids.high] > 0)):
             receiver, sender, weight = graph.pull.arcs(nodes)
             self._add_arcs(graph, receiver, sender, np.abs(weight))
 
@@ -204,10 +223,12 @@ class MirroredRule(ExactRule):
         self.reserve(graph)
         self._spreading.add_only_to(self.own)
         here = np.flatnonzero(graph.here).astype(np.int32)
-        self.sums[1].clear(np.flatnonzero(self.sums[1].slot != NARROW).astype(np.int32))
+        self.sums[1].clear(np.arange(graph.ids.high, dtype=np.int32))
+        own = here[self.own[here] > 0]
+        self.sums[1].place(own, np.zeros(len(own), np.int64))  # all at once: a pool that grows is copied
         nothing = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
         arcs = Arcs(nothing, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
-        for nodes in _blocks(here):
+        for nodes in blocks_of(here):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
             self._add(2, arcs, Wave(Handoff(rows, has, nodes, row), len(nodes)))
@@ -230,7 +251,8 @@ def _start(units: Stored, has: Int64) -> Wave:
     return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
 
 
-def _blocks(nodes: Int64 | Nodes) -> Iterator[Nodes]:
+def blocks_of(nodes: Int64 | Nodes) -> Iterator[Nodes]:
+    """Yield nodes in blocks, where something is made for each that a whole graph has no memory for."""
     chosen = np.ascontiguousarray(nodes, np.int32)
     for start in range(0, len(chosen), _BLOCK):
         yield chosen[start : start + _BLOCK]

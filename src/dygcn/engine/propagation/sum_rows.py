@@ -1,7 +1,8 @@
 """The rows of sums of one order, as compiled loops see them; messages are made of them.
 
 Rows of nodes of small degree are narrow, and lie where the node does. Those of others are wide, and `slot`
-says where they lie. Sums may wrap around on the way and fit at the end.
+says where they lie. Where narrow rows are pooled, `slot` says where these lie, too, in numbers below NARROW.
+Sums may wrap around on the way and fit at the end.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
-    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks]
+    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32]
 
 AHEAD = 6  # rows
+_NO_HOLES = np.empty(0, np.int32)
 
 
 class SumRows:
@@ -36,17 +38,21 @@ class SumRows:
     degree
         For each node, the weights of the neighbours that have a message.
     slot
-        For each node, which wide row is its own, or NARROW.
+        For each node, which wide row is its own, or NARROW; where rows are pooled, NARROW says that it has
+        none, and -2 - i that it has the narrow row i.
     narrow, wide
         Sums; `narrow` has no columns where all rows are wide.
     free, counts
-        Wide rows that nobody has; how many wide rows were ever used, and how many of them are free.
+        Wide rows that nobody has; how many wide rows were ever used, and how many of them are free; where
+        rows are pooled, the same two of narrow rows.
     scale
         What a stored value is to be multiplied by.
     limit
         Rows of nodes whose degree is below this are narrow.
     ticks
         Stamps of nodes whose degree or row is written.
+    pooled, holes
+        Whether narrow rows lie where `slot` says, not where the node does; those that nobody has.
     """
 
     def __init__(
@@ -60,11 +66,14 @@ class SumRows:
         scale: float,
         limit: int,
         ticks: Ticks,
+        pooled: bool = False,
+        holes: Int32 = _NO_HOLES,
     ) -> None:
-        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks
+        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks, pooled, holes
         self.degree, self.slot, self.free, self.counts = degree, slot, free, counts
         self.narrow, self.wide = RowBlock(narrow), RowBlock(wide)
         self.scale, self.limit, self.ticks = scale, limit, ticks
+        self.pooled, self.holes = pooled, holes
 
     def __reduce__(self) -> tuple[type[SumRows], Parts]:
         return SumRows, self.arrays
@@ -75,18 +84,23 @@ def inverse_of(degree: int) -> float:
     return 1.0 / float(degree) if degree > 0 else 0.0
 
 
+def narrow_row(slot: int, node: int) -> int:
+    """Return where the narrow row of a node lies, given its slot."""
+    return node if slot == NARROW else -2 - slot
+
+
 def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64) -> None:
     """Write the messages of the first `n` nodes, zero where there is none, and who has one."""
     for i in range(n):
-        if i + AHEAD < n and sums.slot[nodes[i + AHEAD]] < 0:
-            prefetch_row(sums.narrow, nodes[i + AHEAD])
+        if i + AHEAD < n and sums.slot[nodes[i + AHEAD]] < (NARROW if sums.pooled else 0):
+            prefetch_row(sums.narrow, narrow_row(sums.slot[nodes[i + AHEAD]], nodes[i + AHEAD]))
         v = nodes[i]
         at, degree = sums.slot[v], sums.degree[v]
         has[i] = 1 if degree > 0 else 0
         if degree <= 0:
             clear_row(out, i)
         elif at < 0:
-            write_message(sums.narrow, v, sums.scale * inverse_of(degree), out, i)
+            write_message(sums.narrow, narrow_row(at, v), sums.scale * inverse_of(degree), out, i)
         else:
             write_message(sums.wide, at, sums.scale * inverse_of(degree), out, i)
 
@@ -105,47 +119,89 @@ def put_messages(sums: SumRows, nodes: Nodes, out: RowBlock, has: Int64) -> None
         write_messages(sums, nodes, len(nodes), out, has)
 
 
-def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> int:
-    """Count the rows that need a wide place for these degrees."""
-    count = 0
+def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> tuple[int, int]:
+    """Count the rows that need a wide place for these degrees, and those that need a narrow one of a pool."""
+    wide, narrow = 0, 0
     with cython.nogil:
         for i in range(len(nodes)):
-            if sums.slot[nodes[i]] == NARROW and degree[i] >= sums.limit:
-                count += 1
-    return count
+            at = sums.slot[nodes[i]]
+            if at < 0 and degree[i] >= sums.limit:
+                wide += 1
+            elif sums.pooled and (at == NARROW or (at >= 0 and 2 * degree[i] < sums.limit)):
+                narrow += 1
+    return wide, narrow
 
 
 def place_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
     """Move rows to where their degree wants them; back only well below the limit, lest they flap."""
     with cython.nogil:
         for i in range(len(nodes)):
-            if sums.slot[nodes[i]] == NARROW and degree[i] >= sums.limit:
+            at = sums.slot[nodes[i]]
+            if at < 0 and degree[i] >= sums.limit:
                 _widen(sums, nodes[i])
-            elif sums.slot[nodes[i]] != NARROW and 2 * degree[i] < sums.limit:
+            elif at >= 0 and 2 * degree[i] < sums.limit:
                 _narrow(sums, nodes[i])
+            elif at == NARROW and sums.pooled:
+                _take_narrow(sums, nodes[i])
+
+
+def drop_rows(sums: SumRows, nodes: Nodes) -> None:
+    """Take the rows of nodes away, where rows are pooled."""
+    with cython.nogil:
+        for i in range(len(nodes)):
+            at = sums.slot[nodes[i]]
+            if at >= 0:
+                clear_row(sums.wide, at)
+                _give_back(sums.free, sums.counts, 0, at)
+            elif at != NARROW:
+                clear_row(sums.narrow, -2 - at)
+                _give_back(sums.holes, sums.counts, 2, -2 - at)
+            sums.slot[nodes[i]] = NARROW
+            sums.degree[nodes[i]] = 0
+
+
+def _take_narrow(sums: SumRows, node: int) -> None:
+    """Give a node a narrow row of the pool."""
+    at = sums.counts[2]
+    if sums.counts[3] > 0:
+        sums.counts[3] -= 1
+        at = sums.holes[sums.counts[3]]
+    else:
+        sums.counts[2] += 1
+    sums.slot[node] = -2 - at
+
+
+def _give_back(free: Int32, counts: Int64, kind: int, at: int) -> None:
+    free[counts[kind + 1]] = at
+    counts[kind + 1] += 1
 
 
 def _widen(sums: SumRows, node: int) -> None:
     stamp(sums.ticks, node)
-    at = sums.counts[0]
+    was, at = sums.slot[node], sums.counts[0]
     if sums.counts[1] > 0:
         sums.counts[1] -= 1
         at = sums.free[sums.counts[1]]
     else:
         sums.counts[0] += 1
     sums.slot[node] = at
-    if sums.limit > 0:
+    if sums.limit > 0 and not (sums.pooled and was == NARROW):
+        row = narrow_row(was, node)
         clear_row(sums.wide, at)
-        add_row(sums.wide, at, sums.narrow, node, 1)
-        clear_row(sums.narrow, node)
+        add_row(sums.wide, at, sums.narrow, row, 1)
+        clear_row(sums.narrow, row)
+        if sums.pooled:
+            _give_back(sums.holes, sums.counts, 2, row)
 
 
 def _narrow(sums: SumRows, node: int) -> None:
     stamp(sums.ticks, node)
     at = sums.slot[node]
-    clear_row(sums.narrow, node)
-    add_row(sums.narrow, node, sums.wide, at, 1)
-    clear_row(sums.wide, at)
-    sums.free[sums.counts[1]] = at
-    sums.counts[1] += 1
     sums.slot[node] = NARROW
+    if sums.pooled:
+        _take_narrow(sums, node)
+    row = narrow_row(sums.slot[node], node)
+    clear_row(sums.narrow, row)
+    add_row(sums.narrow, row, sums.wide, at, 1)
+    clear_row(sums.wide, at)
+    _give_back(sums.free, sums.counts, 0, at)

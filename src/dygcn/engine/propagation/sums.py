@@ -18,11 +18,12 @@ from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
 from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.propagation.outcomes import NARROW
-from dygcn.engine.propagation.sum_rows import SumRows, count_moves, place_rows
-from dygcn.engine.records import Int32, Int64, Nodes, Stored
+from dygcn.engine.propagation.sum_rows import SumRows, count_moves, drop_rows, place_rows
+from dygcn.engine.records import Bool, Int32, Int64, Nodes, Stored
 
 _SPARE_BITS = 6  # 64 neighbours of the usual weight should fit a narrow row
 _BLOCK = 1 << 14
+_NO_ROWS = np.empty(0, np.int32)
 
 
 class Sums:
@@ -62,7 +63,8 @@ class Sums:
         self.slot: Int32 = np.empty(0, np.int32)
         self.degree: Int64 = np.zeros(0, np.int64)
         self._free = np.empty(0, np.int32)
-        self._counts = np.zeros(2, np.int64)  # wide rows ever used, free ones
+        self._holes = np.empty(0, np.int32)
+        self._counts = np.zeros(4, np.int64)  # wide rows ever used, free ones; narrow ones of a pool
         self.weight_shift = 0
         self.scale = 1.0  # what a stored value is to be multiplied by
         self.limit = 0  # rows of nodes whose degree is below this are narrow
@@ -83,8 +85,6 @@ class Sums:
         other.weight_shift = weight_shift
         other.scale = float(2.0 ** (self.message_shift + weight_shift))
         kind, other.limit = _narrow_kind(self._value_bits, weight_shift, one)
-        if self._pooled:
-            other.limit = 0
         other.narrow = np.zeros((0, self.width if other.limit else 0), kind)
         other._refill(self)
         replace_together(self, **vars(other))
@@ -92,20 +92,17 @@ class Sums:
     def _refill(self, old: Sums) -> None:
         """Take rows over from another layout, in blocks, in units that are at least as fine."""
         nodes, shift = len(old.slot), old.weight_shift - self.weight_shift
-        self._counts, self._free = np.zeros(2, np.int64), np.empty(0, np.int32)
+        self._counts, self._free, self._holes = np.zeros(4, np.int64), _NO_ROWS, _NO_ROWS
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
         self._replace()
         self.reserve(nodes)
         for start in range(0, nodes, _BLOCK):
             block = np.arange(start, min(start + _BLOCK, nodes), dtype=np.int32)
-            stored = _rows_at(block, old.narrow, old.wide, old.slot, old.limit) << shift
-            big = self.degree[block] >= self.limit
             if self._pooled:
-                big &= old.slot[block] != NARROW
-            self.place(block[big], self.degree[block[big]])
-            self.wide[self.slot[block[big]]] = stored[big]
-            if self.limit:
-                self.narrow[block[~big]] = stored[~big]
+                block = block[old.slot[block] != NARROW]
+            stored = old._stored(block) << shift
+            self.place(block, self.degree[block])
+            self._store(block, stored)
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -114,7 +111,8 @@ class Sums:
             return
         slot = grown(self.slot, nodes, self._zeros)
         slot[known:] = NARROW
-        narrow = grown(self.narrow, nodes, self._zeros) if self.limit else self.narrow
+        in_place = self.limit and not self._pooled
+        narrow = grown(self.narrow, nodes, self._zeros) if in_place else self.narrow
         degree, ticks = grown(self.degree, nodes, self._zeros), grown_ticks(self.ticks, nodes, self._zeros)
         self._replace(slot=slot, degree=degree, narrow=narrow, ticks=ticks)
 
@@ -137,45 +135,70 @@ class Sums:
         """Put arrays in the place of others, together with what loops see of them."""
         now = vars(self) | fresh
         names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit", "ticks"
-        replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names)))
+        pool = "_pooled", "_holes"
+        replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names + pool)))
 
     def place(self, nodes: Nodes, degree: Int64) -> None:
         """Bring the rows of nodes to where these degrees want them."""
-        more = count_moves(self.arrays, nodes, degree)
+        more, narrow = count_moves(self.arrays, nodes, degree)
+        size = int(self._counts[2]) + narrow
+        if narrow and size > len(self._holes):
+            self._replace(narrow=grown(self.narrow, size), _holes=grown(self._holes, size))
         if more:
             size = int(self._counts[0]) + more
             wide, slot = grown(self.wide, size, self._zeros), self.slot
             if self._zeros is not None and wide is not self.wide:
                 slot = copied(slot, self._zeros)  # whoever still reads the old rows must find no new ones
             self._replace(wide=wide, slot=slot, _free=grown(self._free, size))
-        elif self._counts[0] == self._counts[1]:
+        elif self._counts[0] == self._counts[1] and not narrow:
             return
         place_rows(self.arrays, nodes, degree)
 
     def rows(self, nodes: Nodes) -> Int64:
         """Return the logical values, (n, width) int64."""
-        stored = _rows_at(nodes, self.narrow, self.wide, self.slot, self.limit)
-        return stored << (self.message_shift + self.weight_shift)
+        return self._stored(nodes) << (self.message_shift + self.weight_shift)
+
+    def _stored(self, nodes: Nodes) -> Int64:
+        at, out = self.slot[nodes], np.zeros((len(nodes), self.width), np.int64)
+        is_wide = at >= 0
+        out[is_wide] = self.wide[at[is_wide]]
+        if self.limit:
+            is_narrow, rows = self._narrow_rows(nodes, at)
+            out[is_narrow] = self.narrow[rows]
+        return out
+
+    def _store(self, nodes: Nodes, stored: Int64) -> None:
+        at = self.slot[nodes]
+        is_wide = at >= 0
+        self.wide[at[is_wide]] = stored[is_wide]
+        if self.limit:
+            is_narrow, rows = self._narrow_rows(nodes, at)
+            self.narrow[rows] = stored[is_narrow]
+
+    def _narrow_rows(self, nodes: Nodes, at: Int32) -> tuple[Bool, Nodes]:
+        """Say which nodes have a narrow row, and where it lies."""
+        is_narrow = at < NARROW if self._pooled else at < 0
+        return is_narrow, -2 - at[is_narrow] if self._pooled else nodes[is_narrow]
 
     def put(self, nodes: Nodes, degree: Int64, rows: Int64) -> None:
         """Replace degrees and logical values of nodes."""
         self.place(nodes, degree)
         self.degree[nodes] = degree
-        stored = rows >> (self.message_shift + self.weight_shift)
-        at = self.slot[nodes]
-        is_narrow = at == NARROW
-        if self.limit:
-            self.narrow[nodes[is_narrow]] = stored[is_narrow]
-        self.wide[at[~is_narrow]] = stored[~is_narrow]
+        self._store(nodes, rows >> (self.message_shift + self.weight_shift))
 
     def clear(self, nodes: Nodes) -> None:
-        """Forget degrees and values of nodes."""
+        """Forget degrees and values of nodes, and where rows are pooled, the rows."""
+        if self._pooled:
+            drop_rows(self.arrays, nodes)
+            return
         self.put(nodes, np.zeros(len(nodes), np.int64), np.zeros((len(nodes), self.width), np.int64))
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(a.nbytes for a in (self.narrow, self.wide, self.slot, self.degree, self._free))
+        return sum(
+            a.nbytes for a in (self.narrow, self.wide, self.slot, self.degree, self._free, self._holes)
+        )
 
 
 def _narrow_kind(value_bits: int, weight_shift: int, one: int) -> tuple[type[np.signedinteger[Any]], int]:
@@ -188,13 +211,3 @@ def _narrow_kind(value_bits: int, weight_shift: int, one: int) -> tuple[type[np.
     # Less than one neighbour of the usual weight: then the table of narrow rows is not worth its memory.
     spare = 31 - value_bits
     return np.int32, 1 << (spare + weight_shift) if spare > usual else 0
-
-
-def _rows_at(nodes: Nodes, narrow: Stored, wide: Int64, slot: Int32, limit: int) -> Int64:
-    at = slot[nodes]
-    is_narrow = at == NARROW
-    out = np.zeros((len(nodes), wide.shape[1]), np.int64)
-    if limit:
-        out[is_narrow] = narrow[nodes[is_narrow]]
-    out[~is_narrow] = wide[at[~is_narrow]]
-    return out

@@ -17,7 +17,7 @@ from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import Changed, History, Nodes
+from dygcn.engine.records import Changed, Float32, History, Nodes
 from dygcn.errors import DygcnError, EventError, FolderError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
@@ -343,6 +343,9 @@ class DurableEmbedding(EmbeddingView):
     def sequence(self) -> int:
         """The last entry of the log that the vectors reflect."""
         return self._ahead.sequence
+
+    def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Return a sequence and the vector of a node then, without the lock; None: only under the lock."""
 
     @property
     def history(self) -> History:

@@ -30,6 +30,7 @@ from dygcn.live.durable.storage import (
     prepare_layout,
     set_aside,
 )
+from dygcn.live.durable.storage.layout import check_undivided
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
@@ -106,6 +107,7 @@ def open(
     False
     """
     folder = Path(path)
+    check_undivided(folder)
     if as_of is not None:
         if begin is not None or keep_log is not None:
             raise OptionError("as_of reads the past of a folder; open it without begin and keep_log")
@@ -188,6 +190,7 @@ def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> H
     (True, ['ann', 'bob', 'cat'])
     """
     source, target = Path(backup), Path(folder)
+    check_undivided(source)
     if not os.path.isfile(source / LOG_FILE):
         raise FolderError(
             f"{source} has no {LOG_FILE}, so it is not a durable folder; copy it, and open the copy"

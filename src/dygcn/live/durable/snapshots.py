@@ -81,7 +81,9 @@ class Snapshots:
             streams, heard, forgotten = ahead.followed.image()
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
-            taken = take_snapshot(live.state, live.version, position, ahead.feed.image)
+            state = live.state.to_save()
+            feed = ahead.feed.image if state is live.state else None
+            taken = take_snapshot(state, live.version, position, feed)
             ahead.events = 0
         return taken
 

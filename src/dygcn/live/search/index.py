@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.engine.models import cosines, norms, read_vectors, to_units
+from dygcn.engine.models import cosines, norms, to_units
 from dygcn.errors import OptionError
 from dygcn.live.search.all_vectors import nearest_of_all, read_stale
 from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
@@ -348,7 +348,7 @@ class NearestIndex:
     def _read(self, nodes: Nodes) -> Float32:
         with self._guard:
             self._state.check()
-            return read_vectors(self._state.model, self._state.rule, self._state.graph, nodes)
+            return self._state.reading().vectors(nodes)
 
     def status(self) -> IndexStatus:
         """Return how the index stands; no vector is read for it."""

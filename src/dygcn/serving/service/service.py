@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.records import Float32, Nodes
-from dygcn.errors import DygcnError, StorageError
+from dygcn.errors import DygcnError, OptionError, StorageError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
@@ -35,6 +35,7 @@ from dygcn.serving.sinks import make_sink
 from dygcn.serving.sources import make_source
 
 _SHOWN = 20
+_UNTIL_STRAIGHT = 0.25  # seconds of waiting for an update, after which a shard is asked without the lock
 _TO_END = 1.0  # seconds for the thread of the index, which is asked to end long before
 
 
@@ -47,22 +48,37 @@ class Candidates:
     whole: bool  # no node was left out because it moved
 
 
+def open_in_one_process(settings: ServiceSettings) -> DurableEmbedding:
+    """Open the folder of a service.
+
+    Raises
+    ------
+    OptionError
+        If shards are asked for: whoever starts the service has to open these.
+    """
+    if settings.shards is not None:
+        raise OptionError("shards are started by `dygcn serve` and `dygcn run`")
+    return open_folder(settings.folder, snapshot_every=settings.snapshot_every, keep_log=settings.keep_log)
+
+
 class Service:
     """A durable embedding, its queue, its index, its sources and sinks.
 
     Reads take the embedding's lock, so that no one ever sees half an update.
     """
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        open_embedding: Callable[[ServiceSettings], DurableEmbedding] = open_in_one_process,
+    ) -> None:
         self.settings, self.current = settings, CurrentSettings(settings)
         self.drain = Drain(settings.drain_seconds)
         sources = [
             make_source(one) for one in settings.sources
         ]  # a missing package is an error before all else
         sinks = [make_sink(one) for one in settings.sinks]
-        self.live: DurableEmbedding = open_folder(
-            settings.folder, snapshot_every=settings.snapshot_every, keep_log=settings.keep_log
-        )
+        self.live: DurableEmbedding = open_embedding(settings)
         self.observations = Observations(settings.otel)
         self.live.observe(self.observations)
         self.observations.opened(settings.folder, self.live)
@@ -177,8 +193,15 @@ class Service:
     def vector(self, node: int | str) -> tuple[int, Float32 | None]:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
         self.reads += 1
-        with self.live.lock:
+        if not self.live.lock.acquire(timeout=_UNTIL_STRAIGHT):
+            straight = self.live.read_straight(node)
+            if straight is not None:
+                return straight
+            self.live.lock.acquire()
+        try:
             return self.live.sequence, self._find(node)[1]
+        finally:
+            self.live.lock.release()
 
     def vector_now(self, node: int | str, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
         """Do what `vector` does, or return None if it would have to wait longer for an update."""

@@ -70,6 +70,14 @@ class Nearest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     measure_seconds: float = 30.0  # between two measurements of its recall
 
 
+class Shards(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Several processes for one graph; see docs/scale.md before you need it."""
+
+    count: int | None = None  # of shards; None: as many as the folder has, or 2
+    on: Literal["ray", "here"] = "ray"  # a process for each, on a Ray cluster, or all in this one
+    snapshots: str | None = None  # where shards keep theirs, for all machines; None: inside the folder
+
+
 class Log(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """How log lines look, and which are written; they go to standard error."""
 
@@ -102,6 +110,7 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     snapshot_every: int = SNAPSHOT_EVERY  # events
     drain_seconds: float = 25.0  # from SIGTERM to the end of the process
     keep_log: str | None = None  # of the past: a span ("7d") or a size ("2GB"); None: what the folder says
+    shards: Shards | None = None  # None: one process, unless the folder is divided
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
 

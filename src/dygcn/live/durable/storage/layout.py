@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from dygcn.engine._disk import lock, open_own, sync_names
-from dygcn.errors import DamagedFolder, FolderInUse, StorageError
+from dygcn.errors import DamagedFolder, FolderError, FolderInUse, StorageError
 
 LOG_FILE, LOCK_FILE, SNAPSHOTS, CURSORS = "log.sqlite3", "lock", "snapshots", "cursors"
+CLUSTER_FILE = "cluster.json"  # says that the graph of a folder is divided among shards
 KEPT = 2
 _DIGITS = 20  # of a snapshot's name
 _LONGEST_PLACE = 1 << 20  # bytes
@@ -43,6 +44,21 @@ class FolderLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def check_undivided(folder: Path) -> None:
+    """Refuse the folder of a cluster.
+
+    Raises
+    ------
+    FolderError
+        If its graph is divided among shards.
+    """
+    if (folder / CLUSTER_FILE).exists():
+        raise FolderError(
+            f"the graph of {folder} is divided among shards, which one process cannot open; "
+            "dygcn.cluster.start(folder) does, and its save(path) writes a copy for one process"
+        )
 
 
 def snapshot_path(folder: Path, seq: int) -> Path:

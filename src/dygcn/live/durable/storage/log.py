@@ -35,8 +35,8 @@ from dygcn.live.durable.storage.tables import (
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
-EPOCH, TOLERANCE, FLUSH = "epoch", "tolerance", "flush"
-KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH)
+EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
+KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
 _BLOCK = 1 << 20

@@ -1,0 +1,277 @@
+"""A power-law graph on shards, a process each, and what they need of memory.
+
+``python -m dygcn_lab.costs.shards_large --nodes 10000000 --edges 100000000 --shards 4 --width 64`` starts
+plain processes. Each draws the same pairs from one seed, a part at a time, and keeps those with an own end:
+the whole graph is never in one process. Then they exchange the rows of mirrors over files, compute order 2,
+and apply some batches. What is printed and written to ``results/shards/large.json``: bytes by part, beside
+what counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from dygcn.cluster.footprint import bytes_of
+from dygcn.cluster.shard import Shard
+from dygcn.cluster.slots import SlotMap
+from dygcn.cluster.wire import pack, unpack
+from dygcn.engine.graph.fixed import FEW
+from dygcn.engine.models import Model
+from dygcn.engine.records import EventBatch, IdColumn
+from dygcn_lab.costs.footprint import HUB_ARC, NODE, SUM, peak_bytes, resident_bytes
+from dygcn_lab.costs.shards import RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+_PART = 400_000  # pairs that are drawn at once
+_BLOCK = 100_000  # rows of mirrors in a message
+_SLACK = 4 / 3  # of a list whose place is a power of two
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked."""
+
+    nodes: int
+    edges: int
+    shards: int
+    width: int
+    batches: int
+    batch: int
+    folder: str
+    seed: int = 0
+
+
+def drawn(plan: Plan, part: int, pairs: int) -> EventBatch:
+    """Return pairs whose ends are chosen with chance ~ rank^-0.6, without a table as long as the graph.
+
+    Examples
+    --------
+    >>> plan = Plan(1000, 5000, 2, 8, 1, 10, "")
+    >>> len(drawn(plan, 0, 500))
+    500
+    """
+    random = np.random.default_rng([plan.seed, part])
+    ends = (plan.nodes * random.random((2, pairs)) ** 2.5).astype(np.int64)
+    return EventBatch(IdColumn(ends[0]), IdColumn(ends[1]), np.ones(pairs, np.int8))
+
+
+def parts(plan: Plan) -> Iterator[EventBatch]:
+    """Yield the pairs of the graph."""
+    for part, start in enumerate(range(0, plan.edges, _PART)):
+        yield drawn(plan, part, min(_PART, plan.edges - start))
+
+
+# ---- in the process of a shard -----------------------------------------------------------------------------
+
+
+def work(number: int, plan: Plan, pipe: Connection) -> None:
+    """Be a shard; after each stage the parent says when to go on."""
+    weights = (np.eye(plan.width, dtype=np.float32),) * 3
+    model = Model(weights, "int64", "hashed", np.ones(plan.width))
+    shard, begun = Shard(model, number, SlotMap.even(plan.shards), plan.shards), resident_bytes()
+    seconds = {}
+    for name, stage in (("fill", _fill), ("ask", _ask), ("answer", _answer), ("take", _take)):
+        since = time.perf_counter()
+        stage(shard, plan)
+        seconds[name] = time.perf_counter() - since
+        pipe.send(name)
+        pipe.recv()
+    loaded = peak_bytes()
+    since = time.perf_counter()
+    for at in range(plan.batches):
+        _apply(shard, drawn(plan, 1_000_000 + at, plan.batch), pipe)
+    seconds["batches"] = time.perf_counter() - since
+    counted = _counted(shard)
+    pipe.send(
+        {
+            "shard": number,
+            "seconds": seconds,
+            "bytes": bytes_of(shard),
+            "predicted": _predicted(counted, plan),
+            "counts": counted,
+            "resident_before": begun,
+            "resident": resident_bytes(),
+            "pss": _pss(),
+            "peak_of_loading": loaded,
+            "peak": peak_bytes(),
+        }
+    )
+    pipe.recv()
+
+
+def _fill(shard: Shard, plan: Plan) -> None:
+    shard.fill(parts(plan))
+
+
+def _ask(shard: Shard, plan: Plan) -> None:
+    """Write whose rows are wanted, by owner."""
+    for other, ids in shard.mirrors().items():
+        np.save(_file(plan, "ask", shard.number, other), ids.values)
+
+
+def _answer(shard: Shard, plan: Plan) -> None:
+    """Write the rows that others want."""
+    for other in range(plan.shards):
+        if other == shard.number:
+            continue
+        wanted = np.load(_file(plan, "ask", other, shard.number))
+        with _file(plan, "rows", shard.number, other).open("wb") as file:
+            for start in range(0, len(wanted), _BLOCK):
+                body = pack(shard.rows_for(IdColumn(wanted[start : start + _BLOCK])))
+                file.write(len(body).to_bytes(8, "little") + body)
+
+
+def _take(shard: Shard, plan: Plan) -> None:
+    """Take the rows of mirrors, and compute order 2."""
+    for other in range(plan.shards):
+        if other == shard.number:
+            continue
+        file = _file(plan, "rows", other, shard.number)
+        with file.open("rb") as bodies:
+            while size := bodies.read(8):
+                shard.take_rows(unpack(bodies.read(int.from_bytes(size, "little"))))
+        file.unlink()
+    shard.rebuild()
+
+
+def _apply(shard: Shard, batch: EventBatch, pipe: Connection) -> None:
+    pipe.send({other: pack(told) for other, told in shard.settle(batch).items()})
+    shard.spread({other: unpack(body) for other, body in pipe.recv().items()})
+
+
+def _file(plan: Plan, kind: str, sender: int, to: int) -> Path:
+    return Path(plan.folder) / f"{kind}-{sender}-{to}.npy"
+
+
+def _counted(shard: Shard) -> dict[str, int]:
+    graph, high = shard.graph, shard.graph.ids.high
+    count, own = graph.pull.count[:high].astype(np.int64), shard.rule.own[:high] > 0
+    return {
+        "own": int((own & (graph.here > 0)).sum()),
+        "mirrors": int((~own & (graph.here > 0)).sum()),
+        "arcs of own": int(count[own].sum()),
+        "arcs of mirrors": int(count[~own].sum()),
+        "arcs of hubs": int(count[count > FEW].sum()),
+        "most": int(count.max()),
+        "edges": graph.edge_count,
+    }
+
+
+def _predicted(counted: dict[str, int], plan: Plan) -> dict[str, float]:
+    """Return bytes by part from counts alone: of nodes and mirrors, of own nodes, of arcs.
+
+    Tables that double have three quarters of their greatest size on average.
+    """
+    nodes, arcs = counted["own"] + counted["mirrors"], counted["arcs of own"] + counted["arcs of mirrors"]
+    return {
+        "arcs": 12 * _SLACK * arcs,
+        "hubs": HUB_ARC * 2.25 * counted["arcs of hubs"],
+        "lists": NODE["adjacency"] * nodes,
+        "ids": (NODE["ids"] + 4 * 3) * nodes,
+        "marks": (NODE["marks"] + 1 + 2) * nodes,
+        "order 1": (plan.width + SUM) * nodes,
+        "order 2": SUM * nodes + (4 * plan.width + 4) * counted["own"],
+        "holders": 4 * plan.shards * nodes,
+    }
+
+
+def _pss() -> int:
+    """Return the memory of the process, with its share of what it has in common with others."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+# ---- in the parent -----------------------------------------------------------------------------------------
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Run the processes, and return what they found."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for number in range(plan.shards):
+        mine, theirs = context.Pipe()
+        process = context.Process(target=work, args=(number, plan, theirs), daemon=True)
+        process.start()
+        pipes.append(mine)
+        processes.append(process)
+    for _ in range(4):
+        names = [pipe.recv() for pipe in pipes]
+        sys.stderr.write(f"{names[0]} done\n")
+        for pipe in pipes:
+            pipe.send(None)
+    sent = messages = 0
+    for _ in range(plan.batches):
+        told = [pipe.recv() for pipe in pipes]
+        sent += sum(len(body) for one in told for body in one.values())
+        messages += sum(map(len, told))
+        for number, pipe in enumerate(pipes):
+            pipe.send({other: one[number] for other, one in enumerate(told) if other != number})
+    found = [pipe.recv() for pipe in pipes]
+    for pipe, process in zip(pipes, processes, strict=True):
+        pipe.send(None)
+        process.join()
+    return {**_joined(found), "bytes an event": sent / (plan.batches * plan.batch), "messages": messages}
+
+
+def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
+    total = {name: sum(one[name] for one in found) for name in ("resident", "pss", "peak", "peak_of_loading")}
+    counts = {name: sum(one["counts"][name] for one in found) for name in found[0]["counts"]}
+    by_part = {
+        kind: {part: sum(one[kind][part] for one in found) for part in found[0][kind]}
+        for kind in ("bytes", "predicted")
+    }
+    held, arcs = by_part["bytes"], counts["arcs of own"] + counts["arcs of mirrors"]
+    nodes = counts["own"] + counts["mirrors"]
+    each = sum(held[part] for part in ("lists", "ids", "marks", "order 1")) / nodes
+    return {
+        "nodes": counts["own"],
+        "mirrors a node": counts["mirrors"] / counts["own"],
+        "bytes a node": each + (held["order 2"] + held["holders"]) / counts["own"],
+        "bytes a mirror": each,
+        "bytes an arc": (held["arcs"] + held["hubs"]) / arcs,
+        "held": sum(held.values()),
+        "predicted": sum(by_part["predicted"].values()),
+        "predicted over held": sum(by_part["predicted"].values()) / sum(held.values()),
+        **{f"{name} of all": value for name, value in total.items()},
+        "parts": by_part,
+        "counts": counts,
+        "processes": found,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=1_000)
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=RESULTS / "large.json")
+    asked = vars(parser.parse_args(arguments))
+    out, parent = asked.pop("out"), asked.pop("folder")
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        result = {**asked, **measure(Plan(**asked, folder=folder))}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    short = {name: value for name, value in result.items() if name != "processes"}
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(short), indent=1).decode() + "\n")
+
+
+if __name__ == "__main__":
+    main()

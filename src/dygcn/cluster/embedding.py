@@ -1,0 +1,226 @@
+"""A live embedding on shards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dygcn.cluster import questions as ask
+from dygcn.cluster.folder import ClusterFile, write_cluster_file
+from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
+from dygcn.cluster.slots import MOST_SHARDS, SlotMap
+from dygcn.cluster.wire import pack
+from dygcn.engine.events import id_column, join_ids, python_ids
+from dygcn.engine.models import Outcome
+from dygcn.engine.models.checks import read_tolerance
+from dygcn.engine.records import Changed
+from dygcn.errors import EventError, FeatureError, OptionError
+from dygcn.live.change import Change
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.storage import SHARDS, NewEntry
+from dygcn.live.durable.write_ahead import WriteAhead
+from dygcn.live.finding import many_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from dygcn.cluster.front_state import FrontState
+    from dygcn.cluster.logged_entries import LoggedEntries
+    from dygcn.cluster.protocol import Entry
+    from dygcn.engine.records import Float32
+    from dygcn.live.durable.recovery import Replayed, Standing
+    from dygcn.live.durable.storage import FolderLock, KeepLog
+    from dygcn.live.recommending import Among
+
+_AT_ONCE = 64  # slots that move with one entry: they are what nobody reads meanwhile
+
+
+class ShardsAhead(WriteAhead):
+    """A log that shards replay themselves: here, only positions of streams are followed."""
+
+    def _replay_batch(self, one: Replayed) -> None:
+        self.live.renumber(self._making[1])
+
+    def _go_on_from(self, standing: Standing) -> None:
+        super()._go_on_from(standing)
+        everyone = self._state.graph.nodes()  # nobody knows who moved since the last snapshot, or who left
+        self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)
+        self.feed.forget(self.log.last)
+
+
+class ClusterEmbedding(DurableEmbedding):
+    """A durable embedding whose graph is divided among shards. Made by `dygcn.cluster.start`.
+
+    It is used as any embedding. Trials (`what_if`, `explain_change`), `tolerate`, `set_features` and `refit`
+    are refused: save a copy, and ask that.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        held: FolderLock,
+        ahead: ShardsAhead,
+        every: int,
+        keep: KeepLog,
+        about: ClusterFile,
+        logged: LoggedEntries,
+    ) -> None:
+        super().__init__(folder, held, ahead, every, keep)
+        self._about, self._logged = about, logged
+
+    @property
+    def front(self) -> FrontState:
+        """The state of all shards, as one."""
+        state: Any = self._state
+        return state  # type: ignore[no-any-return]
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return self.front.asking.shards
+
+    # ---- growing ---------------------------------------------------------------------------------------
+
+    def resize(self, shards: int) -> None:
+        """Divide the graph among another number of shards, while it is used.
+
+        Slots move a few at a time, between batches; each such step is in the log, so it survives whatever
+        happens meanwhile. A call that was interrupted can be made again.
+
+        Parameters
+        ----------
+        shards
+            How many.
+
+        Raises
+        ------
+        OptionError
+            If that is no number of shards.
+        """
+        if not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
+            raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
+        if shards > self.shards:
+            self._grow(shards)
+        target = SlotMap.even(shards)
+        for to in range(shards):
+            asking = self.front.asking
+            slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
+            for start in range(0, len(slots), _AT_ONCE):
+                self._follow(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
+        if shards < self.shards:
+            before = self.shards
+            self._follow(Resize(shards))
+            for number in range(shards, before):
+                self.front.asking.processes.retire(number)
+        self._note_shards()
+
+    def _grow(self, shards: int) -> None:
+        with self._ahead.one_writer():
+            asking, batch = self.front.asking, self.log.last_batch_id + 1
+            for number in range(asking.shards, shards):
+                asking.processes.add(number, Snapshot(batch, asking.slots, shards, None))
+            self._follow(Resize(shards))
+
+    def _follow(self, entry: Entry) -> Change:
+        """Log an entry, and wait until shards have followed it."""
+        with self._ahead.one_writer():
+            logged = [NewEntry(SHARDS, body=pack(entry))]
+            return self._ahead.log_then(logged, lambda: self._live._write(lambda: self.front.follow(entry)))
+
+    def _note_shards(self) -> None:
+        self._about.shards, self._about.batch = self.shards, self.log.last_batch_id
+        write_cluster_file(self.folder, self._about)
+
+    # ---- changes that are no events --------------------------------------------------------------------
+
+    def remove_nodes(self, ids: object) -> Change:
+        """Remove nodes with their edges and ghosts; ids that are not there are counted as missing."""
+        column = many_ids(ids)
+        with self._ahead.one_writer():
+            nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
+            known = np.unique(nodes[nodes >= 0])
+            change = self._follow(Remove(self.names(known)))
+        change.missing = len(nodes) - int((nodes >= 0).sum())
+        return change
+
+    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None, **names: Any) -> Change:
+        """Apply parts one after the other; all nodes count as moved."""
+        for part in parts:
+            self.update(part, columns=columns, **names)
+        nodes = self._state.graph.nodes()
+        moved = Changed(nodes, np.ones(len(nodes), np.int8), self.model.orders * len(nodes))
+        return Change(self._live, Outcome(moved, self.names(nodes[:0])), self.version)
+
+    def set_features(self, ids: object, values: object) -> NoReturn:
+        """Refuse: rows of shards follow from the model."""
+        raise FeatureError("features cannot be set on shards: their rows follow from the model")
+
+    def tolerate(self, tolerance: float) -> Change:
+        """Refuse all but 0: what was published is no function of the graph."""
+        done = self._state.tolerate(read_tolerance(tolerance))
+        return Change(self._live, done, self.version)
+
+    def refit(self, progress: Any = "auto") -> NoReturn:
+        """Refuse: rows are made of a whole graph."""
+        raise FeatureError(
+            "a model is not refitted on shards: live.save(path), then dygcn.load(path).refit(), and start a "
+            "cluster on the folder that comes of it"
+        )
+
+    # ---- asking all, and merging -----------------------------------------------------------------------
+
+    def _nearest(self, asked: Any, k: int, among: Among) -> Any:
+        if among is not None:
+            return super()._nearest(asked, k, among)
+        if isinstance(asked, np.ndarray):
+            return self._merged(asked[None], k)[0]
+        many = asked if isinstance(asked, list) else [asked]
+        names = python_ids(self.names(self._find(many))).tolist()
+        found = self._merged(self.vectors_of(self._find(many)), k + 1)
+        without = [[one for one in near if one[0] != me][:k] for me, near in zip(names, found, strict=True)]
+        return without if isinstance(asked, list) else without[0]
+
+    def _merged(self, queries: Any, k: int) -> list[list[tuple[int | str, float]]]:
+        """Return the k best of all shards for each query, ties by id."""
+        asking = self.front.asking
+        queries = np.ascontiguousarray(queries, np.float32)
+        answers: list[ask.Nearest] = asking.everyone(ask.AskNearest(asking.at, queries, k))
+        which = np.concatenate([np.repeat(np.arange(len(queries)), answer.counts) for answer in answers])
+        nodes = self._state.graph.find(join_ids([answer.ids for answer in answers]))
+        scores = np.concatenate([answer.scores for answer in answers])
+        found = []
+        for query in range(len(queries)):
+            mine = np.flatnonzero(which == query)
+            order = self._state.graph.ids.sorted(nodes[mine])
+            by_id = mine[np.argsort(nodes[mine])][np.searchsorted(np.sort(nodes[mine]), order)]
+            best = by_id[np.argsort(-scores[by_id], kind="stable")][:k]
+            found.append(self._answer(nodes[best], scores[best]))
+        return found
+
+    def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
+        """Return a sequence and the vector of a node then, from its owner: also while others recover."""
+        try:
+            ids = id_column([node])
+        except EventError:
+            return None
+        if ids.kind != self.model.kind:
+            return None
+        asking = self.front.asking
+        owner = int(asking.slots.owners(ids)[0])
+        answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+        return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
+
+    # ---- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write what is needed to start fast, end all shards, let go of the folder. Safe to call twice."""
+        if not self._closed:
+            super().close()
+            self.front.asking.processes.close()
+
+    def let_go(self) -> None:
+        """Let go of the folder as a crash would. For tests."""
+        super().let_go()
+        self.front.asking.processes.close()

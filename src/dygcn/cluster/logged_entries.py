@@ -1,0 +1,153 @@
+"""The durable log, as shards read it: an entry for each of its batches."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from dygcn.cluster.protocol import Entries, Events
+from dygcn.cluster.wire import unpack as unpack_record
+from dygcn.engine.events import join_events, read_events
+from dygcn.live.durable.storage import EVENTS, SHARDS, EventLog, unpack
+from dygcn.live.durable.storage.log import check_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dygcn.cluster.processes import ShardProcesses
+    from dygcn.cluster.protocol import Entry
+    from dygcn.live.durable.storage import Entry as LogEntry
+
+_RECENT = 512  # entries that are kept in memory
+_EVERY = 256  # batches between two of which it is remembered where they are
+
+
+class ShardLog(EventLog):
+    """A durable log that forgets nothing which a shard may need.
+
+    Attributes
+    ----------
+    needed
+        Returns the batch behind which a shard may still read.
+    """
+
+    needed: Callable[[], int] | None = None
+
+    def prune(self, below: int) -> None:
+        """Forget entries before a sequence, unless a shard would begin before it."""
+        if self.needed is not None:  # the number of a batch is never above a sequence of its entries
+            super().prune(min(below, self.needed()))
+
+    def behind(self, place: int) -> Iterator[LogEntry]:
+        """Yield the entries behind a sequence, or all that are left, each checked; for any thread.
+
+        Raises
+        ------
+        DamagedLog
+            At the first one that is not what was written, or is missing.
+        """
+        entries = self._some(place)
+        if not entries:
+            return
+        if (
+            entries[0].seq != place + 1
+        ):  # forgotten up to it: its own checksum is what the others are chained to
+            place, chain, entries = entries[0].seq, entries[0].chain, entries[1:]
+        else:
+            chain = self.chain_at(place) or b""
+        while entries:
+            for entry in entries:
+                place += 1
+                chain = check_entry(self.path, entry, place, chain)
+                yield entry
+            entries = self._some(place)
+
+
+class LoggedEntries:
+    """Entries of shards, numbered as the batches of the log.
+
+    Parameters
+    ----------
+    log
+        Where they are.
+    """
+
+    def __init__(self, log: ShardLog) -> None:
+        self._log = log
+        self._recent: OrderedDict[int, Entry] = OrderedDict()
+        self._sequences = {log.last_batch_id: log.last}  # of recent batches, the last of each
+        self._places: list[tuple[int, int]] = [(0, 0)]  # batches, and the last sequence before each
+        self._lock = threading.Lock()
+        self._announced = log.last_batch_id
+        self.processes: ShardProcesses | None = None  # who is told
+
+    @property
+    def end(self) -> int:
+        """The last batch that is on disk."""
+        return self._log.last_batch_id
+
+    def commit(self, entry: Entry) -> int:
+        """Return the number of an entry that was logged just now, and tell shards of it."""
+        assert self.processes is not None
+        number = self._log.last_batch_id
+        with self._lock:
+            self._recent[number], self._sequences[number] = entry, self._log.last
+            while len(self._recent) > _RECENT:
+                self._sequences.pop(self._recent.popitem(last=False)[0], None)
+        between = tuple(self.read(self._announced, number - self._announced - 1))  # which move nothing
+        self.processes.announce(Entries(self._announced, (*between, entry), number))
+        self._announced = number
+        return number
+
+    def sequence_of(self, batch: int) -> int:
+        """Return the last sequence of a batch, or of one before it that is known."""
+        with self._lock:
+            return self._sequences.get(batch, self._sequences[max(self._sequences)])
+
+    def read(self, after: int, count: int) -> Sequence[Entry]:
+        """Return entries behind a batch."""
+        found: list[Entry] = []
+        with self._lock:
+            while len(found) < count and after + 1 + len(found) in self._recent:
+                found.append(self._recent[after + 1 + len(found)])
+        if found or count <= 0:
+            return found
+        for number, batch in self._batches(after):
+            if number > after:
+                found.append(_as_entry(batch))
+            if len(found) == count:
+                break
+        return found
+
+    def _batches(self, after: int) -> Iterator[tuple[int, list[LogEntry]]]:
+        """Yield batches of the log from a place at or before one on, all but perhaps the last whole."""
+        with self._lock:
+            place = self._places[bisect_right(self._places, (after, 1 << 62)) - 1][1]
+        gathered: list[LogEntry] = []
+        for entry in self._log.behind(place):
+            if gathered and entry.batch_id != gathered[0].batch_id:
+                self._note_place(gathered)
+                yield gathered[0].batch_id, gathered
+                gathered = []
+            gathered.append(entry)
+        if gathered:
+            yield gathered[0].batch_id, gathered
+
+    def _note_place(self, batch: list[LogEntry]) -> None:
+        number = batch[0].batch_id
+        with self._lock:
+            if number >= self._places[-1][0] + _EVERY:
+                self._places.append((number, batch[-1].seq))
+
+
+def _as_entry(batch: list[LogEntry]) -> Entry:
+    """Return what a batch of the log says to shards."""
+    if batch[0].kind == SHARDS:
+        entry: Entry = unpack_record(batch[0].body)
+        return entry
+    read = [unpack(entry.body) for entry in batch if entry.kind == EVENTS]
+    if not read:
+        return Events(read_events([]))
+    return Events(join_events([events for events, _ in read]), read[0][1])

@@ -1,0 +1,196 @@
+"""Shards on Ray: it places, names and restarts their processes, and carries nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import uuid
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from dygcn._extras import extra
+from dygcn.cluster.process_front import ProcessFront
+from dygcn.cluster.store import SnapshotFolder
+from dygcn.errors import ClusterError
+
+# Before Ray is imported: it listens on all interfaces otherwise, and tells its makers that it is used.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+with extra("ray"):
+    import ray
+    from ray.util import get_placement_group, placement_group, placement_group_table, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    from dygcn.cluster.ray_actor import ShardActor, own_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dygcn.cluster.protocol import Snapshot
+    from dygcn.cluster.sequencer import EntryLog
+
+_LOG = logging.getLogger("dygcn.cluster")
+_BEAT = 0.5
+_SILENCE = 3.0  # seconds, after which a process is taken for dead
+
+
+class RayShards(ProcessFront):
+    """The processes of shards, as actors of a Ray cluster; this process is their front.
+
+    The actors outlive this process: whoever makes such an object again, with the same folder and store, finds
+    them by their names.
+
+    Parameters
+    ----------
+    folder
+        Of the front alone: the secret of the cluster, and the last epoch.
+    store
+        Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
+    model
+        A saved folder that every machine can read, with the model.
+    log
+        Entries, read in other threads than the one that appends.
+    shards
+        Numbers of the shards that have snapshots already: processes are started where there are none.
+    name
+        What names of actors begin with; what follows is of the store.
+    address
+        Of the Ray cluster; None: that of ``RAY_ADDRESS``, or a new one that ends with this process.
+    host
+        The address to listen at, on every machine; empty: that of the machine.
+    cpus
+        What Ray reserves for each shard.
+    every
+        Batches between two snapshots.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        store: str,
+        model: str,
+        log: EntryLog,
+        shards: Iterable[int] = (),
+        *,
+        name: str = "dygcn",
+        address: str | None = None,
+        host: str = "127.0.0.1",
+        cpus: float = 1.0,
+        every: int = 1_000,
+    ) -> None:
+        self._store, self._model, self._host = store, model, host
+        self._name = (
+            f"{name}-{blake2b(store.encode(), digest_size=4).hexdigest()}"  # of one store, one cluster
+        )
+        self._cpus, self._every = cpus, every
+        self._joined = not ray.is_initialized()
+        self._ours = _join_ray(address, self._name)
+        numbers = sorted(shards)
+        super().__init__(folder, store, log, numbers, host or own_address())
+        self._start(numbers)
+        self._watching = threading.Thread(target=self._watch, name="watch", daemon=True)
+        self._watching.start()
+
+    # ---- processes -------------------------------------------------------------------------------------
+
+    def add(self, number: int, snapshot: Snapshot) -> None:
+        """Begin a shard with a snapshot, and start a process for it."""
+        SnapshotFolder(self._store, number).begin(snapshot)
+        self.registry.want(number)
+        self._start([number])
+
+    def _start(self, numbers: list[int]) -> None:
+        """Start processes for shards that have none."""
+        missing = [number for number in numbers if self._actor(number) is None]
+        if not missing:
+            return
+        # Actors that are started again without one do not spread any more.
+        room = max(self._cpus, 0.001) if not self._ours else 0.001
+        group = placement_group(
+            [{"CPU": room}] * len(missing),
+            strategy="SPREAD",
+            name=f"{self._name}-{uuid.uuid4().hex}",
+            lifetime="detached",
+        )
+        for place, number in enumerate(missing):
+            ray.remote(ShardActor).options(
+                name=self._name_of(number),
+                namespace=self._name,
+                lifetime="detached",
+                max_restarts=-1,
+                num_cpus=0,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    placement_group=group, placement_group_bundle_index=place
+                ),
+            ).remote(number, self._model, self._store, self._secret, self._host, self._every)
+
+    def _name_of(self, number: int) -> str:
+        return f"{self._name}-shard-{number}"
+
+    def _actor(self, number: int) -> Any:
+        try:
+            return ray.get_actor(self._name_of(number), namespace=self._name)
+        except ValueError:
+            return None
+
+    def _watch(self) -> None:
+        """End processes that live and are silent, so that Ray starts others."""
+        while not self._ending.wait(_BEAT):
+            for number in self.registry.silent(_SILENCE):
+                location = self.registry.location(number)
+                if location is not None and not self.post.hangs(location, _BEAT):
+                    continue  # it is dead, and Ray knows
+                actor = self._actor(number)
+                if actor is not None:
+                    _LOG.warning("shard %d is silent, and is started again", number)
+                    ray.kill(actor, no_restart=False)
+
+    def retire(self, number: int) -> None:
+        """End the process of a shard that owns nothing any more."""
+        self.registry.forget(number)
+        actor = self._actor(number)
+        if actor is not None:
+            ray.kill(actor)
+
+    def leave(self) -> None:
+        """End the front, and leave the shards to the next one."""
+        self._ending.set()
+        self._watching.join()
+        super().leave()
+        if self._joined:
+            ray.shutdown()
+
+    def close(self) -> None:
+        """End all processes."""
+        self._ending.set()
+        self._watching.join()
+        for number in sorted(self.registry.wanted):
+            self.retire(number)
+        for about in placement_group_table().values():
+            if about["name"].startswith(f"{self._name}-") and about["state"] != "REMOVED":
+                remove_placement_group(get_placement_group(about["name"]))
+        self.leave()
+
+
+def _join_ray(address: str | None, name: str) -> bool:
+    """Connect to a Ray cluster; say whether it is one that was started for this."""
+    how: dict[str, Any] = {"namespace": name, "log_to_driver": False}
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:  # never one that happens to run here: it may be anybody's
+        try:
+            ray.init(address=address, **how)
+        except ConnectionError:
+            raise ClusterError(f"there is no Ray cluster at {address}") from None
+        return False
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        num_cpus=1,
+        _node_ip_address="127.0.0.1",
+        _system_config={"kill_worker_timeout_milliseconds": 500},  # for one that is stopped
+        **how,
+    )
+    return True

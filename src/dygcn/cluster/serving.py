@@ -1,0 +1,39 @@
+"""The folder of a service, divided among shards or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dygcn.cluster.starting import start
+from dygcn.errors import OptionError
+from dygcn.live.durable.storage.layout import CLUSTER_FILE
+from dygcn.serving.service.service import open_in_one_process
+from dygcn.serving.service.settings import Shards
+
+if TYPE_CHECKING:
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.settings import ServiceSettings
+
+
+def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
+    """Open the folder of a service as its settings say; one that is divided is opened as a cluster.
+
+    Raises
+    ------
+    OptionError
+        If reader processes are asked for beside shards.
+    """
+    if settings.shards is None and not (Path(settings.folder) / CLUSTER_FILE).exists():
+        return open_in_one_process(settings)
+    if settings.http.readers:
+        raise OptionError("readers are for one process, and shards answer reads themselves; set readers to 0")
+    how = settings.shards or Shards()
+    return start(
+        settings.folder,
+        how.count,
+        on=how.on,
+        snapshots=how.snapshots,
+        snapshot_every=settings.snapshot_every,
+        keep_log=settings.keep_log,
+    )

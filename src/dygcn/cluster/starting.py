@@ -1,0 +1,151 @@
+"""A cluster from a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dygcn._late import late
+from dygcn.cluster.embedding import ClusterEmbedding, ShardsAhead
+from dygcn.cluster.folder import (
+    ClusterFile,
+    divide_folder,
+    read_cluster_file,
+    shards_now,
+    snapshots_of,
+    write_cluster_file,
+)
+from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.local_shards import LocalShards
+from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
+from dygcn.errors import MissingFolder, OptionError
+from dygcn.live.durable.embedding import SNAPSHOT_EVERY
+from dygcn.live.durable.recovery import newest_good
+from dygcn.live.durable.storage import KEEP_LOG, LOG_FILE, FolderLock, KeepLog, prepare_layout
+from dygcn.live.durable.storage.layout import clear_leftovers
+
+if TYPE_CHECKING:
+    from dygcn.cluster import ray_shards
+    from dygcn.cluster.processes import ShardProcesses
+    from dygcn.engine.models import Model
+else:
+    ray_shards = late("dygcn.cluster.ray_shards")
+
+BATCHES = 1_000  # between two snapshots of a shard
+
+
+def start(
+    path: str | os.PathLike[str],
+    shards: int | None = None,
+    *,
+    on: Literal["ray", "here"] = "ray",
+    snapshots: str | None = None,
+    snapshot_every: int = SNAPSHOT_EVERY,
+    keep_log: str | None = None,
+    batches: int = BATCHES,
+) -> ClusterEmbedding:
+    """Start the shards of a folder, and return what is used as any durable embedding is.
+
+    The first time, the folder is one that `dygcn fit`, ``save`` or `dygcn.open` made: its graph is divided,
+    and from then on only this function opens it.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    shards
+        How many; by default 2 the first time, and later as many as there are. See `ClusterEmbedding.resize`.
+    on
+        ``"ray"``: a process for each shard, on the Ray cluster that is named by the environment
+        (``RAY_ADDRESS``), or on a new one on this machine; extra ``ray``. ``"here"``: all in this process.
+    snapshots
+        Where shards keep their snapshots, for all machines to reach: a folder, or anything that fsspec knows
+        (``s3://bucket/folder``). By default inside the folder; said once.
+    snapshot_every, keep_log
+        As in `dygcn.open`.
+    batches
+        Between two snapshots of a shard.
+
+    Examples
+    --------
+    >>> import dygcn, tempfile
+    >>> from dygcn import cluster
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8).save(f"{folder}/friends")
+    ...     with cluster.start(f"{folder}/friends", shards=2, on="here") as live:
+    ...         change = live.update(add=[("cat", "dan")])
+    ...         live.shards, len(live), live["dan"].shape
+    (2, 4, (8,))
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise MissingFolder(
+            f"{folder} does not exist; fit a model first, and save it: dygcn fit, or live.save"
+        )
+    about = read_cluster_file(folder)
+    if about is None:
+        about = divide_folder(folder, None, 2 if shards is None else shards, snapshots)
+    elif snapshots not in (None, about.snapshots):
+        raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
+    held, log = FolderLock(folder), None
+    try:
+        prepare_layout(folder)
+        clear_leftovers(folder)
+        log = ShardLog(folder / LOG_FILE)
+        live = _opened(folder, held, log, about, on, snapshot_every, keep_log, batches)
+    except BaseException:
+        if log is not None:
+            log.close()
+        held.release()
+        raise
+    if shards not in (None, live.shards):
+        live.resize(shards)
+    return live
+
+
+def _opened(
+    folder: Path,
+    held: FolderLock,
+    log: ShardLog,
+    about: ClusterFile,
+    on: str,
+    snapshot_every: int,
+    keep_log: str | None,
+    batches: int,
+) -> ClusterEmbedding:
+    begin, entries = newest_good(folder, log), LoggedEntries(log)
+    model, count = begin.state.model, shards_now(about, log)
+    begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
+    processes = _processes(on, folder, about, model, entries, count, batches)
+    try:
+        entries.processes = processes
+        front = FrontState(model, processes, entries, log.last_batch_id, check=False)
+        begin.state, begin.feed = front, None
+        log.needed = lambda: front.kept
+        keeping = KeepLog.read(keep_log or log.keep_log or KEEP_LOG)
+        ahead = ShardsAhead(log, begin)
+        if keep_log is not None:
+            log.remember_keep_log(keep_log)
+        about.shards, about.batch = front.asking.shards, log.last_batch_id
+        write_cluster_file(folder, about)
+        return ClusterEmbedding(folder, held, ahead, snapshot_every, keeping, about, entries)
+    except BaseException:
+        processes.close()
+        raise
+
+
+def _processes(
+    on: str, folder: Path, about: ClusterFile, model: Model, entries: LoggedEntries, count: int, batches: int
+) -> ShardProcesses:
+    store = snapshots_of(folder, about)
+    if on == "here":
+        local = LocalShards(model, entries, batches, store)
+        for number in range(count):
+            local.restart(number)
+        return local
+    if on != "ray":
+        raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
+    return ray_shards.RayShards(
+        folder / "front", store, str(folder), entries, range(count), name=folder.name, every=batches
+    )

@@ -1,0 +1,237 @@
+"""Snapshots of a shard as files, on any path that fsspec knows, and edges that shards hand over.
+
+A file has a checksum, and has its name only when it is whole. What it holds is a function of the log, the
+shard and the sequence: a process that was taken for dead, and is not, writes the same again.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dygcn._extras import extra
+from dygcn._late import late
+from dygcn.cluster.protocol import Snapshot
+from dygcn.cluster.wire import pack_parts, unpack
+from dygcn.engine._disk import sync_names
+from dygcn.engine.graph.image import GraphImage
+from dygcn.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FORMAT = b"dygcn shard 1\n"
+_CHECKSUM = 32  # bytes
+
+
+class SnapshotFolder:
+    """The snapshots of one shard, in a folder of its own; one process at a time owns it.
+
+    Parameters
+    ----------
+    path
+        Of all shards: a local folder, or anything that fsspec knows (``s3://bucket/folder``).
+    number
+        Which shard.
+
+    Examples
+    --------
+    >>> from dygcn.cluster.slots import SlotMap
+    >>> store = SnapshotFolder("memory://example", 0)
+    >>> store.save(Snapshot(7, SlotMap.even(2), 2, None))
+    >>> store.sequences(), store.load(7).shards
+    ([7], 2)
+    """
+
+    def __init__(self, path: str, number: int) -> None:
+        self._files, self._root = _files_at(path)
+        self.number = number
+        self._local = "file" in _as_tuple(self._files.protocol)
+        self._files.makedirs(self._folder(number), exist_ok=True)
+        floor = self._floor()
+        kept = []
+        for name in self._names(number):
+            sequence = _sequence_of(name, ".snapshot")
+            if name.endswith(".part") or (sequence is not None and sequence < floor):
+                self._remove(name)  # of a process that ended meanwhile, or that was not dead
+            elif sequence is not None:
+                kept.append(sequence)
+        self._kept = sorted(kept)  # in memory, since it is asked for with every message
+
+    # ---- snapshots -------------------------------------------------------------------------------------
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot; when it returns, it is on disk."""
+        self._write(self.number, f"{snapshot.sequence:020}.snapshot", snapshot)
+        self._kept = sorted({*self._kept, snapshot.sequence})
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot and no other: whoever had this number before is gone."""
+        self.save(snapshot)
+        self._forget_before(snapshot.sequence)
+
+    def sequences(self) -> list[int]:
+        """Return the sequences of the snapshots that are kept, in order."""
+        return list(self._kept)
+
+    def load(self, sequence: int) -> Snapshot:
+        """Read a snapshot.
+
+        Raises
+        ------
+        ClusterError
+            If the file is damaged.
+        """
+        snapshot = self._read(f"{sequence:020}.snapshot", Snapshot)
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
+
+    def drop(self, sequence: int) -> None:
+        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
+        self._kept = [one for one in self._kept if one != sequence]
+        self._remove(f"{sequence:020}.snapshot")
+        self._forget_before(self._kept[0])
+
+    def _forget_before(self, oldest: int) -> None:
+        # First: whoever was taken for dead may write an older snapshot yet, and nobody may begin with that.
+        self._write(self.number, f"{oldest:020}.floor", None)
+        self._kept = [one for one in self._kept if one >= oldest]
+        for name in self._names(self.number):
+            handed = _sequence_of(name, ".edges")
+            older = (_sequence_of(name, ".floor"), _sequence_of(name, ".snapshot"))
+            if any(one is not None and one < oldest for one in older) or (
+                handed is not None and handed <= oldest
+            ):
+                self._remove(name)
+
+    # ---- edges that are handed over --------------------------------------------------------------------
+
+    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
+        """Keep edges of nodes that another shard owns from an entry on; when it returns, it is on disk."""
+        self._files.makedirs(self._folder(to), exist_ok=True)
+        self._write(to, f"{sequence:020}-{self.number}.edges", image)
+
+    def handed(self, sequence: int, sender: int) -> GraphImage | None:
+        """Return what a shard handed over at an entry, None if it has not yet.
+
+        Raises
+        ------
+        ClusterError
+            If the file is damaged, or was forgotten already: then there is a newer snapshot to begin with.
+        """
+        name = f"{sequence:020}-{sender}.edges"
+        if self._files.exists(self._place(self.number, name)):
+            image = self._read(name, GraphImage)
+            assert isinstance(image, GraphImage)
+            return image
+        if self._floor() >= sequence:
+            raise ClusterError(
+                f"edges of entry {sequence} were forgotten in {self._folder(self.number)}, since another "
+                "process of this shard has a newer snapshot: this process must start again with that"
+            )
+        return None
+
+    # ---- files -----------------------------------------------------------------------------------------
+
+    def _folder(self, number: int) -> str:
+        return f"{self._root}/shard-{number:04}"
+
+    def _place(self, number: int, name: str) -> str:
+        return f"{self._folder(number)}/{name}"
+
+    def _names(self, number: int) -> list[str]:
+        self._files.invalidate_cache(self._folder(number))
+        found = self._files.ls(self._folder(number), detail=False)
+        return [str(one).rpartition("/")[2] for one in found]
+
+    def _floor(self) -> int:
+        """Return the oldest snapshot that anyone may begin with."""
+        floors = (_sequence_of(name, ".floor") for name in self._names(self.number))
+        return max((one for one in floors if one is not None), default=-1)
+
+    def _remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):  # one that was taken for dead did it
+            self._files.rm_file(self._place(self.number, name))
+
+    def _write(self, number: int, name: str, record: Any) -> None:
+        """Write a file under another name in the own folder, then give it its own."""
+        parts = [_FORMAT, *(pack_parts(record) if record is not None else [])]
+        checksum = blake2b(digest_size=_CHECKSUM)
+        for part in parts:
+            checksum.update(part)
+        parts.append(checksum.digest())
+        place, other = self._place(number, name), self._place(self.number, f"{uuid.uuid4().hex}.part")
+        if self._local:
+            _write_local(Path(other), Path(place), parts)
+            return
+        with self._files.open(other, "wb") as file:
+            for part in parts:
+                file.write(part)
+        self._files.mv(other, place)
+
+    def _read(self, name: str, kind: type) -> Any:
+        place = self._place(self.number, name)
+        body = memoryview(self._files.cat_file(place))
+        end = len(body) - _CHECKSUM
+        whole = end >= len(_FORMAT) and blake2b(body[:end], digest_size=_CHECKSUM).digest() == body[end:]
+        if not whole or body[: len(_FORMAT)] != _FORMAT:
+            raise ClusterError(f"{place} is damaged: restore this file from a backup")
+        record = unpack(body[len(_FORMAT) : end])
+        if type(record) is not kind:
+            raise ClusterError(f"{place} holds a {type(record).__name__} and not a {kind.__name__}")
+        return record
+
+
+def leave_note(path: str, text: str) -> None:
+    """Write where the one is found that all shards of a store look for."""
+    files, root = _files_at(path)
+    files.makedirs(root, exist_ok=True)
+    other = f"{root}/{uuid.uuid4().hex}.part"
+    files.pipe_file(other, text.encode())
+    files.mv(other, f"{root}/front")
+
+
+def read_note(path: str) -> str | None:
+    """Return what was written last, None if there is nothing.
+
+    Examples
+    --------
+    >>> leave_note("memory://notes", "grpc://127.0.0.1:7000")
+    >>> read_note("memory://notes")
+    'grpc://127.0.0.1:7000'
+    """
+    files, root = _files_at(path)
+    try:
+        return str(files.cat_file(f"{root}/front"), "utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _files_at(path: str) -> tuple[Any, str]:
+    with extra("ray"):
+        files, root = late("fsspec.core").url_to_fs(path)
+    return files, root.rstrip("/")
+
+
+def _as_tuple(protocol: Any) -> tuple[str, ...]:
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+def _sequence_of(name: str, suffix: str) -> int | None:
+    """Return the sequence in the name of a file, None if its name ends otherwise."""
+    digits = name.partition(".")[0].partition("-")[0]
+    return int(digits) if name.endswith(suffix) and digits.isdecimal() else None
+
+
+def _write_local(other: Path, place: Path, parts: Iterable[bytes | memoryview]) -> None:
+    with other.open("wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    other.replace(place)
+    sync_names(place.parent)

@@ -1,0 +1,111 @@
+"""A front on a real Ray cluster, in a process of its own: killed, stopped and left shards stay one graph.
+
+``python -m tests.cluster.on_ray FOLDER ADDRESS PID``, with the process that holds the Ray cluster.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.protocol import Entries, Snapshot
+from dygcn.cluster.ray_shards import RayShards
+from dygcn.cluster.slots import SlotMap
+from dygcn.engine.events import read_events
+from dygcn.engine.models import Model, State
+from dygcn.live.digest import digest_of
+from dygcn.live.loading import start
+from dygcn.testing.simulated_world import DiskLog
+
+MODEL = Model((np.eye(8, dtype=np.float32),) * 3, "int64", "hashed", np.ones(8))
+SHARDS = 2
+
+
+class Run:
+    """A front on Ray, and one process with the same events."""
+
+    def __init__(self, folder, address):
+        self.folder, self.address, self.log = folder, address, DiskLog()
+        start(MODEL).save(folder / "model")
+        self.shards = self.join(())
+        for number in range(SHARDS):
+            self.shards.add(number, Snapshot(0, SlotMap.even(SHARDS), SHARDS, None))
+        self.front = FrontState(MODEL, self.shards, self, 0)
+        self.one, self.random = State(MODEL), np.random.default_rng(5)
+
+    def join(self, numbers):
+        """Make a front."""
+        places = (self.folder / "front", str(self.folder / "store"), str(self.folder / "model"))
+        return RayShards(*places, self.log, numbers, address=self.address, cpus=0.1, every=25)
+
+    def join_again(self):
+        """Put a new front in the place of one."""
+        self.shards.leave()
+        self.shards = self.join(range(SHARDS))
+        self.front = FrontState(MODEL, self.shards, self, self.log.end)
+
+    def commit(self, entry):
+        """Give an entry its number."""
+        sequence = self.log.append(entry, "test", self.log.end)
+        self.shards.announce(Entries(sequence - 1, (entry,), sequence))
+        return sequence
+
+    def steps(self, count):
+        """Apply batches, and compare."""
+        for _ in range(count):
+            n = int(self.random.integers(1, 20))
+            ends = self.random.integers(0, 80, (2, n))
+            op = self.random.choice([1, 1, -1], n)
+            batch = read_events({"src": ends[0], "dst": ends[1], "op": op})
+            self.front.apply(batch)
+            self.one.apply(batch)
+        assert digest_of(self.front) == digest_of(self.one)
+
+    def pids(self):
+        """Return the processes of shards."""
+        return [self.shards.registry.beats[number].pid for number in range(SHARDS)]
+
+
+def listening_elsewhere(*roots):
+    """Return addresses other than loopback at which processes and their descendants listen."""
+    parents, sockets = {}, set()
+    for one in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(one.name)] = int((one / "stat").read_text().rpartition(")")[2].split()[1])
+    family = set(roots)
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    for pid in family:
+        with contextlib.suppress(OSError):
+            sockets |= {os.readlink(one)[8:-1] for one in Path(f"/proc/{pid}/fd").iterdir()}
+    tables = (Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6"))
+    rows = [row.split() for table in tables for row in table]
+    listening = [row for row in rows if row[3] == "0A" and row[9] in sockets]
+    assert len(listening) > SHARDS
+    return [row[1] for row in listening if row[1].rpartition(":")[0][-8:] != "0100007F"]
+
+
+def main(folder, address, holder):
+    """Do to shards what happens to them."""
+    run = Run(folder, address)
+    run.steps(60)
+    first = run.pids()
+    os.kill(first[0], signal.SIGKILL)
+    run.steps(60)
+    os.kill(first[1], signal.SIGSTOP)
+    run.steps(60)
+    second = run.pids()
+    assert not set(first) & set(second)
+    run.join_again()
+    run.steps(60)
+    assert run.pids() == second
+    assert listening_elsewhere(os.getpid(), holder) == []
+    run.shards.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

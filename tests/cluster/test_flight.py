@@ -1,0 +1,205 @@
+"""Messages over Arrow Flight: who is stale, a stranger or at the wrong address is not listened to."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from pyarrow import flight
+
+from dygcn.cluster import flight as posts
+from dygcn.cluster.flight import Post
+from dygcn.cluster.members import Member, Members
+from dygcn.cluster.protocol import Ask, Status
+from dygcn.cluster.questions import AskOutcome, Vectors
+from dygcn.errors import ClusterError
+
+SECRET = "a secret"
+
+
+class Side:
+    """A process, as others see it."""
+
+    def __init__(self, number, epoch=1, secret=SECRET, answer=lambda question: None):
+        self.got, self._came = [], threading.Condition()
+        self.post = Post(number, secret, self._take, answer)
+        self.post.epoch = epoch
+
+    def _take(self, message):
+        with self._came:
+            self.got.append(message)
+            self._came.notify_all()
+
+    def wait_for(self, count):
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.got) >= count, 60), self.got
+
+    @property
+    def member(self):
+        return Member(self.post.number, self.post.epoch, self.post.location)
+
+
+@pytest.fixture
+def sides():
+    """Make processes, and end them."""
+    made = []
+
+    def make(number, *how, **named):
+        made.append(Side(number, *how, **named))
+        return made[-1]
+
+    yield make
+    for side in made:
+        side.post.close()
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def introduce(*sides, version=1):
+    members = Members(1, version, tuple(side.member for side in sides))
+    for side in sides:
+        side.post.connect(members)
+
+
+def test_messages_arrive_in_order(sides):
+    a, b = sides(0), sides(1)
+    introduce(a, b)
+    for done in range(1_000):
+        a.post.send(1, Status(0, done))
+    b.wait_for(1_000)
+    assert [message.done for message in b.got] == list(range(1_000))
+    assert (a.post.sent, a.post.dropped, b.post.refused) == (1_000, 0, 0)
+    b.post.send(0, Ask(1, 7))
+    a.wait_for(1)
+    assert a.got == [Ask(1, 7)]
+
+
+def test_every_port_is_on_loopback(sides):
+    assert sides(0).post.location.startswith("grpc://127.0.0.1:")
+
+
+def test_a_stale_sender_is_refused(sides):
+    stale, b = sides(0, epoch=3), sides(1)
+    introduce(stale, b)
+    stale.post.send(1, Status(0, 1))
+    b.wait_for(1)
+    successor = sides(0, epoch=4)
+    introduce(successor, b, version=2)
+    stale.post.send(1, Status(0, 2))
+    until(lambda: b.post.refused == 1)
+    successor.post.send(1, Status(0, 3))
+    b.wait_for(2)
+    assert [message.done for message in b.got] == [1, 3]
+
+
+def test_a_message_for_another_is_refused(sides):
+    """The port of a dead process may be that of another shard now."""
+    a, other = sides(0), sides(2)
+    a.post.connect(Members(1, 1, (Member(1, 1, other.post.location),)))
+    a.post.send(1, Status(0, 5))
+    until(lambda: other.post.refused == 1)
+    assert other.got == []
+
+
+def test_whoever_says_to_be_another_is_refused(sides):
+    a, b = sides(0), sides(1)
+    introduce(a, b)
+    a.post.send(1, Status(7, 5))
+    until(lambda: b.post.refused == 1)
+    assert b.got == []
+
+
+def test_a_process_without_an_epoch_takes_nothing(sides):
+    a, b = sides(0), sides(1, epoch=0)
+    introduce(a, b)
+    a.post.send(1, Status(0, 5))
+    until(lambda: b.post.refused == 1)
+    assert b.got == []
+
+
+def test_a_stranger_is_refused(sides):
+    a, b = sides(0, secret="another"), sides(1)
+    introduce(a, b)
+    a.post.send(1, Status(0, 5))
+    until(lambda: a.post.dropped == 1)
+    assert b.got == []
+    assert a.post.ask(b.post.location, AskOutcome(1)) is None
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        list(flight.FlightClient(b.post.location).do_action(flight.Action("send", b"")))
+
+
+@pytest.mark.parametrize("action", ["send", "ask", "other"])
+def test_nonsense_is_refused(sides, action):
+    a, b = sides(0), sides(1)
+    for body in (b"", b"nonsense", posts._encode((0, 1, 1, [b"nonsense"]))):
+        if action == "ask":
+            assert a.post.call(b.post.location, action, body).startswith(b"\2a message between shards")
+        else:
+            with pytest.raises(flight.FlightServerError):
+                a.post.call(b.post.location, action, body)
+    assert b.got == []
+
+
+def test_sending_to_a_dead_process_never_waits(sides):
+    a, b = sides(0), sides(1)
+    introduce(a, b)
+    a.post.send(1, Status(0, 1))
+    b.wait_for(1)
+    b.post.close()
+    for done in range(20_000):
+        a.post.send(1, Status(0, done))
+    assert a.post.dropped > 0
+    again = sides(1, epoch=2)
+    introduce(a, again, version=2)
+    a.post.send(1, Ask(0, 3))
+    again.wait_for(1)
+    assert again.got[-1] == Ask(0, 3)
+
+
+def test_an_old_table_changes_nothing(sides):
+    a, b = sides(0), sides(1)
+    introduce(a, b, version=2)
+    a.post.connect(Members(1, 1, ()))
+    a.post.send(1, Status(0, 1))
+    b.wait_for(1)
+
+
+def test_questions_are_answered(sides):
+    rows = Vectors(3, np.ones(2, np.int8), np.eye(2, dtype=np.float32))
+
+    def answer(question):
+        if question.at == 9:
+            raise ClusterError("never")
+        return rows if question.at <= 3 else None
+
+    a, b = sides(0), sides(1, answer=answer)
+    got = a.post.ask(b.post.location, AskOutcome(2))
+    assert (got.vectors == rows.vectors).all()
+    assert a.post.ask(b.post.location, AskOutcome(4)) is None
+    with pytest.raises(ClusterError, match="never"):
+        a.post.ask(b.post.location, AskOutcome(9))
+    b.post.close()
+    assert a.post.ask(b.post.location, AskOutcome(2)) is None
+
+
+def test_large_messages_arrive(sides):
+    rows = Vectors(3, np.ones(2, np.int8), np.zeros((300_000, 32), np.float32))
+    a, b = sides(0), sides(1, answer=lambda question: rows)
+    introduce(a, b)
+    assert a.post.ask(b.post.location, AskOutcome(2), 30).vectors.nbytes == 38_400_000
+    a.post.send(1, rows)
+    b.wait_for(1)
+
+
+def test_a_seeded_bug_is_noticed(sides, monkeypatch):
+    """Messages whose receiver nobody looks at reach whoever has the port."""
+    decode = posts._decode
+    monkeypatch.setattr(posts, "_decode", lambda body: (*decode(body)[:2], 2, decode(body)[3]))
+    monkeypatch.setattr("tests.cluster.test_flight.until", lambda condition: time.sleep(0.5))
+    with pytest.raises(AssertionError):
+        test_a_message_for_another_is_refused(sides)
