@@ -33,7 +33,6 @@ class Run:
 
     def __init__(self, folder, address):
         self.folder, self.address, self.log = folder, address, DiskLog()
-        start(MODEL).save(folder / "model")
         self.shards = self.join(())
         for number in range(SHARDS):
             self.shards.add(number, Snapshot(0, SlotMap.even(SHARDS), SHARDS, None))
@@ -42,7 +41,7 @@ class Run:
 
     def join(self, numbers):
         """Make a front."""
-        places = (self.folder / "front", str(self.folder / "store"), str(self.folder / "model"))
+        places = (self.folder / "front", str(self.folder / "store"), MODEL)
         return RayShards(*places, self.log, numbers, address=self.address, cpus=0.1, every=25)
 
     def join_again(self):

@@ -9,7 +9,7 @@ from dygcn.cluster.folder import read_cluster_file, shards_now, write_cluster_fi
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
 from dygcn.cluster.protocol import Events, Move, Remove, Resize
-from dygcn.errors import FeatureError, FolderError, MissingFolder, OptionError
+from dygcn.errors import EventError, FeatureError, FolderError, MissingFolder, OptionError
 from dygcn.live.durable.storage import LOG_FILE
 
 
@@ -121,6 +121,18 @@ def test_what_shards_refuse_and_why(tmp_path):
         cluster.start(tmp_path / "x", on="there")
     with pytest.raises(MissingFolder, match="does not exist"):
         cluster.start(tmp_path / "y", on="here")
+
+
+def test_a_weight_that_is_not_whole_never_comes_to_the_log(tmp_path):
+    one, other = pair(tmp_path / "x", 2, whole_weights=True)
+    before = other.sequence
+    for each in (one, other):
+        with pytest.raises(EventError, match="whole"):
+            each.update({"src": [1], "dst": [500], "weight": [1.5], "t": [2.0]})
+        each.update({"src": [1], "dst": [500], "weight": [3.0], "t": [2.0]})
+    assert other.sequence == before + 1
+    assert other.digest() == one.digest()
+    other.close()
 
 
 @pytest.mark.parametrize("how", [{"orders": 3}, {"rule": "rolling"}])

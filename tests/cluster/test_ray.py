@@ -1,9 +1,11 @@
 """Shards on a real Ray cluster."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,12 +28,13 @@ sys.stdin.read()
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+def environment():
     """Give Ray a home and a folder of its own; its sockets need a short path."""
-    home = str(tmp_path_factory.mktemp("r"))
+    home = tempfile.mkdtemp(prefix="r")
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A token is asked for: it is made in that home, and without the mode a front would not send it.
-    return os.environ | {"HOME": home, "RAY_TMPDIR": home, "RAY_AUTH_MODE": "token", "PYTHONPATH": path}
+    yield os.environ | {"HOME": home, "RAY_TMPDIR": home, "RAY_AUTH_MODE": "token", "PYTHONPATH": path}
+    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,8 @@ def front(environment, held, tmp_path):
 
     def run(what):
         command = [sys.executable, "-m", "tests.cluster.on_ray", what, str(tmp_path), *map(str, held)]
-        how = {"env": environment, "cwd": ROOT, "timeout": 300, "capture_output": True, "text": True}
+        named = environment | {"RAY_ADDRESS": held[0]}
+        how = {"env": named, "cwd": ROOT, "timeout": 300, "capture_output": True, "text": True}
         done = subprocess.run(command, check=False, **how)
         return done.returncode, done.stderr[-5_000:]
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dygcn.serving.observing.tracing import Otel
-from dygcn.serving.service.settings import Http, Limits, Log, Nearest, ServiceSettings
+from dygcn.serving.service.settings import Http, Limits, Log, Nearest, ServiceSettings, Shards
 from dygcn.serving.sinks import SinkSettings
 from dygcn.serving.sources import SourceSettings
 
@@ -51,6 +51,7 @@ def plain(rows):
     [
         ("`[http]`", Http),
         ("`[limits]`", Limits),
+        ("`[shards]`", Shards),
         ("`[nearest]`", Nearest),
         ("`[log]`", Log),
         ("`[otel]`", Otel),

@@ -118,6 +118,7 @@ class FrontGraph(Graph):
             like.ids.kind,
             directed=like.directed,
             grid=like.grid,
+            whole=like.whole,
             limit=like.limit,
             half_life=None if like.memory is None else like.memory.half_life,
             count_half_life=None if like.contacts is None else like.contacts.half_life,

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from functools import partial
+from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
 from dygcn._extras import extra
 from dygcn._late import late
 from dygcn.cluster.shard_process import ShardProcess
-from dygcn.cluster.store import SnapshotFolder, read_note
+from dygcn.cluster.store import SnapshotFolder, fetch_folder, read_note
 from dygcn.engine.propagation.threads import set_threads
 from dygcn.live.files import load_state
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import Model
+
+MODEL = "model"  # its folder in the store
 
 
 def own_address() -> str:
     """Return the address of this machine in a Ray cluster."""
     with extra("ray"):
         return str(late("ray.util").get_node_ip_address())
+
+
+def _model_in(store: str) -> Model:
+    with tempfile.TemporaryDirectory() as folder:
+        fetch_folder(store, MODEL, folder)
+        return load_state(folder)[0].model
 
 
 class ShardActor:
@@ -28,22 +41,20 @@ class ShardActor:
     ----------
     number, every
         As in `Worker`.
-    model
-        The saved folder of an embedding with that model.
     store
-        Where snapshots are kept, and where it is written who is the front.
+        Where snapshots are kept, the model, and where it is written who is the front.
     secret
         As in `Post`.
     host
         The address to listen at; empty: that of the machine.
     """
 
-    def __init__(self, number: int, model: str, store: str, secret: str, host: str, every: int) -> None:
+    def __init__(self, number: int, store: str, secret: str, host: str, every: int) -> None:
         set_threads(1)
         threadpool_limits(1)
         self._process = ShardProcess(
             number,
-            load_state(model)[0].model,
+            _model_in(store),
             SnapshotFolder(store, number),
             secret,
             partial(read_note, store),

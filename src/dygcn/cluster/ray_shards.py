@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
 import uuid
 from hashlib import blake2b
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
 from dygcn.cluster.process_front import ProcessFront
-from dygcn.cluster.store import SnapshotFolder
+from dygcn.cluster.store import SnapshotFolder, has_folder, leave_folder
+from dygcn.engine.models import State
 from dygcn.errors import ClusterError
+from dygcn.live.files import take_snapshot
 
 # Before Ray is imported: it listens on all interfaces otherwise, and tells its makers that it is used.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -22,13 +25,14 @@ with extra("ray"):
     from ray.util import get_placement_group, placement_group, placement_group_table, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    from dygcn.cluster.ray_actor import ShardActor, own_address
+    from dygcn.cluster.ray_actor import MODEL, ShardActor, own_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dygcn.cluster.protocol import Snapshot
     from dygcn.cluster.sequencer import EntryLog
+    from dygcn.engine.models import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
 _BEAT = 0.5
@@ -49,7 +53,7 @@ class RayShards(ProcessFront):
     store
         Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
     model
-        A saved folder that every machine can read, with the model.
+        What shards compute; a copy is left in the store.
     log
         Entries, read in other threads than the one that appends.
     shards
@@ -70,7 +74,7 @@ class RayShards(ProcessFront):
         self,
         folder: str | os.PathLike[str],
         store: str,
-        model: str,
+        model: Model,
         log: EntryLog,
         shards: Iterable[int] = (),
         *,
@@ -80,13 +84,14 @@ class RayShards(ProcessFront):
         cpus: float = 1.0,
         every: int = 1_000,
     ) -> None:
-        self._store, self._model, self._host = store, model, host
+        self._store, self._host = store, host
         self._name = (
             f"{name}-{blake2b(store.encode(), digest_size=4).hexdigest()}"  # of one store, one cluster
         )
         self._cpus, self._every = cpus, every
         self._joined = not ray.is_initialized()
         self._ours = _join_ray(address, self._name)
+        _leave_model(store, model)
         numbers = sorted(shards)
         super().__init__(folder, store, log, numbers, host or own_address())
         self._start(numbers)
@@ -124,7 +129,7 @@ class RayShards(ProcessFront):
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=place
                 ),
-            ).remote(number, self._model, self._store, self._secret, self._host, self._every)
+            ).remote(number, self._store, self._secret, self._host, self._every)
 
     def _name_of(self, number: int) -> str:
         return f"{self._name}-shard-{number}"
@@ -172,6 +177,15 @@ class RayShards(ProcessFront):
             if about["name"].startswith(f"{self._name}-") and about["state"] != "REMOVED":
                 remove_placement_group(get_placement_group(about["name"]))
         self.leave()
+
+
+def _leave_model(store: str, model: Model) -> None:
+    """Put a model where shards on any machine find it; it never changes."""
+    if has_folder(store, MODEL):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        take_snapshot(State(model), 0).write(f"{folder}/{MODEL}")
+        leave_folder(store, MODEL, f"{folder}/{MODEL}")
 
 
 def _join_ray(address: str | None, name: str) -> bool:

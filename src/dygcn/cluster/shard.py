@@ -14,6 +14,7 @@ import numpy as np
 
 from dygcn.cluster.holders import Holders
 from dygcn.cluster.messages import Forward
+from dygcn.cluster.models import taken_features
 from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
 from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
@@ -25,7 +26,6 @@ from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
 from dygcn.engine.records import IdColumn
-from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,17 +98,7 @@ class Shard:
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
-        if model.rule != "exact":
-            raise FeatureError(
-                f"this model has rule={model.rule!r}, whose vectors do not follow from the graph; shards "
-                "take rule='exact': open the folder in one process, or fit with that"
-            )
-        features = model.new_features()
-        if not isinstance(features, Hashed | Walks):
-            raise FeatureError(
-                f'this model has features="{model.features}"; shards take "hashed" and "walks", whose rows '
-                "follow from the model: open the folder in one process, or fit with one of these"
-            )
+        features = taken_features(model)
         self.model, self.number, self.slots, self.shards = model, number, slots, shards
         self.graph = model.new_graph()
         self.features: Hashed | Walks = features

@@ -146,6 +146,8 @@ def _processes(
         return local
     if on != "ray":
         raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
+    # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
+    host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
     return ray_shards.RayShards(
-        folder / "front", store, str(folder), entries, range(count), name=folder.name, every=batches
+        folder / "front", store, model, entries, range(count), name=folder.name, host=host, every=batches
     )

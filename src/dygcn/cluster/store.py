@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FORMAT = b"dygcn shard 1\n"
 _CHECKSUM = 32  # bytes
+_WHOLE = "whole"  # a file that says that all others are there
 
 
 class SnapshotFolder:
@@ -209,6 +210,36 @@ def read_note(path: str) -> str | None:
         return str(files.cat_file(f"{root}/front"), "utf-8")
     except FileNotFoundError:
         return None
+
+
+def leave_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
+    """Put a copy of the files of a local folder where all shards of a store find it."""
+    files, root = _files_at(path)
+    files.makedirs(f"{root}/{name}", exist_ok=True)
+    for file in sorted(Path(folder).iterdir()):
+        files.pipe_file(f"{root}/{name}/{file.name}", file.read_bytes())
+    files.pipe_file(f"{root}/{name}/{_WHOLE}", b"")
+
+
+def has_folder(path: str, name: str) -> bool:
+    """Say whether `leave_folder` has left all of a folder.
+
+    Examples
+    --------
+    >>> has_folder("memory://folders", "model")
+    False
+    """
+    files, root = _files_at(path)
+    return bool(files.exists(f"{root}/{name}/{_WHOLE}"))
+
+
+def fetch_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
+    """Copy what `leave_folder` left to a local folder."""
+    files, root = _files_at(path)
+    for place in files.ls(f"{root}/{name}", detail=False):
+        file = str(place).rpartition("/")[2]
+        if file != _WHOLE:
+            (Path(folder) / file).write_bytes(files.cat_file(place))
 
 
 def _files_at(path: str) -> tuple[Any, str]:
