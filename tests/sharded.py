@@ -9,15 +9,44 @@ import os
 import subprocess
 import sys
 
+import msgspec
+
 from dygcn.cluster.local_shards import divide
+from dygcn.cluster.serving import open_embedding
 from dygcn.engine.models import State
+from dygcn.errors import FolderError
 from dygcn.live.durable import write_ahead
 from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.files import load_snapshot
+from dygcn.serving.service.service import Service
+from dygcn.serving.service.settings import Shards
+from dygcn.testing import served
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
 from tests.seeded import ROOT
 
 EXAMPLES = 20
-LOOKS_INSIDE = "not allocat"
+LOOK_INSIDE = [  # at arrays of one process, or interrupt its loops
+    "allocat",
+    "interrupted",
+    "keeps_nothing",
+    "could_not_be_made",
+    "copy_shares",
+    "microseconds",
+    "nothing_is_stale",
+    "bulk_leaves",
+    "at_which_order",
+    "ties_are_broken",
+    "rows_are_made_of",
+    "from_the_sources_to_the_disk",  # opens the folder in one process afterwards
+]
+REFUSED = [
+    "tolerance",
+    "test_now",
+    "what_if",
+    "trial",
+    "explain_change",
+    "refit",
+]  # by shards, with the reason
 SUITE = [
     *(
         f"tests/live/test_{name}.py"
@@ -41,8 +70,9 @@ SUITE = [
             "walks",
         )
     ),
+    *(f"tests/serving/service/test_{name}.py" for name in ("service", "app", "changes", "handlers_reading")),
 ]
-"""What one process does, as users see it."""
+"""What one process does, as users see it, and the service that is opened in this process."""
 
 
 def pytest_addoption(parser):
@@ -65,7 +95,23 @@ def divide_every_graph(shards):
             state = divide(state, shards)
         whole(self, state, version)
 
+    def opened(settings):
+        kept = read_settings_of(settings.folder)
+        if settings.shards is None and settings.http.readers == 0 and kept is not None and takes(kept):
+            settings = msgspec.structs.replace(settings, shards=Shards(count=shards, on="here"))
+        return open_embedding(settings)
+
     LiveEmbedding.__init__ = init
+    served.open_embedding = opened
+    Service.__init__.__defaults__ = (opened,)
+
+
+def read_settings_of(folder):
+    """Return the model of a folder that is saved, None if there is none that can be read."""
+    try:
+        return load_snapshot(folder)[0].model
+    except FolderError:
+        return None
 
 
 def takes(model):
@@ -75,7 +121,8 @@ def takes(model):
 
 def main(shards, *options):
     """Run the suite."""
-    chosen = ["-k", f"{NOT_HERE} and {LOOKS_INSIDE}", "-m", SMALL, "--few", str(EXAMPLES), *SUITE]
+    left_out = [NOT_HERE, *(f"not {one}" for one in (*LOOK_INSIDE, *REFUSED))]
+    chosen = ["-k", " and ".join(left_out), "-m", SMALL, "--few", str(EXAMPLES), *SUITE]
     plugins = [*PLUGINS, "-p", "tests.sharded", "--shards", shards]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *chosen, *options],

@@ -9,7 +9,7 @@ until ray health-check 2> /dev/null; do
   kill -0 "$ray" || exit 1
   sleep 1
 done
-RAY_ADDRESS=auto dygcn serve /data/live.dygcn --shards 4 --host 0.0.0.0 --tokens /etc/dygcn/tokens.toml --log-format json &
+RAY_ADDRESS=auto dygcn run /etc/dygcn/dygcn.toml &
 front=$!
 trap 'kill -TERM "$front"; wait "$front"; exit' TERM
 wait -n

@@ -1,16 +1,19 @@
-"""A front on a real Ray cluster, in a process of its own: killed, stopped and left shards stay one graph.
+"""Fronts on a real Ray cluster, each in a process of its own.
 
-``python -m tests.cluster.on_ray FOLDER ADDRESS PID``, with the process that holds the Ray cluster.
+``python -m tests.cluster.on_ray shards|killed|again FOLDER ADDRESS PID``, with the process that holds the Ray
+cluster.
 """
 
 import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 
+from dygcn import cluster
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.protocol import Entries, Snapshot
 from dygcn.cluster.ray_shards import RayShards
@@ -89,8 +92,8 @@ def listening_elsewhere(*roots):
     return [row[1] for row in listening if row[1].rpartition(":")[0][-8:] != "0100007F"]
 
 
-def main(folder, address, holder):
-    """Do to shards what happens to them."""
+def shards(folder, address, holder):
+    """Do to shards what happens to them: killed, stopped and left by their front, they stay one graph."""
     run = Run(folder, address)
     run.steps(60)
     first = run.pids()
@@ -107,5 +110,44 @@ def main(folder, address, holder):
     run.shards.close()
 
 
+def killed(folder, address, holder):
+    """Use a cluster as any embedding, and be killed."""
+    start(MODEL).save(folder / "graph")
+    live = cluster.start(folder / "graph", SHARDS, batches=10)
+    for batch in batches(range(30)):
+        live.update(add=batch)
+    (folder / "pids").write_text(str(pids(live)))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def again(folder, address, holder):
+    """Find everything as it was left, with the same shards."""
+    one = start(MODEL)
+    with cluster.start(folder / "graph", batches=10) as live:
+        for batch in batches(range(30)):
+            one.update(add=batch)
+        assert live.digest() == one.digest()
+        for batch in batches(range(30, 60)):
+            live.update(add=batch)
+            one.update(add=batch)
+        assert live.digest() == one.digest()
+        assert (folder / "pids").read_text() == str(pids(live))
+
+
+def batches(numbers):
+    """Return edges."""
+    return [np.random.default_rng(number).integers(0, 80, (20, 2)).tolist() for number in numbers]
+
+
+def pids(live):
+    """Return the processes of shards, once each has said that it lives."""
+    registry = live.front.asking.processes.registry
+    while len(registry.beats) < SHARDS:
+        time.sleep(0.1)
+    return [registry.beats[number].pid for number in range(SHARDS)]
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    os.environ["RAY_ADDRESS"] = sys.argv[3]
+    do = {"shards": shards, "killed": killed, "again": again}[sys.argv[1]]
+    do(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

@@ -1,6 +1,7 @@
 """Shards on a real Ray cluster."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """Give Ray a home and a folder of its own; its sockets need a short path."""
     home = str(tmp_path_factory.mktemp("r"))
@@ -33,22 +34,37 @@ def environment(tmp_path_factory):
     return os.environ | {"HOME": home, "RAY_TMPDIR": home, "RAY_AUTH_MODE": "token", "PYTHONPATH": path}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def held(environment):
     """Start a Ray cluster that outlives its fronts."""
     pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", _HOLD], env=environment, text=True, **pipes)
     try:
-        yield process
+        yield process.stdout.readline().strip(), process.pid
     finally:
         process.communicate("", timeout=60)
 
 
-def test_shards_on_ray_are_one_graph(environment, held, tmp_path):
-    address = held.stdout.readline().strip()
-    assert address
-    command = [sys.executable, "-m", "tests.cluster.on_ray", str(tmp_path), address, str(held.pid)]
-    done = subprocess.run(
-        command, env=environment, cwd=ROOT, timeout=300, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-5_000:]
+@pytest.fixture
+def front(environment, held, tmp_path):
+    """Run a front in a process of its own; return how it ended, and what it printed."""
+
+    def run(what):
+        command = [sys.executable, "-m", "tests.cluster.on_ray", what, str(tmp_path), *map(str, held)]
+        how = {"env": environment, "cwd": ROOT, "timeout": 300, "capture_output": True, "text": True}
+        done = subprocess.run(command, check=False, **how)
+        return done.returncode, done.stderr[-5_000:]
+
+    return run
+
+
+def test_shards_on_ray_are_one_graph(front):
+    code, printed = front("shards")
+    assert code == 0, printed
+
+
+def test_a_front_that_was_killed_finds_its_shards(front):
+    code, printed = front("killed")
+    assert code == -signal.SIGKILL, printed
+    code, printed = front("again")
+    assert code == 0, printed

@@ -242,7 +242,7 @@ def registry(tmp_path, wanted=(0, 1)):
 
 
 def beat(number, epoch):
-    return Beat(Member(number, epoch, f"at-{number}-{epoch}"), "host", 1, 0, True)
+    return Beat(Member(number, epoch, f"at-{number}-{epoch}"), "host", 1, 0, True, *range(6))
 
 
 def test_epochs_never_repeat(tmp_path):

@@ -16,7 +16,7 @@ from dygcn.errors import OptionError
 from dygcn.serving.service.settings import parse_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SETTINGS = ["dygcn.toml", "kubernetes/dygcn.toml"]
+SETTINGS = {"dygcn.toml": 1, "kubernetes/dygcn.toml": 1, "kuberay/dygcn.toml": 0}  # sources and sinks
 GRACE = 40  # seconds: above the drain of 25 s
 
 
@@ -27,12 +27,12 @@ def test_the_settings_are_read_once_a_token_is_there(name):
         parse_settings(text)  # nobody runs with a token that is public
     settings = parse_settings(text.replace("replace-me", "0" * 64))
     assert settings.http.port == 8470
-    assert len(settings.sources) == len(settings.sinks) == 1
+    assert len(settings.sources) == len(settings.sinks) == SETTINGS[name]
 
 
 def test_a_public_token_would_be_noticed():
     raw = tomllib.loads((DEPLOY / "dygcn.toml").read_text())["http"]["tokens"]
-    raw += tomllib.loads((DEPLOY / "kuberay/tokens.toml").read_text())["tokens"]
+    raw += tomllib.loads((DEPLOY / "kuberay/dygcn.toml").read_text())["http"]["tokens"]
     assert not [one for one in raw if re.fullmatch("[0-9a-f]{64}", one["sha256"])]
 
 
@@ -97,9 +97,9 @@ def test_every_shard_has_a_pod_and_one_pod_at_a_time_may_go():
     found = read_shards()
     (cluster,), (budget,) = found["RayCluster"], found["PodDisruptionBudget"]
     (group,) = cluster["spec"]["workerGroupSpecs"]
-    shards = re.search(r"--shards (\d+)", (DEPLOY / "kuberay/front.sh").read_text())[1]
-    assert {group[name] for name in ("replicas", "minReplicas", "maxReplicas")} == {int(shards)}
-    assert budget["spec"]["minAvailable"] == int(shards)  # of these and the head
+    shards = tomllib.loads((DEPLOY / "kuberay/dygcn.toml").read_text())["shards"]["count"]
+    assert {group[name] for name in ("replicas", "minReplicas", "maxReplicas")} == {shards}
+    assert budget["spec"]["minAvailable"] == shards  # of these and the head
     assert cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
     assert group["rayStartParams"]["num-cpus"] == "1"
 

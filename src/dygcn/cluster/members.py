@@ -43,13 +43,19 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A process lives; the answer is `Members`, or `Replaced`."""
+    """A process lives, and what it counted since it started; the answer is `Members`, or `Replaced`."""
 
     member: Member
     host: str
     pid: int
     position: int
     whole: bool
+    sent: int  # messages to others
+    sent_bytes: int
+    dropped: int  # since they were dead or slow
+    refused: int  # of stale senders, or for others
+    changes: int  # of arcs, told to others
+    first_rows: int  # of new mirrors
 
 
 @dataclass(frozen=True, slots=True)

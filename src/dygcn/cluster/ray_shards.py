@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("dygcn.cluster")
 _BEAT = 0.5
-_SILENCE = 3.0  # seconds, after which a process is taken for dead
+_SILENCE = 3.0  # seconds, after which a process is asked whether it lives
+_PROBE = 2.0  # seconds that it has for an answer
 
 
 class RayShards(ProcessFront):
@@ -139,8 +140,8 @@ class RayShards(ProcessFront):
         while not self._ending.wait(_BEAT):
             for number in self.registry.silent(_SILENCE):
                 location = self.registry.location(number)
-                if location is not None and not self.post.hangs(location, _BEAT):
-                    continue  # it is dead, and Ray knows
+                if location is None or not self.post.hangs(location, _PROBE):
+                    continue  # it starts, or is dead, and Ray knows
                 actor = self._actor(number)
                 if actor is not None:
                     _LOG.warning("shard %d is silent, and is started again", number)

@@ -98,6 +98,11 @@ class Shard:
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
+        if model.rule != "exact":
+            raise FeatureError(
+                f"this model has rule={model.rule!r}, whose vectors do not follow from the graph; shards "
+                "take rule='exact': open the folder in one process, or fit with that"
+            )
         features = model.new_features()
         if not isinstance(features, Hashed | Walks):
             raise FeatureError(
@@ -288,6 +293,7 @@ class Shard:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""
         delta = self._write()
         self.rule.apply_near(self.graph, delta)
+        self.rule.forget_rows(delta.left)  # of one that moved away before: the next with its number finds it
         self._release(delta)
 
     def _write(self) -> GraphDelta:

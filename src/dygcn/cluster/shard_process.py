@@ -194,9 +194,15 @@ class ShardProcess:
         number, location, host, pid = self.number, self.post.location, socket.gethostname(), os.getpid()
         if not self.post.epoch:
             return Register(number, location, host, pid)
-        worker = self.worker
-        position, whole = (-1, False) if worker is None else (worker.position, worker.whole)
-        return Beat(Member(number, self.post.epoch, location), host, pid, position, whole)
+        post, worker = self.post, self.worker
+        me, sent = (
+            Member(number, post.epoch, location),
+            (post.sent, post.sent_bytes, post.dropped, post.refused),
+        )
+        if worker is None:
+            return Beat(me, host, pid, -1, False, *sent, 0, 0)
+        told = worker.changes, worker.first_rows
+        return Beat(me, host, pid, worker.position, worker.whole, *sent, *told)
 
 
 def _try(waiting: _Waiting, answering: Answering, worker: Worker) -> bool:

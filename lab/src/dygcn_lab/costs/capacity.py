@@ -208,6 +208,7 @@ class Constants:
     node: float  # bytes in memory
     mirror: float
     arc: float
+    holder: float  # of a node or mirror and a shard: who mirrors it is counted for all shards
     change: float  # bytes on the way
     first_row: float
     message: float
@@ -250,7 +251,7 @@ class Needs:
     own: float
     mirrors: float
     arcs: float
-    memory: tuple[float, float, float]  # bytes of nodes, mirrors and arcs
+    memory: tuple[float, float, float, float]  # bytes of nodes, mirrors, arcs, and counts of who mirrors
     additions: float  # an event
     told: Told  # an event
     event_bytes: float  # on the way, an event, between shards
@@ -261,17 +262,36 @@ class Needs:
     snapshot: float  # bytes
 
 
+def memory_of(
+    constants: Constants, own: float, copies: float, arcs: float, shards: int
+) -> tuple[float, float, float, float]:
+    """Return the bytes of nodes, mirrors, arcs, and counts of who mirrors whom, of all shards.
+
+    Examples
+    --------
+    >>> memory_of(Constants(500, 100, 20, 4, 0, 0, 0, 0, 0, 0, 0), own=10, copies=5, arcs=40, shards=2)
+    (5000, 500, 800, 120)
+    """
+    counted = (own + copies) * shards * constants.holder
+    return own * constants.node, copies * constants.mirror, arcs * constants.arc, counted
+
+
+def bytes_told(constants: Constants, told: Told) -> float:
+    """Return the bytes of what is told."""
+    return (
+        told.changes * constants.change
+        + told.first_rows * constants.first_row
+        + told.messages * constants.message
+    )
+
+
 def needs(demand: Demand, constants: Constants, machine: Machine, shards: int) -> Needs:
     """Return what a demand needs with so many shards, a thread each."""
     degrees, batch = demand.degrees, demand.batch
     own, held = float(degrees.nodes.sum()), arcs_held(degrees.arcs, shards)
     copies, told = mirrors(degrees, shards), told_of_churn(degrees, shards, batch)
-    memory = own * constants.node, copies * constants.mirror, held * constants.arc
-    per_event = (
-        told.changes * constants.change
-        + told.first_rows * constants.first_row
-        + told.messages * constants.message
-    )
+    memory = memory_of(constants, own, copies, held, shards)
+    per_event = bytes_told(constants, told)
     machines = max(sum(memory) / (machine.memory * machine.filled), shards / machine.cores, 1.0)
     count = int(np.ceil(machines))
     return Needs(
@@ -293,24 +313,35 @@ def needs(demand: Demand, constants: Constants, machine: Machine, shards: int) -
 
 
 def why_not(found: Needs, demand: Demand, constants: Constants, machine: Machine) -> str:
-    """Return what so many shards cannot do, or nothing."""
+    """Return what so many shards have too little of, or nothing."""
     if found.additions * demand.events / found.shards > constants.additions:
-        return "additions: a thread does not do its share in time"
+        return "additions"  # a thread does not do its share in time
     if (found.own + found.mirrors) / found.shards > GREATEST_NODES:
-        return "numbers: a process would have more nodes and mirrors than it can number"
+        return "numbers"  # a process would have more nodes and mirrors than it can number
     if sum(found.memory) / found.shards > machine.memory * machine.filled:
-        return "memory: a shard does not fit a machine"
+        return "memory"  # a shard does not fit a machine
     if max(found.network, found.front) > machine.network:
-        return "network: a machine sends more than it can"
+        return "network"  # a machine, or the front, sends more than it can
     return ""
 
 
-def fewest(demand: Demand, constants: Constants, machine: Machine) -> tuple[Needs, str]:
-    """Return the needs with the fewest shards (a power of two) that suffice, or of all slots and why not."""
-    shards = 1
-    while True:
-        found = needs(demand, constants, machine, shards)
+def fewest(demand: Demand, constants: Constants, machine: Machine) -> tuple[Needs | None, str]:
+    """Return the needs with the fewest shards (a power of two) that suffice; or None, and why none do.
+
+    Examples
+    --------
+    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16)
+    >>> degrees = Degrees.power_law(1e6, 2e7, 1e3)
+    >>> fewest(Demand(degrees, 1e3), constants, Machine())[0].shards
+    1
+    >>> fewest(Demand(degrees, 1e7), constants, Machine())
+    (None, 'additions up to 1,024 shards, then network up to 4,096 shards')
+    """
+    limits: dict[str, int] = {}
+    for bits in range(SLOTS.bit_length()):
+        found = needs(demand, constants, machine, 1 << bits)
         reason = why_not(found, demand, constants, machine)
-        if not reason or shards == SLOTS:
-            return found, reason
-        shards *= 2
+        if not reason:
+            return found, ""
+        limits[reason] = 1 << bits
+    return None, ", then ".join(f"{reason} up to {shards:,} shards" for reason, shards in limits.items())

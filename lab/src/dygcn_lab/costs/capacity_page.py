@@ -26,11 +26,14 @@ from dygcn_lab.costs.capacity import (
     Degrees,
     Demand,
     Machine,
+    Needs,
     Told,
     Touched,
     additions,
     arcs_held,
+    bytes_told,
     fewest,
+    memory_of,
     mirrors,
     told_of,
 )
@@ -38,17 +41,18 @@ from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.report.blocks import put_between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
 
     from dygcn.engine.records import EventBatch, GraphDelta
+
+    Runs: TypeAlias = Sequence[dict[str, Any]]
 
 SHARDS, SCALE = Path("results/shards"), Path("results/costs/scale.json")
 DISK, CAPACITY = Path("results/sizing/disk.json"), Path("results/sizing/capacity.json")
 PAGE = Path("docs/scale.md")
 BLOCKS = "constants", "checked", "memory", "rates"
-_MISSING = (
-    f"Not measured yet: runs with bytes in `{SHARDS}` are missing, or `measure` was not run after them."
-)
+_MISSING = f"Not measured yet: `{SHARDS}` needs a case and `large.json`, then `measure` has to run."
 _WARM = 10_000  # events of a batch that is not counted
 _TOLD = "changes", "first_rows", "messages", "bytes"
 _CHECKED = "mirrors", "arcs", "changes", "first_rows", "messages", "rows", "bytes", "memory"
@@ -66,6 +70,12 @@ def find_runs(folder: Path) -> list[dict[str, Any]]:
     return [run for run in found if is_run(run)]
 
 
+def find_large(folder: Path) -> list[dict[str, Any]]:
+    """Return the runs of `dygcn_lab.costs.shards_large`, the smallest graph first."""
+    found = [msgspec.json.decode(file.read_bytes()) for file in sorted(folder.glob("large*.json"))]
+    return sorted((run for run in found if {"parts", "counts"} <= run.keys()), key=lambda run: run["nodes"])
+
+
 def is_run(raw: object) -> bool:
     """Say whether a result is what `dygcn_lab.costs.shards` writes of a case.
 
@@ -80,12 +90,9 @@ def is_run(raw: object) -> bool:
 
 
 def measured(run: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
-    """Return what was counted of a number of shards, by the names of predictions; `memory` where it was."""
+    """Return what was counted of a number of shards, by the names of predictions."""
     found = {name: float(line[f"{name}_an_event"]) for name in _TOLD}
     found |= {"mirrors": line["mirrors_a_node"] * run["nodes"], "rows": line["rows_a_shard"] * line["shards"]}
-    found |= {name: float(line[name]) for name in ("arcs",) if name in line}
-    if isinstance(line.get("bytes"), dict):
-        found["memory"] = float(sum(line["bytes"].values()))
     return found
 
 
@@ -124,6 +131,16 @@ def predict(run: dict[str, Any]) -> dict[str, Any]:
     return {"dataset": run["dataset"], "rows": lines}
 
 
+def predict_large(run: dict[str, Any]) -> dict[str, float]:
+    """Return the counts of a graph of which nothing is known but its law: ends are chosen as rank^-0.6."""
+    nodes, shards = int(run["nodes"]), int(run["shards"])
+    chance = np.diff((np.arange(nodes + 1) / nodes) ** 0.4)
+    pairs = run["edges"] + run["batches"] * run["batch"]
+    degrees = Degrees.of(np.random.default_rng(0).poisson(2 * pairs * chance))
+    arcs = arcs_held(degrees.arcs, shards)
+    return {"own": float(degrees.nodes.sum()), "mirrors": mirrors(degrees, shards), "arcs": arcs}
+
+
 def touched_by(delta: GraphDelta, graph: Graph) -> Touched:
     """Return the nodes whose arcs a batch changed."""
     nodes, at = np.unique(delta.sender, return_inverse=True)
@@ -146,31 +163,26 @@ def _cut(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
 # ---- what one of each costs --------------------------------------------------------------------------------
 
 
-def read_constants(
-    runs: list[dict[str, Any]], predicted: list[dict[str, Any]], scale: dict[str, Any], disk: dict[str, Any]
-) -> Constants | None:
-    """Solve for the bytes of a node, mirror and arc, and of a change, first row and message; None: too few.
+def read_constants(runs: Runs, large: Runs, scale: dict[str, Any], disk: dict[str, Any]) -> Constants:
+    """Take bytes in memory from the smallest large run; solve for those of changes, first rows and messages.
 
-    Of models with hashed features, since rows of others are wider; and memory without ghosts, which have a
-    table of their own.
+    Of models with hashed features: rows of others are wider.
     """
-    held: list[tuple[float, ...]] = []
-    told: list[tuple[float, ...]] = []
-    for run, guess in zip(runs, predicted, strict=True):
-        if run.get("fitted"):
-            continue
-        for line, one in zip(run["rows"], guess["rows"], strict=True):
-            found = measured(run, line)
-            if "memory" in found and run.get("half_life") is None:
-                arcs = found.get("arcs", one["arcs"])
-                held.append((run["nodes"], found["mirrors"], arcs, found["memory"]))
-            if found["bytes"] > 0:
-                told.append(tuple(found[name] for name in _TOLD))
-    if min(len(held), len(told)) < 3:
-        return None
+    lines = [measured(run, line) for run in runs if not run.get("fitted") for line in run["rows"]]
+    told = [tuple(found[name] for name in _TOLD) for found in lines if found["bytes"] > 0]
     speed = min(row["events_per_second"] * row["additions_per_event"] for row in scale["rows"])
     on_disk = disk["log_bytes_per_event"], disk["bytes_per_node"], disk["bytes_per_edge"]
-    return Constants(*_solve(held), *_solve(told), speed, *on_disk)
+    return Constants(*_in_memory(large[0]), *_solve(told), speed, *on_disk)
+
+
+def _in_memory(run: dict[str, Any]) -> tuple[float, float, float, float]:
+    """Return the bytes of a node, a mirror and an arc, and of a count of who mirrors."""
+    held, counts = run["parts"]["bytes"], run["counts"]
+    both = counts["own"] + counts["mirrors"]
+    mirror = sum(held[part] for part in ("lists", "ids", "marks", "order 1")) / both
+    arcs = counts["arcs of own"] + counts["arcs of mirrors"]
+    arc, holder = (held["arcs"] + held["hubs"]) / arcs, held["holders"] / (both * run["shards"])
+    return mirror + held["order 2"] / counts["own"], mirror, arc, holder
 
 
 def _solve(lines: list[tuple[float, ...]]) -> tuple[float, float, float]:
@@ -189,6 +201,7 @@ def constants_table(constants: Constants) -> str:
         "a node, in memory of its owner": f"{constants.node:,.0f} bytes",
         "a mirror": f"{constants.mirror:,.0f} bytes",
         "an arc (an edge has two, at each of its owners)": f"{constants.arc:,.1f} bytes",
+        "a count, for each node or mirror and each shard": f"{constants.holder:,.1f} bytes",
         "a change, told to one shard": f"{constants.change:,.0f} bytes",
         "a first row": f"{constants.first_row:,.0f} bytes",
         "a message, beside what it carries": f"{constants.message:,.0f} bytes",
@@ -201,34 +214,38 @@ def constants_table(constants: Constants) -> str:
 
 
 def checked_rows(
-    runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants
-) -> Iterator[tuple[dict[str, Any], int, dict[str, float]]]:
-    """Yield the run, the number of shards, and predicted over measured by name."""
-    for run, guess in zip(runs, predicted, strict=True):
+    runs: Runs, large: Runs, predicted: dict[str, Any], constants: Constants
+) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Yield the name of the run, the number of shards, and predicted over measured by name."""
+    for run, guess in zip(runs, predicted["runs"], strict=True):
         for line, one in zip(run["rows"], guess["rows"], strict=True):
-            found, guessed = measured(run, line), dict(one)
-            if run.get("fitted"):
-                found = {name: value for name, value in found.items() if name not in ("bytes", "memory")}
-            guessed["bytes"] = (
-                one["changes"] * constants.change
-                + one["first_rows"] * constants.first_row
-                + one["messages"] * constants.message
-            )
-            guessed["memory"] = (
-                one["own"] * constants.node + one["mirrors"] * constants.mirror + one["arcs"] * constants.arc
-            )
-            ratios = {name: guessed[name] / found[name] for name in _CHECKED if found.get(name, 0) > 0}
-            yield run, line["shards"], ratios
+            told = Told(one["changes"], one["first_rows"], one["messages"])
+            guessed = one if run.get("fitted") else one | {"bytes": bytes_told(constants, told)}
+            yield _named(run), line["shards"], _ratios(guessed, measured(run, line))
+    for run, one in zip(large, predicted["large"], strict=True):
+        counts, shards = run["counts"], int(run["shards"])
+        arcs = counts["arcs of own"] + counts["arcs of mirrors"]
+        found = {"mirrors": counts["mirrors"], "arcs": arcs, "memory": sum(run["parts"]["bytes"].values())}
+        memory = sum(memory_of(constants, one["own"], one["mirrors"], one["arcs"], shards))
+        name = f"power law, {run['nodes']:,} nodes, {run['edges']:,} edges"
+        yield name, shards, _ratios(one | {"memory": memory}, found)
 
 
-def checked_table(runs: list[dict[str, Any]], predicted: list[dict[str, Any]], constants: Constants) -> str:
+def _ratios(guessed: dict[str, Any], found: dict[str, float]) -> dict[str, float]:
+    both = (name for name in _CHECKED if name in guessed and found.get(name, 0) > 0)
+    return {name: guessed[name] / found[name] for name in both}
+
+
+def checked_table(runs: Runs, large: Runs, predicted: dict[str, Any], constants: Constants) -> str:
     """Return predicted over measured, and how many of these are within 20 %."""
-    lines, near, total = [], 0, 0
-    for run, shards, ratios in checked_rows(runs, predicted, constants):
+    lines: list[tuple[str, ...]] = []
+    near = total = 0
+    for name, shards, ratios in checked_rows(runs, large, predicted, constants):
         near += sum(0.8 <= one <= 1.2 for one in ratios.values())
         total += len(ratios)
-        shown = (f"{ratios[one]:.2f}" if one in ratios else "" for one in _CHECKED)
-        lines.append((_named(run), str(shards), *shown))
+        lines.append(
+            (name, str(shards), *(f"{ratios[one]:.2f}" if one in ratios else "" for one in _CHECKED))
+        )
     names = "graph", "shards", *(one.replace("_", " ") for one in _CHECKED)
     return f"{_table(names, lines)}\n\n{near} of {total} are within 20 %."
 
@@ -241,18 +258,21 @@ def _named(run: dict[str, Any]) -> str:
 
 def memory_table(constants: Constants, machine: Machine) -> str:
     """Return what graphs of some sizes need before any event comes."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for what, greatest, degrees in _graphs():
-        found, _ = fewest(Demand(degrees, 0.0), constants, machine)
+        found, reason = fewest(Demand(degrees, 0.0), constants, machine)
+        if found is None:
+            lines.append((what, f"{greatest:,.0f}", reason, *[""] * 8))
+            continue
         shares = (f"{one / 1e12:.2f}" for one in (*found.memory, sum(found.memory), found.snapshot))
         fixed = f"{found.shards:,}", f"{found.machines:,}", f"{found.mirrors / found.own:.1f}"
         lines.append((what, f"{greatest:,.0f}", *fixed, *shares))
     names = (
         *("graph", "greatest hub", "shards", "machines", "mirrors a node", "nodes, TB", "mirrors, TB"),
-        *("arcs, TB", "memory, TB", "snapshots, TB"),
+        *("arcs, TB", "counts of who mirrors, TB", "memory, TB", "snapshots, TB"),
     )
     assumed = (
-        f"The fewest shards (a power of two) that fit. A machine is assumed to have "
+        "The fewest shards (a power of two) that fit. A machine is assumed to have "
         f"{machine.memory / 1e9:,.0f} GB, filled to {machine.filled:.0%}, {machine.cores} cores and "
         f"{machine.network * 8 / 1e9:,.0f} Gb/s; degrees ~ d^-a, from 1 to the greatest hub."
     )
@@ -266,34 +286,30 @@ def rates_table(constants: Constants, machine: Machine) -> str:
         for rate in _RATES:
             demand = Demand(degrees, rate)
             found, reason = fewest(demand, constants, machine)
-            seldom = additions(degrees, round(rate)) + found.told.mirror_rows
-            lines.append(
-                (
-                    what,
-                    f"{greatest:,.0f}",
-                    f"{rate:,.0f}",
-                    f"{found.additions:,.0f}",
-                    f"{seldom:,.0f}",
-                    f"{found.additions * rate / constants.additions:,.0f}",
-                    f"{found.shards:,}",
-                    f"{found.machines:,}",
-                    f"{found.event_bytes:,.0f}",
-                    f"{found.network / 1e6:,.0f}",
-                    f"{found.front / 1e6:,.0f}",
-                    f"{found.log * 86_400 / 1e12:.2f}",
-                    reason or "nothing",
-                )
+            often, seldom = additions(degrees, demand.batch), additions(degrees, round(rate))
+            log = rate * constants.log_event * 86_400 / 1e12
+            numbers = (
+                f"{one:,.0f}" for one in (greatest, rate, often, seldom, often * rate / constants.additions)
             )
+            lines.append((what, *numbers, f"{log:.2f}", *_shown(found), reason or "nothing"))
     names = (
         *("graph", "greatest hub", "events a second", "additions an event, ten batches a second"),
-        *("one batch a second", "threads that add", "shards", "machines", "bytes an event between shards"),
-        *("into a machine, MB/s", "out of the front, MB/s", "log a day, TB", "what is not enough"),
+        *("one batch a second", "threads that add", "log a day, TB", "shards", "machines", "memory, TB"),
+        *("bytes an event between shards", "into a machine, MB/s", "out of the front, MB/s", "too little"),
     )
     assumed = (
-        "Events add and remove edges at random, so hubs are met as often as they have neighbours. Where "
-        f"something is not enough, the line is that of all {SLOTS:,} slots, a shard each."
+        "Events add and remove edges at random, so hubs are met as often as they have neighbours. Additions "
+        "are those of one process; mirrors add to them. *Too little* says of what, up to which number of "
+        f"shards; {SLOTS:,}, a shard a slot, is the most."
     )
     return f"{_table(names, lines)}\n\n{assumed}"
+
+
+def _shown(found: Needs | None) -> tuple[str, ...]:
+    if found is None:
+        return ("",) * 6
+    traffic = (f"{one:,.0f}" for one in (found.event_bytes, found.network / 1e6, found.front / 1e6))
+    return f"{found.shards:,}", f"{found.machines:,}", f"{sum(found.memory) / 1e12:.2f}", *traffic
 
 
 def _graphs() -> Iterator[tuple[str, float, Degrees]]:
@@ -316,22 +332,23 @@ def page(root: Path = Path()) -> str:
 
 
 def _blocks(root: Path) -> tuple[str, ...]:
-    runs, none = find_runs(root / SHARDS), (_MISSING,) * len(BLOCKS)
-    if not (runs and (root / CAPACITY).exists()):
-        return none
+    runs, large = find_runs(root / SHARDS), find_large(root / SHARDS)
+    if not (runs and large and (root / CAPACITY).exists()):
+        return (_MISSING,) * len(BLOCKS)
     scale, disk, raw = (msgspec.json.decode((root / one).read_bytes()) for one in (SCALE, DISK, CAPACITY))
-    constants = read_constants(runs, raw["runs"], scale, disk)
-    if constants is None:
-        return none
-    machine = Machine()
+    constants, machine = read_constants(runs, large, scale, disk), Machine()
     tables = memory_table(constants, machine), rates_table(constants, machine)
-    return constants_table(constants), checked_table(runs, raw["runs"], constants), *tables
+    return constants_table(constants), checked_table(runs, large, raw, constants), *tables
 
 
 def main(what: str) -> None:
     """Predict what was measured, or write the page."""
     if what == "measure":
-        found = {"kind": "capacity", "runs": [predict(run) for run in find_runs(SHARDS)]}
+        found = {
+            "kind": "capacity",
+            "runs": [predict(run) for run in find_runs(SHARDS)],
+            "large": [predict_large(run) for run in find_large(SHARDS)],
+        }
         CAPACITY.parent.mkdir(parents=True, exist_ok=True)
         CAPACITY.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     elif what == "page":

@@ -1,0 +1,211 @@
+"""An embedding on shards is an embedding: the same digest, the same answers, through every restart."""
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn import cluster
+from dygcn.cluster.folder import read_cluster_file, shards_now, write_cluster_file
+from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
+from dygcn.cluster.protocol import Events, Move, Remove, Resize
+from dygcn.errors import FeatureError, FolderError, MissingFolder, OptionError
+from dygcn.live.durable.storage import LOG_FILE
+
+
+def begin(folder, *, memory=None, **how):
+    random = np.random.default_rng(1)
+    events = {
+        "src": random.integers(0, 60, 300),
+        "dst": random.integers(0, 60, 300),
+        "t": np.sort(random.random(300)),
+    }
+    live = dygcn.fit(events, dim=8, memory=memory, **how)
+    live.save(folder)
+    return live
+
+
+def pair(folder, shards=3, **how):
+    return begin(folder, **how), cluster.start(folder, shards, on="here", batches=5)
+
+
+def step(random, one, other, i):
+    add, remove = (random.integers(0, 70, (8, 2)).tolist() for _ in range(2))
+    done = [
+        each.update(add=add, remove=remove, now=1.0 + i, **more)
+        for each, more in ((one, {}), (other, {"stream": "s", "position": i}))
+    ]
+    for name in ("unchanged", "missing", "loops"):
+        assert getattr(done[0], name) == getattr(done[1], name)
+    assert sorted(done[0].left) == sorted(done[1].left)
+    moved = [sorted(zip(each.ids.tolist(), each.orders.tolist(), strict=True)) for each in done]
+    assert moved[0] == moved[1]
+
+
+@pytest.mark.parametrize(("shards", "memory"), [(1, 2.0), (2, None), (4, 2.0)])
+def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards, memory):
+    random = np.random.default_rng(shards)
+    one, other = pair(tmp_path / "x", shards, memory=memory)
+    for i in range(24):
+        step(random, one, other, i)
+        if i in (6, 12):
+            other.resize({6: 5, 12: 2}[i])
+            assert other.shards == {6: 5, 12: 2}[i]
+        if i == 9:
+            for each in (one, other):
+                assert each.remove_nodes([1, 2, 3, 999]).missing == 1
+        if i in (8, 16):
+            (other.close if i == 8 else other.let_go)()
+            other = cluster.start(tmp_path / "x", on="here", batches=5)
+            assert other.streams == {"s": i}
+        assert other.digest() == one.digest()
+    some = one.ids().tolist()[:3]
+    assert other.nearest(some, k=4) == one.nearest(some, k=4)
+    assert other.recommend(some[0], k=4) == one.recommend(some[0], k=4)
+    assert other.edges().equals(one.edges())
+    np.testing.assert_array_equal(other.vectors(), one.vectors())
+    assert other.read_straight(some[0])[0] == other.sequence
+    other.save(tmp_path / "copy")
+    assert dygcn.load(tmp_path / "copy").digest() == one.digest()
+    other.close()
+
+
+def test_events_of_a_place_are_applied_once(tmp_path):
+    _, live = pair(tmp_path / "x")
+    live.update(add=[(1, 500)], stream="s", position=3)
+    before = live.digest()
+    assert len(live.update(add=[(1, 501)], stream="s", position=3)) == 0
+    assert live.digest() == before
+    live.close()
+
+
+def test_a_shard_that_died_comes_back_by_itself(tmp_path):
+    one, other = pair(tmp_path / "x")
+    random = np.random.default_rng(3)
+    shards = other.front.asking.processes
+    for i in range(12):
+        batch = random.integers(0, 70, (8, 2)).tolist()
+        one.update(add=batch)
+        assert set(one.ids()) == set(other.update(add=batch)._live.ids())
+        shards.restart(i % 3)
+    assert other.digest() == one.digest()
+    other.close()
+
+
+def test_what_shards_refuse_and_why(tmp_path):
+    _, live = pair(tmp_path / "x", 2)
+    before = live.digest(), live.sequence
+    for refused in (
+        lambda: live.tolerate(0.1),
+        lambda: live.set_features([1], np.zeros((1, 8))),
+        lambda: live.what_if(add=[(1, 2)]).__enter__(),
+        lambda: live.explain_change(1, add=[(1, 2)]),
+        live.refit,
+    ):
+        with pytest.raises(FeatureError, match=r"shards|rows follow"):
+            refused()
+    for count in (0, 1.5, 5000):
+        with pytest.raises(OptionError, match="shards is"):
+            live.resize(count)
+    assert (live.digest(), live.sequence) == before
+    live.update(add=[(1, 777)])
+    assert 777 in live
+    live.close()
+    with pytest.raises(FolderError, match="divided among shards"):
+        dygcn.open(tmp_path / "x")
+    with pytest.raises(FolderError, match="divided among shards"):
+        dygcn.open(tmp_path / "x", as_of=0)
+    with pytest.raises(OptionError, match="snapshots of"):
+        cluster.start(tmp_path / "x", on="here", snapshots="memory://elsewhere")
+    with pytest.raises(OptionError, match="allowed are 'ray' and 'here'"):
+        cluster.start(tmp_path / "x", on="there")
+    with pytest.raises(MissingFolder, match="does not exist"):
+        cluster.start(tmp_path / "y", on="here")
+
+
+@pytest.mark.parametrize("how", [{"orders": 3}, {"rule": "rolling"}])
+def test_a_model_that_shards_do_not_take_leaves_the_folder_as_it_was(tmp_path, how):
+    if "rule" in how:
+        pytest.importorskip("torch")
+    begin(tmp_path / "x", **how)
+    with pytest.raises((FeatureError, OptionError)):
+        cluster.start(tmp_path / "x", 2, on="here")
+    dygcn.open(tmp_path / "x").close()
+
+
+def test_snapshots_lie_where_fsspec_says(tmp_path):
+    begin(tmp_path / "x")
+    live = cluster.start(tmp_path / "x", 2, on="here", snapshots="memory://test-shards", batches=2)
+    for i in range(5):
+        live.update(add=[(i, 900 + i)])
+    before = live.digest()
+    live.close()
+    again = cluster.start(tmp_path / "x", on="here")
+    assert again.digest() == before
+    assert not (tmp_path / "x" / "shards").exists()
+    again.close()
+
+
+def test_the_log_keeps_what_a_shard_needs(tmp_path):
+    begin(tmp_path / "x")
+    live = cluster.start(tmp_path / "x", 2, on="here", batches=1000, keep_log="1B", snapshot_every=1)
+    for i in range(6):
+        live.update(add=[(i, 900 + i)])
+        live.snapshot()
+    before = live.digest()
+    live.let_go()
+    again = cluster.start(tmp_path / "x", on="here", batches=1000)
+    assert again.digest() == before
+    again.close()
+
+
+# ---- the log as shards read it ---------------------------------------------------------------------------
+
+
+def test_entries_are_the_batches_of_the_log(tmp_path):
+    begin(tmp_path / "x")
+    live = cluster.start(tmp_path / "x", 2, on="here")
+    live.update(add=[(1, 500)])
+    live.begin_epoch()
+    live.remove_nodes([500])
+    live.resize(3)
+    end = live.log.last_batch_id
+    live.close()
+    log = ShardLog(tmp_path / "x" / LOG_FILE)
+    entries = LoggedEntries(log)
+    kinds = [type(entry) for entry in entries.read(0, 100)]
+    assert kinds[:4] == [Events, Events, Remove, Resize]
+    assert set(kinds[4:end]) == {Move}
+    assert [type(entry) for entry in entries.read(2, 2)] == [Remove, Resize]
+    assert entries.end == log.last_batch_id
+    about = read_cluster_file(tmp_path / "x")
+    assert shards_now(about, log) == 3
+    write_cluster_file(tmp_path / "x", type(about)(2, 0, about.snapshots))
+    assert shards_now(read_cluster_file(tmp_path / "x"), log) == 3
+    log.close()
+
+
+# ---- seeded bugs -----------------------------------------------------------------------------------------
+
+
+def test_a_front_that_does_not_wait_for_all_would_be_noticed(tmp_path, monkeypatch):
+    """Outcomes of one shard alone: nodes of the others are missing."""
+    whole = FrontState.follow
+
+    def follow(self, entry):
+        everyone = self.asking.everyone
+        self.asking.everyone = lambda question: everyone(question)[:1]
+        try:
+            return whole(self, entry)
+        finally:
+            del self.asking.everyone
+
+    monkeypatch.setattr(FrontState, "follow", follow)
+    with pytest.raises(AssertionError):
+        test_a_shard_that_died_comes_back_by_itself(tmp_path)
+
+
+def test_a_log_that_forgets_too_much_would_be_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(ShardLog, "prune", lambda self, below: super(ShardLog, self).prune(below))
+    with pytest.raises(Exception, match=r"no answer|missing|not what was written|0"):
+        test_the_log_keeps_what_a_shard_needs(tmp_path)
