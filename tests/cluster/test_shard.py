@@ -217,6 +217,29 @@ def test_shards_are_filled_with_edges_and_rows_of_mirrors(how):
         assert digest(shards) == digest_of(state)
 
 
+def test_a_replay_forgets_rows_of_nodes_that_moved_away_and_left():
+    model, slots = small(), SlotMap.even(2)
+    mine = [one for one in range(40) if slots.owners(id_column([one]))[0] == 0][:4]
+    shard, state = Shard(model, 0, slots, 2), State(model)
+
+    def replay(*events):
+        batch = read_events(list(events))
+        state.apply(batch)
+        shard.settle(batch)
+        shard.replay()
+
+    replay((mine[0], mine[1]), (mine[1], mine[2]))
+    shard.settle_move(slots.moved(slots_of(id_column(mine[:1])).tolist(), to=1), 2)
+    shard.spread_move(None, [])
+    replay((mine[0], mine[1], 0, -1))
+    replay((mine[3], mine[2]))  # with the number of the one who left
+    own = shard.own_nodes()
+    there = state.graph.find(shard.graph.ids.names(own))
+    assert len(own) == 3
+    assert shard.rule.sums[0].degree[own].tolist() == state.exact.sums[0].degree[there].tolist()
+    assert (shard.rule.sums[0].rows(own) == state.exact.sums[0].rows(there)).all()
+
+
 def test_one_shard_goes_on_from_a_snapshot_and_becomes_two():
     model = small()
     state, shards = State(model), [Shard(model, 0, SlotMap.even(1), 1)]

@@ -91,6 +91,7 @@ class MirroredRule(ExactRule):
         self.reserve(graph)
         at_own = self.own[delta.receiver] > 0
         self._add_arcs(graph, delta.receiver[at_own], delta.sender[at_own], (delta.new - delta.old)[at_own])
+        self.sums[0].clear(delta.left)  # a mirror may have a row, if it was an own node before a move
 
     def apply_with(
         self, graph: Graph, delta: GraphDelta, stays: Bool, far: FarChanges, first: FirstRows, gone: Nodes
