@@ -51,13 +51,17 @@ class ShardScript:
         return ends[0], np.where(ends[0] == ends[1], (ends[1] + 1) % self.nodes, ends[1])
 
     def batch(self, position: int) -> EventBatch:
-        """Return the batch at a position: three of four events add, others remove what came not long ago."""
-        removed = self._added(position - min(1 + position % _LATEST, position)) if position else None
-        added = self._added(position)
+        """Return the batch at a position: three of four events add, others remove what came not long ago.
+
+        Each removes some of the batch just before it, so that one which is applied late, or twice, shows.
+        """
+        random = np.random.default_rng([self.seed, position, 1])
         fewer = self.size // 4
+        last, older = (max(position - ago, 0) for ago in (1, int(random.integers(2, _LATEST))))
+        some = np.array_split(random.permutation(self.size - fewer)[:fewer], 2)
         a, b = (
-            np.concatenate([new, new[:fewer] if removed is None else old[:fewer]])
-            for new, old in zip(added, removed or added, strict=True)
+            np.concatenate([new, one[some[0]], other[some[1]]])
+            for new, one, other in zip(*map(self._added, (position, last, older)), strict=True)
         )
         op = np.ones(self.size, np.int8)
         op[self.size - fewer :] = -1
