@@ -208,7 +208,7 @@ class Constants:
     node: float  # bytes in memory
     mirror: float
     arc: float
-    holder: float  # of a node or mirror and a shard: who mirrors it is counted for all shards
+    holder: float  # of a node and a shard: who mirrors it is counted for all shards
     change: float  # bytes on the way
     first_row: float
     message: float
@@ -270,9 +270,9 @@ def memory_of(
     Examples
     --------
     >>> memory_of(Constants(500, 100, 20, 4, 0, 0, 0, 0, 0, 0, 0), own=10, copies=5, arcs=40, shards=2)
-    (5000, 500, 800, 120)
+    (5000, 500, 800, 80)
     """
-    counted = (own + copies) * shards * constants.holder
+    counted = own * shards * constants.holder
     return own * constants.node, copies * constants.mirror, arcs * constants.arc, counted
 
 

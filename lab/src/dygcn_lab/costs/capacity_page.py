@@ -53,6 +53,7 @@ DISK, CAPACITY = Path("results/sizing/disk.json"), Path("results/sizing/capacity
 PAGE = Path("docs/scale.md")
 BLOCKS = "constants", "checked", "memory", "rates"
 _MISSING = f"Not measured yet: `{SHARDS}` needs a case and `large.json`, then `measure` has to run."
+_PLACE = 4  # bytes, of a node or mirror: where the counts of who mirrors it are
 _WARM = 10_000  # events of a batch that is not counted
 _TOLD = "changes", "first_rows", "messages", "bytes"
 _CHECKED = "mirrors", "arcs", "changes", "first_rows", "messages", "rows", "bytes", "memory"
@@ -179,9 +180,10 @@ def _in_memory(run: dict[str, Any]) -> tuple[float, float, float, float]:
     """Return the bytes of a node, a mirror and an arc, and of a count of who mirrors."""
     held, counts = run["parts"]["bytes"], run["counts"]
     both = counts["own"] + counts["mirrors"]
-    mirror = sum(held[part] for part in ("lists", "ids", "marks", "order 1")) / both
+    mirror = sum(held[part] for part in ("lists", "ids", "marks", "order 1")) / both + _PLACE
     arcs = counts["arcs of own"] + counts["arcs of mirrors"]
-    arc, holder = (held["arcs"] + held["hubs"]) / arcs, held["holders"] / (both * run["shards"])
+    arc = (held["arcs"] + held["hubs"]) / arcs
+    holder = (held["holders"] - _PLACE * both) / (counts["own"] * run["shards"])
     return mirror + held["order 2"] / counts["own"], mirror, arc, holder
 
 
@@ -201,7 +203,7 @@ def constants_table(constants: Constants) -> str:
         "a node, in memory of its owner": f"{constants.node:,.0f} bytes",
         "a mirror": f"{constants.mirror:,.0f} bytes",
         "an arc (an edge has two, at each of its owners)": f"{constants.arc:,.1f} bytes",
-        "a count, for each node or mirror and each shard": f"{constants.holder:,.1f} bytes",
+        "a count of who mirrors, for each node and each shard": f"{constants.holder:,.1f} bytes",
         "a change, told to one shard": f"{constants.change:,.0f} bytes",
         "a first row": f"{constants.first_row:,.0f} bytes",
         "a message, beside what it carries": f"{constants.message:,.0f} bytes",
@@ -328,7 +330,40 @@ def page(root: Path = Path()) -> str:
     text = (root / PAGE).read_text(encoding="utf-8")
     for name, block in zip(BLOCKS, _blocks(root), strict=True):
         text = put_between(text, (f"<!-- {name}: begin -->", f"<!-- {name}: end -->"), f"\n{block}\n")
+    kills = root / SHARDS / "kills.json"
+    if kills.exists():
+        block = kills_table(msgspec.json.decode(kills.read_bytes()))
+        text = put_between(text, ("<!-- kills: begin -->", "<!-- kills: end -->"), f"\n{block}\n")
     return text
+
+
+def kills_table(run: dict[str, Any]) -> str:
+    """Return what became of a cluster whose processes were killed under load."""
+    named = {
+        "shard": "a process of a shard is killed (SIGKILL)",
+        "stop": "one is stopped (SIGSTOP), and goes on when it has a successor",
+        "twin": "a second process is started for a shard",
+        "front": "the front is killed, and started again",
+        "node": "a machine is lost, with all of its shards, and another comes",
+    }
+    silent, late = run["seconds_until_a_shard_answers"], run["seconds_until_events_are_acknowledged"]
+    lines = []
+    for fault, what in named.items():
+        times = (silent.get(fault), late.get(fault))
+        shown = ("" if one is None else f"{one['p50']:.1f} ({one['greatest']:.1f})" for one in times)
+        lines.append((what, str(run["faults"].get(fault, 0)), *shown))
+    gaps = run["seconds_between_reads_of_other_shards"]
+    names = "what", "times", "seconds until the shard answers", "until events are acknowledged"
+    said = (
+        f"{run['shards']} shards on a Ray cluster of several simulated machines, {run['edges']:,} edges, "
+        f"{run['rate']:,.0f} events a second, {sum(run['faults'].values())} faults in {run['seconds']:,.0f} s on "
+        f"two cores (load {run['load']:.1f}); median (greatest). Of {run['events_acknowledged']:,} acknowledged "
+        f"events {run['lost']} were lost and {run['doubled']} applied twice; the digest of all shards was "
+        f"{'that' if run['digest_equal'] else 'NOT that'} of one process with the same events. Reads of other "
+        f"shards went on: at most {gaps['greatest']:.1f} s between two answers. Processes that had a successor: "
+        f"{run['stale_messages_refused']} of their messages were refused, and {run['stale_alive']} were left."
+    )
+    return f"{_table(names, lines)}\n\n{said}\n\n`python -m dygcn_lab.soak.shard_kills` does it again."
 
 
 def _blocks(root: Path) -> tuple[str, ...]:
