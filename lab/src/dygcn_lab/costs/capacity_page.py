@@ -354,14 +354,16 @@ def kills_table(run: dict[str, Any]) -> str:
         lines.append((what, str(run["faults"].get(fault, 0)), *shown))
     gaps = run["seconds_between_reads_of_other_shards"]
     names = "what", "times", "seconds until the shard answers", "until events are acknowledged"
+    count, seconds, events = sum(run["faults"].values()), run["seconds"], run["events_acknowledged"]
     said = (
         f"{run['shards']} shards on a Ray cluster of several simulated machines, {run['edges']:,} edges, "
-        f"{run['rate']:,.0f} events a second, {sum(run['faults'].values())} faults in {run['seconds']:,.0f} s on "
-        f"two cores (load {run['load']:.1f}); median (greatest). Of {run['events_acknowledged']:,} acknowledged "
-        f"events {run['lost']} were lost and {run['doubled']} applied twice; the digest of all shards was "
-        f"{'that' if run['digest_equal'] else 'NOT that'} of one process with the same events. Reads of other "
-        f"shards went on: at most {gaps['greatest']:.1f} s between two answers. Processes that had a successor: "
-        f"{run['stale_messages_refused']} of their messages were refused, and {run['stale_alive']} were left."
+        f"{run['rate']:,.0f} events a second, {count} faults in {seconds:,.0f} s on two cores "
+        f"(load {run['load']:.1f}); median (greatest). Of {events:,} acknowledged events {run['lost']} were "
+        f"lost and {run['doubled']} applied twice; the digest of all shards was "
+        f"{'that' if run['digest_equal'] else 'NOT that'} of one process with the same events. Reads of "
+        f"other shards went on: at most {gaps['greatest']:.1f} s between two answers. Processes that had a "
+        f"successor: {run['stale_messages_refused']} of their messages were refused, and "
+        f"{run['stale_alive']} were left."
     )
     return f"{_table(names, lines)}\n\n{said}\n\n`python -m dygcn_lab.soak.shard_kills` does it again."
 

@@ -135,7 +135,7 @@ def be_twin(folder: Path, number: int, every: int) -> None:
     about = read_cluster_file(folder)
     assert about is not None
     secret, store = (folder / "front" / "secret").read_text(), snapshots_of(folder, about)
-    _held = ShardActor(number, str(folder), store, secret, "127.0.0.1", every)
+    _held = ShardActor(number, store, secret, "127.0.0.1", every)
     sys.stdin.read()
     os._exit(1)
 
