@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.answering import Answering
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.logged_entries import LoggedEntries
     from dygcn.cluster.protocol import Entry, Message
+    from dygcn.cluster.shard import Spread
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, State
 
@@ -128,7 +130,7 @@ class LocalShards:
     def restart(self, number: int) -> None:
         """Put a new worker in the place of one, which begins with its snapshots."""
         self._epoch += 1
-        answering = self._answering[number] = Answering()
+        self._answering[number] = Answering()
         worker = Worker(
             number,
             self._epoch,
@@ -136,9 +138,18 @@ class LocalShards:
             self._store(number),
             self,
             self._every,
-            lambda sequence, spread: answering.note(sequence, spread, self.workers[number]),
+            partial(self._note, number),
         )
         self.workers[number] = worker
+
+    def _note(self, number: int, sequence: int, spread: Spread | None) -> None:
+        self._answering[number].note(sequence, spread, self.workers[number])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_one_at_a_time"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _one_at_a_time=threading.RLock())  # a copy has a lock of its own
 
     def retire(self, number: int) -> None:
         """End a shard."""
