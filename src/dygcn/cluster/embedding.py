@@ -108,10 +108,10 @@ class ClusterEmbedding(DurableEmbedding):
             asking = self.front.asking
             slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
             for start in range(0, len(slots), _AT_ONCE):
-                self._follow(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
+                self.follow_entry(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
         if shards < self.shards:
             before = self.shards
-            self._follow(Resize(shards))
+            self.follow_entry(Resize(shards))
             for number in range(shards, before):
                 self.front.asking.processes.retire(number)
         self._note_shards()
@@ -121,9 +121,9 @@ class ClusterEmbedding(DurableEmbedding):
             asking, batch = self.front.asking, self.log.last_batch_id + 1
             for number in range(asking.shards, shards):
                 asking.processes.add(number, Snapshot(batch, asking.slots, shards, None))
-            self._follow(Resize(shards))
+            self.follow_entry(Resize(shards))
 
-    def _follow(self, entry: Entry) -> Change:
+    def follow_entry(self, entry: Entry) -> Change:
         """Log an entry, and wait until shards have followed it."""
         with self._ahead.one_writer():
             logged = [NewEntry(SHARDS, body=pack(entry))]
@@ -141,7 +141,7 @@ class ClusterEmbedding(DurableEmbedding):
         with self._ahead.one_writer():
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
             known = np.unique(nodes[nodes >= 0])
-            change = self._follow(Remove(self.names(known)))
+            change = self.follow_entry(Remove(self.names(known)))
         change.missing = len(nodes) - int((nodes >= 0).sum())
         return change
 
