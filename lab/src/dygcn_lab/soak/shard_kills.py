@@ -172,7 +172,7 @@ def run(plan: Plan, work: Path) -> dict[str, Any]:
 
 def asked_of(plan: Plan, edges: int) -> dict[str, Any]:
     """Return what was asked for."""
-    names = ("kills", "shards", "rate", "size", "every", "seed")
+    names = ("shards", "rate", "size", "every", "seed")
     return {"edges": edges, "load": load_average()} | {name: getattr(plan, name) for name in names}
 
 
@@ -182,19 +182,23 @@ def figures(field: Field, plan: Plan, first: float, last: float) -> dict[str, An
     over = [fault for fault in faults if fault.until]
     without = sum(fault.acknowledged - fault.t for fault in over if fault.kind == "front")
     events = plan.size * len({p for t, a, b in heard.done if first < t < last for p in range(a, b)})
-    silent: dict[str, list[float]] = {}
+    silent, alone = dict[str, list[float]](), dict[str, list[float]]()
     for fault in over:
         for shard in fault.shards:
-            silent.setdefault(fault.kind, []).append(silence(heard.reads[shard], fault))
+            seconds = silence(heard.reads[shard], fault)
+            silent.setdefault(fault.kind, []).append(seconds)
+            if is_alone(fault, faults):
+                alone.setdefault(fault.kind, []).append(seconds)
     waits = {kind: [f.acknowledged - f.t for f in over if f.kind == kind] for kind in KINDS}
     others = [gap for shard, times in heard.reads.items() for gap in living(times, shard, faults)]
-    killed = silent.get("shard", []) + silent.get("node", [])
+    killed = [seconds for kind in ("shard", "node") for seconds in silent.get(kind, [])]
     return {
         "faults": {kind: sum(fault.kind == kind for fault in faults) for kind in KINDS},
         "seconds": round(last - first, 1),
         "events_acknowledged": events,
         "rate_held": round(events / max(last - first - without, 1e-9), 1),
         "seconds_until_a_shard_answers": {kind: spread(some) for kind, some in silent.items()},
+        "seconds_until_a_shard_answers_one_fault_at_a_time": {k: spread(some) for k, some in alone.items()},
         "seconds_until_events_are_acknowledged": {kind: spread(some) for kind, some in waits.items() if some},
         "killed_within_asked": f"{sum(one <= ASKED for one in killed)} of {len(killed)}",
         "seconds_between_reads_of_other_shards": spread(others),
@@ -208,6 +212,19 @@ def figures(field: Field, plan: Plan, first: float, last: float) -> dict[str, An
 def silence(times: list[float], fault: Fault) -> float:
     """Return the longest time without an answer of a shard around a fault."""
     return max((b - a for a, b in pairwise(times) if b > fault.t and a < fault.until), default=0.0)
+
+
+def is_alone(fault: Fault, faults: list[Fault]) -> bool:
+    """Say whether nothing else was at fault meanwhile.
+
+    Examples
+    --------
+    >>> faults = [Fault("node", 2, (0, 1), 5), Fault("shard", 4, (1,), 5), Fault("stop", 7, (1,), 8)]
+    >>> [is_alone(one, faults) for one in faults]
+    [False, False, True]
+    """
+    others = [one for one in faults if one is not fault]
+    return not any(one.t < fault.until and fault.t < (one.until or np.inf) for one in others)
 
 
 def living(times: list[float], shard: int, faults: list[Fault]) -> list[float]:
