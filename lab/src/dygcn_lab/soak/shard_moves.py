@@ -1,9 +1,9 @@
 """Grow and shrink a cluster while events flow, and measure what waits.
 
 ``python -m dygcn_lab.soak.shard_moves [--edges 200000] [--rate 1000] [--on ray]`` goes from 2 to 4 to 8
-shards and back on a power-law graph. While slots move, nobody's events are applied: the pause of a slot is the time
-that an entry which moves it takes. Writes ``results/shards/moves.json``; the exit code is 1 if the digest is
-not that of one process in the end.
+shards and back on a power-law graph. While slots move, nobody's events are applied: the pause of a slot is
+the time that an entry which moves it takes. Writes ``results/shards/moves.json``; the exit code is 1 if the
+digest is not that of one process in the end.
 """
 
 from __future__ import annotations
