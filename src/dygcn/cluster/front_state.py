@@ -103,8 +103,9 @@ class FrontState(State):
         """Have every shard spread what is staged."""
         batch, now = self._staged
         self.transaction.begun = True
-        self.graph.note_weights(batch)
-        return self.follow(Events(batch, now))
+        done = self.follow(Events(batch, now))
+        self.graph.note_weights(batch)  # ids that are new have nodes only now
+        return done
 
     def follow(self, entry: Entry) -> Outcome:
         """Give an entry its number, and wait until every shard has spread it."""
