@@ -4,8 +4,10 @@ import pytest
 
 import dygcn
 from dygcn import cluster
+from dygcn.cluster import answering, questions
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.protocol import Events
 from dygcn.errors import CapacityError
 
@@ -26,7 +28,8 @@ def test_a_new_node_that_would_carry_too_much_never_comes_to_the_log(tmp_path):
     live = begin(tmp_path / "x")
     with pytest.raises(CapacityError):
         overload(live)
-    assert live.log.failure is None and live.log.last_batch_id == 1
+    assert live.log.failure is None
+    assert live.log.last_batch_id == 1
     live.update(add=[("a", "hub")])
     digest = live.digest()
     live.let_go()
@@ -46,3 +49,51 @@ def test_weights_that_are_noted_before_ids_have_nodes_would_be_noticed(tmp_path,
         overload(live)
     assert live.log.last_batch_id > 1  # every shard would die of what is in the log now
     live.let_go()
+
+
+def read_during_moves(folder, monkeypatch):
+    """Return the nodes that a read without the lock did not find while their slots moved."""
+    live, missing, commit = begin(folder), [], LoggedEntries.commit
+
+    def read_first(self, entry):
+        for node in "abcd":
+            straight = live.read_straight(node)
+            if straight is not None and straight[1] is None:
+                missing.append(node)
+        return commit(self, entry)
+
+    monkeypatch.setattr(LoggedEntries, "commit", read_first)
+    live.resize(3)
+    live.close()
+    return missing
+
+
+def test_a_node_whose_slot_moves_is_not_said_to_be_missing(tmp_path, monkeypatch):
+    assert read_during_moves(tmp_path / "x", monkeypatch) == []
+
+
+def test_a_shard_that_answers_for_slots_of_others_would_be_noticed(tmp_path, monkeypatch):
+    answer = answering._ANSWERS[questions.AskVectors]
+
+    def as_if_own(question, worker):
+        found = answer(question, worker)
+        return questions.Vectors(found.position, abs(found.here) * (found.here > 0), found.vectors)
+
+    monkeypatch.setitem(answering._ANSWERS, questions.AskVectors, as_if_own)
+    assert read_during_moves(tmp_path / "x", monkeypatch)
+
+
+def test_a_shard_without_nodes_can_be_asked_for_any(tmp_path):
+    live = begin(tmp_path / "x", shards=64)
+    assert [live.read_straight(f"nobody-{one}")[1] for one in range(64)] == [None] * 64
+    live.close()
+
+
+def test_an_answer_as_of_a_batch_without_events_names_no_later_sequence(tmp_path):
+    live = begin(tmp_path / "x")
+    live.update(add=[("a", "e")])
+    live.begin_epoch()
+    batch, sequence = live.log.last_batch_id, live.sequence
+    live.update(add=[("a", "f")])
+    assert live._logged.sequence_of(batch) == sequence
+    live.close()

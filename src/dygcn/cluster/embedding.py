@@ -210,6 +210,8 @@ class ClusterEmbedding(DurableEmbedding):
         asking = self.front.asking
         owner = int(asking.slots.owners(ids)[0])
         answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+        if answer.here[0] < 0:  # its slot is being moved
+            return None
         return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
 
     # ---- the end ---------------------------------------------------------------------------------------

@@ -104,7 +104,10 @@ class LoggedEntries:
     def sequence_of(self, batch: int) -> int:
         """Return the last sequence of a batch, or of one before it that is known."""
         with self._lock:
-            return self._sequences.get(batch, self._sequences[max(self._sequences)])
+            known = self._sequences.get(batch)
+            if known is None:  # no batch has a number above its sequences
+                known = max([batch, *(last for one, last in self._sequences.items() if one < batch)])
+            return known
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
         """Return entries behind a batch."""
