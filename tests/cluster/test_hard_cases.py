@@ -1,15 +1,17 @@
 """What would lose state, leave a cluster stuck or give a wrong answer: each was seen once."""
 
+import shutil
+
 import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster import answering, questions
+from dygcn.cluster import answering, front_state, questions
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.protocol import Events
-from dygcn.errors import CapacityError
+from dygcn.errors import CapacityError, ClusterError, OptionError
 
 
 def begin(folder, shards=2, **how):
@@ -97,3 +99,39 @@ def test_an_answer_as_of_a_batch_without_events_names_no_later_sequence(tmp_path
     live.update(add=[("a", "f")])
     assert live._logged.sequence_of(batch) == sequence
     live.close()
+
+
+# ---- folders and snapshots that do not belong together ---------------------------------------------------
+
+
+def test_a_place_with_snapshots_of_another_cluster_is_refused(tmp_path):
+    first = begin(tmp_path / "x", snapshots=str(tmp_path / "store"))
+    first.update(add=[("a", "e")])
+    first.close()
+    with pytest.raises(OptionError, match="holds snapshots of shards already"):
+        begin(tmp_path / "y", snapshots=str(tmp_path / "store"))
+    with begin(tmp_path / "y") as second:
+        assert len(second) == 4
+
+
+def start_an_older_folder(tmp_path):
+    live = begin(tmp_path / "x", snapshots=str(tmp_path / "store"), batches=2)
+    live.close()
+    shutil.copytree(tmp_path / "x", tmp_path / "older")
+    with cluster.start(tmp_path / "x", on="here", batches=2) as live:
+        for node in "efgh":
+            live.update(add=[("a", node)])
+    with cluster.start(tmp_path / "older", on="here") as live:
+        live.update(add=[("a", "z")])
+        assert "z" in live
+
+
+def test_a_log_that_ends_before_its_shards_is_refused(tmp_path):
+    with pytest.raises(ClusterError, match="the folder is older than its snapshots"):
+        start_an_older_folder(tmp_path)
+
+
+def test_a_log_that_shards_take_for_another_would_be_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(front_state, "_check_log", lambda *_: None)
+    with pytest.raises(AssertionError):
+        start_an_older_folder(tmp_path)
