@@ -11,7 +11,8 @@ from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.protocol import Events
-from dygcn.errors import CapacityError, ClusterError, OptionError
+from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
+from dygcn.live.durable.snapshots import Snapshots
 
 
 def begin(folder, shards=2, **how):
@@ -135,3 +136,32 @@ def test_a_log_that_shards_take_for_another_would_be_noticed(tmp_path, monkeypat
     monkeypatch.setattr(front_state, "_check_log", lambda *_: None)
     with pytest.raises(AssertionError):
         start_an_older_folder(tmp_path)
+
+
+# ---- a log that forgets ----------------------------------------------------------------------------------
+
+
+def forget_and_start(folder, memory=None):
+    dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 4], "t": [0.0, 0.1, 0.2]}, dim=8, memory=memory).save(folder)
+    live = cluster.start(folder, 2, on="here", batches=2, keep_log="1B")
+    for i in range(7):
+        live.update(add=[(i, 500 + i)], now=1.0 + i, stream="s", position=i)
+        live.snapshot()
+    assert live.log.kind_and_time(1) is None  # forgotten
+    digest = live.digest()
+    live.let_go()
+    with cluster.start(folder, on="here") as again:
+        assert again.damage == []
+        assert again.digest() == digest
+        assert again.streams == {"s": 6}
+
+
+@pytest.mark.parametrize("memory", [None, 2.0])
+def test_a_cluster_starts_with_a_log_that_forgot_its_beginning(tmp_path, memory):
+    forget_and_start(tmp_path / "x", memory)
+
+
+def test_a_snapshot_of_the_front_that_cannot_be_read_would_be_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(Snapshots, "_nobody", None)
+    with pytest.raises(DamagedLog):
+        forget_and_start(tmp_path / "x")
