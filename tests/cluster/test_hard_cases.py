@@ -7,10 +7,13 @@ import pytest
 import dygcn
 from dygcn import cluster
 from dygcn.cluster import answering, front_state, questions
+from dygcn.cluster.embedding import ClusterEmbedding
+from dygcn.cluster.folder import read_cluster_file, write_cluster_file
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries
-from dygcn.cluster.protocol import Events
+from dygcn.cluster.protocol import Events, Resize
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
 from dygcn.live.durable.snapshots import Snapshots
 
@@ -165,3 +168,67 @@ def test_a_snapshot_of_the_front_that_cannot_be_read_would_be_noticed(tmp_path, 
     monkeypatch.setattr(Snapshots, "_nobody", None)
     with pytest.raises(DamagedLog):
         forget_and_start(tmp_path / "x")
+
+
+class KilledError(BaseException):
+    pass
+
+
+def die_in_resize(folder, monkeypatch, shards, to, when):
+    """Resize, die after a step, start again and resize again."""
+    live, follow, steps = begin(folder, shards, keep_log="1B"), ClusterEmbedding._follow, []
+
+    def follow_and_die(self, entry):
+        if when == "before" and isinstance(entry, Resize):
+            raise KilledError
+        follow(self, entry)
+        steps.append(entry)
+        if when == "after" and isinstance(entry, Resize):
+            raise KilledError
+        if when == "between" and len(steps) == 12:
+            for node in "efghij":
+                live.update(add=[("a", node)])
+                live.snapshot()
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterEmbedding, "_follow", follow_and_die)
+        with pytest.raises(KilledError):
+            live.resize(to)
+    digest = live.digest()
+    live.let_go()
+    for _ in range(2):
+        with cluster.start(folder, on="here") as again:
+            assert again.digest() == digest
+            again.resize(to)
+            assert again.shards == to
+            assert sorted(again.front.asking.processes.workers) == list(range(to))
+            again.update(add=[("a", "z")])
+            digest = again.digest()
+
+
+@pytest.mark.parametrize("when", ["before", "after", "between"])
+@pytest.mark.parametrize(("shards", "to"), [(2, 4), (4, 2)])
+def test_a_front_that_dies_while_it_resizes_goes_on(tmp_path, monkeypatch, shards, to, when):
+    die_in_resize(tmp_path / "x", monkeypatch, shards, to, when)
+
+
+def test_a_number_of_shards_that_only_the_log_has_would_be_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(ClusterEmbedding, "_have", lambda self, shards: self._follow(Resize(shards)))
+    with pytest.raises(ClusterError, match="no answer"):
+        die_in_resize(tmp_path / "x", monkeypatch, 2, 4, "between")
+
+
+def test_shards_that_go_are_there_until_all_others_know(tmp_path, monkeypatch):
+    folder, started = tmp_path / "x", []
+    with begin(folder, 3) as live:
+        about = read_cluster_file(folder)
+        live.resize(2)
+        digest = live.digest()
+    write_cluster_file(folder, about)
+    restart = LocalShards.restart
+    monkeypatch.setattr(LocalShards, "restart", lambda self, one: started.append(one) or restart(self, one))
+    with cluster.start(folder, on="here") as again:
+        assert started == [0, 1, 2]
+        assert sorted(again.front.asking.processes.workers) == [0, 1]
+        assert again.digest() == digest

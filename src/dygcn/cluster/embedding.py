@@ -109,29 +109,30 @@ class ClusterEmbedding(DurableEmbedding):
             slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
             for start in range(0, len(slots), _AT_ONCE):
                 self._follow(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
-        if shards < self.shards:
-            before = self.shards
-            self._follow(Resize(shards))
+        before = self.shards
+        if shards < before:
+            self._have(shards)
             for number in range(shards, before):
                 self.front.asking.processes.retire(number)
-        self._note_shards()
 
     def _grow(self, shards: int) -> None:
         with self._ahead.one_writer():
             asking, batch = self.front.asking, self.log.last_batch_id + 1
             for number in range(asking.shards, shards):
                 asking.processes.add(number, Snapshot(batch, asking.slots, shards, None))
+            self._have(shards)
+
+    def _have(self, shards: int) -> None:
+        with self._ahead.one_writer():  # until it is noted: the log may forget it after that
             self._follow(Resize(shards))
+            self._about.shards, self._about.batch = shards, self.log.last_batch_id
+            write_cluster_file(self.folder, self._about)
 
     def _follow(self, entry: Entry) -> Change:
         """Log an entry, and wait until shards have followed it."""
         with self._ahead.one_writer():
             logged = [NewEntry(SHARDS, body=pack(entry))]
             return self._ahead.log_then(logged, lambda: self._live._write(lambda: self.front.follow(entry)))
-
-    def _note_shards(self) -> None:
-        self._about.shards, self._about.batch = self.shards, self.log.last_batch_id
-        write_cluster_file(self.folder, self._about)
 
     # ---- changes that are no events --------------------------------------------------------------------
 

@@ -102,11 +102,15 @@ def check_model(model: Model) -> None:
     Shard(model, 0, SlotMap.even(1), 1)
 
 
-def shards_now(about: ClusterFile, log: ShardLog) -> int:
-    """Return how many shards there are at the end of the log."""
-    count = about.shards
+def shards_needed(about: ClusterFile, log: ShardLog) -> int:
+    """Return how many shards may be needed to come to the end of the log.
+
+    That is more than there are at its end, if there should be fewer and not all were told so: those that stay
+    wait for what those that go say of it.
+    """
+    most = about.shards
     for entry in log.behind(0):
         if entry.kind == SHARDS and entry.batch_id > about.batch:
             change = unpack(entry.body)
-            count = change.shards if isinstance(change, Resize) else count
-    return count
+            most = max(most, change.shards) if isinstance(change, Resize) else most
+    return most

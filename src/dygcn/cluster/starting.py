@@ -12,7 +12,7 @@ from dygcn.cluster.folder import (
     ClusterFile,
     divide_folder,
     read_cluster_file,
-    shards_now,
+    shards_needed,
     snapshots_of,
     write_cluster_file,
 )
@@ -90,6 +90,7 @@ def start(
         raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
     held, log = FolderLock(folder), None
     try:
+        about = read_cluster_file(folder) or about  # nobody else changes it from now on
         prepare_layout(folder)
         clear_leftovers(folder)
         log = ShardLog(folder / LOG_FILE)
@@ -115,12 +116,14 @@ def _opened(
     batches: int,
 ) -> ClusterEmbedding:
     begin, entries = newest_good(folder, log), LoggedEntries(log)
-    model, count = begin.state.model, shards_now(about, log)
+    model, count = begin.state.model, shards_needed(about, log)
     begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
     processes = _processes(on, folder, about, model, entries, count, batches)
     try:
         entries.processes = processes
         front = FrontState(model, processes, entries, log.last_batch_id, check=False)
+        for number in range(front.asking.shards, count):
+            processes.retire(number)
         begin.state, begin.feed = front, None
         log.needed = lambda: front.kept
         keeping = KeepLog.read(keep_log or log.keep_log or KEEP_LOG)
