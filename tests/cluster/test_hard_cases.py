@@ -232,3 +232,27 @@ def test_shards_that_go_are_there_until_all_others_know(tmp_path, monkeypatch):
         assert started == [0, 1, 2]
         assert sorted(again.front.asking.processes.workers) == [0, 1]
         assert again.digest() == digest
+
+
+@pytest.mark.parametrize(
+    "how", [{"on": "mars"}, {"shards": 0}, {"shards": 2.5}, {"shards": True}, {"shards": 1025}]
+)
+def test_what_is_not_allowed_leaves_the_folder_as_it_was(tmp_path, how):
+    folder, how = tmp_path / "x", {"on": "here", "shards": 2} | how
+    dygcn.fit([(1, 2), (2, 3)], dim=8).save(folder)
+    with pytest.raises(OptionError, match="allowed"):
+        cluster.start(folder, **how)
+    assert read_cluster_file(folder) is None
+    cluster.start(folder, on="here").close()
+    with pytest.raises(OptionError, match="allowed"):
+        cluster.start(folder, **how)
+    cluster.start(folder, on="here").close()
+
+
+def test_a_start_that_cannot_resize_lets_go(tmp_path, monkeypatch):
+    begin(tmp_path / "x").close()
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterEmbedding, "_grow", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            cluster.start(tmp_path / "x", 3, on="here")
+    cluster.start(tmp_path / "x", 3, on="here").close()

@@ -9,13 +9,13 @@ import numpy as np
 from dygcn.cluster import questions as ask
 from dygcn.cluster.folder import ClusterFile, write_cluster_file
 from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
-from dygcn.cluster.slots import MOST_SHARDS, SlotMap
+from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import id_column, join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed
-from dygcn.errors import EventError, FeatureError, OptionError
+from dygcn.errors import EventError, FeatureError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
@@ -99,8 +99,7 @@ class ClusterEmbedding(DurableEmbedding):
         OptionError
             If that is no number of shards.
         """
-        if not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-            raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
+        check_shards(shards)
         if shards > self.shards:
             self._grow(shards)
         target = SlotMap.even(shards)

@@ -19,6 +19,7 @@ from dygcn.cluster.folder import (
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
+from dygcn.cluster.slots import check_shards
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
@@ -83,6 +84,12 @@ def start(
         raise MissingFolder(
             f"{folder} does not exist; fit a model first, and save it: dygcn fit, or live.save"
         )
+    if shards is not None:
+        check_shards(shards)
+    if on == "ray":
+        _ = ray_shards.RayShards  # before anything is divided: it may not be installed
+    elif on != "here":
+        raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
     about = read_cluster_file(folder)
     if about is None:
         about = divide_folder(folder, None, 2 if shards is None else shards, snapshots)
@@ -100,8 +107,12 @@ def start(
             log.close()
         held.release()
         raise
-    if shards not in (None, live.shards):
-        live.resize(shards)
+    try:
+        if shards not in (None, live.shards):
+            live.resize(shards)
+    except BaseException:
+        live.close()
+        raise
     return live
 
 
@@ -147,8 +158,6 @@ def _processes(
         for number in range(count):
             local.restart(number)
         return local
-    if on != "ray":
-        raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
     # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
     host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
     return ray_shards.RayShards(
