@@ -57,6 +57,8 @@ class ClusterEmbedding(DurableEmbedding):
     are refused: save a copy, and ask that.
     """
 
+    far = True
+
     def __init__(
         self,
         folder: Path,
