@@ -102,9 +102,14 @@ def shards(folder, address, holder):
     run.steps(60)
     second = run.pids()
     assert not set(first) & set(second)
-    run.join_again()
+    run.shards.add(SHARDS, Snapshot(run.log.end + 1, SlotMap.even(SHARDS), SHARDS + 1, None))
+    run.join_again()  # in the middle of growing: the log says nothing of the third
     run.steps(60)
     assert run.pids() == second
+    end = time.monotonic() + 60
+    while run.shards._actor(SHARDS) is not None:
+        assert time.monotonic() < end
+        time.sleep(0.1)
     assert listening_elsewhere(os.getpid(), holder) == []
     run.shards.close()
 

@@ -290,3 +290,28 @@ def test_what_moved_is_known(cluster):
     run = cluster(2)
     batch = read_events([(1, 2), (3, 4)])
     assert run.front.apply(batch).moved.rows == run.one.apply(batch).moved.rows
+
+
+def ask_slowly(cluster, monkeypatch):
+    """Ask what takes longer than a question waits for its turn."""
+    run, answer = cluster(1), shard_process.Answering.answer
+
+    def slow(self, worker, question):
+        if isinstance(question, questions.AskSize):
+            time.sleep(0.5)
+        return answer(self, worker, question)
+
+    monkeypatch.setattr(shard_process.Answering, "answer", slow)
+    monkeypatch.setattr(shard_process, "_PATIENCE", 0.1)
+    monkeypatch.setattr(process_front, "_LONG", 5.0)
+    return run.processes.ask({0: questions.AskSize(0)})[0].edges
+
+
+def test_an_answer_that_takes_long_arrives(cluster, monkeypatch):
+    assert ask_slowly(cluster, monkeypatch) == 0
+
+
+def test_a_shard_that_gives_up_while_it_answers_would_be_noticed(cluster, monkeypatch):
+    monkeypatch.setattr(shard_process, "_LONGEST", 0.0)
+    with pytest.raises(ClusterError, match="no answer"):
+        ask_slowly(cluster, monkeypatch)

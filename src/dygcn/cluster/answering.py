@@ -165,7 +165,8 @@ def _first_ends(shard: Shard) -> tuple[Any, Any, Any, Any]:
 def _own(shard: Shard, ids: IdColumn) -> Nodes:
     """Return own nodes by their ids, -1 for ids that are none."""
     nodes = shard.graph.find(ids)
-    nodes[(nodes >= 0) & (shard.rule.own[nodes] == 0)] = -1
+    known = np.flatnonzero(nodes >= 0)
+    nodes[known[shard.rule.own[nodes[known]] == 0]] = -1
     return nodes
 
 
@@ -188,10 +189,10 @@ def _size(question: ask.AskSize, worker: Worker) -> ask.Answer:
 
 
 def _vectors(question: ask.AskVectors, worker: Worker) -> ask.Answer:
-    nodes = _own(worker.shard, question.ids)
-    here = nodes >= 0
-    vectors = worker.shard.reading().vectors(nodes[here])
-    return ask.Vectors(worker.position, here.astype(np.int8), vectors)
+    shard, nodes = worker.shard, _own(worker.shard, question.ids)
+    here = (nodes >= 0).astype(np.int8)
+    here[shard.slots.owners(question.ids) != shard.number] = -1
+    return ask.Vectors(worker.position, here, shard.reading().vectors(nodes[here > 0]))
 
 
 def _rows(question: ask.AskRows, worker: Worker) -> ask.Answer:

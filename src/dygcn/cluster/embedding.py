@@ -9,13 +9,13 @@ import numpy as np
 from dygcn.cluster import questions as ask
 from dygcn.cluster.folder import ClusterFile, write_cluster_file
 from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
-from dygcn.cluster.slots import MOST_SHARDS, SlotMap
+from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import id_column, join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed
-from dygcn.errors import EventError, FeatureError, OptionError
+from dygcn.errors import EventError, FeatureError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
@@ -56,6 +56,8 @@ class ClusterEmbedding(DurableEmbedding):
     It is used as any embedding. Trials (`what_if`, `explain_change`), `tolerate`, `set_features` and `refit`
     are refused: save a copy, and ask that.
     """
+
+    far = True
 
     def __init__(
         self,
@@ -99,8 +101,7 @@ class ClusterEmbedding(DurableEmbedding):
         OptionError
             If that is no number of shards.
         """
-        if not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-            raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
+        check_shards(shards)
         if shards > self.shards:
             self._grow(shards)
         target = SlotMap.even(shards)
@@ -109,29 +110,30 @@ class ClusterEmbedding(DurableEmbedding):
             slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
             for start in range(0, len(slots), _AT_ONCE):
                 self.follow_entry(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
-        if shards < self.shards:
-            before = self.shards
-            self.follow_entry(Resize(shards))
+        before = self.shards
+        if shards < before:
+            self._have(shards)
             for number in range(shards, before):
                 self.front.asking.processes.retire(number)
-        self._note_shards()
 
     def _grow(self, shards: int) -> None:
         with self._ahead.one_writer():
             asking, batch = self.front.asking, self.log.last_batch_id + 1
             for number in range(asking.shards, shards):
                 asking.processes.add(number, Snapshot(batch, asking.slots, shards, None))
+            self._have(shards)
+
+    def _have(self, shards: int) -> None:
+        with self._ahead.one_writer():  # until it is noted: the log may forget it after that
             self.follow_entry(Resize(shards))
+            self._about.shards, self._about.batch = shards, self.log.last_batch_id
+            write_cluster_file(self.folder, self._about)
 
     def follow_entry(self, entry: Entry) -> Change:
         """Log an entry, and wait until shards have followed it."""
         with self._ahead.one_writer():
             logged = [NewEntry(SHARDS, body=pack(entry))]
             return self._ahead.log_then(logged, lambda: self._live._write(lambda: self.front.follow(entry)))
-
-    def _note_shards(self) -> None:
-        self._about.shards, self._about.batch = self.shards, self.log.last_batch_id
-        write_cluster_file(self.folder, self._about)
 
     # ---- changes that are no events --------------------------------------------------------------------
 
@@ -210,6 +212,8 @@ class ClusterEmbedding(DurableEmbedding):
         asking = self.front.asking
         owner = int(asking.slots.owners(ids)[0])
         answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+        if answer.here[0] < 0:  # its slot is being moved
+            return None
         return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
 
     # ---- the end ---------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dygcn.cluster.dividing import part_for
 from dygcn.cluster.protocol import Resize, Snapshot
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
-from dygcn.cluster.store import SnapshotFolder
+from dygcn.cluster.store import SnapshotFolder, is_used
 from dygcn.cluster.wire import unpack
 from dygcn.engine._disk import sync_file, sync_names
 from dygcn.errors import DamagedFolder, OptionError
@@ -74,9 +74,16 @@ def divide_folder(
     ------
     FeatureError
         If shards do not take its model.
+    OptionError
+        If there are snapshots of other shards already, or the folder has a tolerance.
     """
     slots = SlotMap.even(shards)
     about = ClusterFile(shards, 0, "shards" if snapshots is None else snapshots)
+    if snapshots is not None and is_used(snapshots_of(folder, about)):
+        raise OptionError(
+            f"{snapshots} holds snapshots of shards already, of another cluster or of a start that was "
+            "interrupted; name another place, or remove them"
+        )
     with open_folder(folder) if begin is None else begin as live:
         check_model(live.model)
         if live.tolerance > 0:
@@ -86,7 +93,7 @@ def divide_folder(
         for number in range(shards):
             store = SnapshotFolder(snapshots_of(folder, about), number)
             store.begin(Snapshot(about.batch, slots, shards, part_for(image, slots, number)))
-    write_cluster_file(folder, about)
+        write_cluster_file(folder, about)  # while nobody else can open it
     return about
 
 
@@ -95,11 +102,15 @@ def check_model(model: Model) -> None:
     Shard(model, 0, SlotMap.even(1), 1)
 
 
-def shards_now(about: ClusterFile, log: ShardLog) -> int:
-    """Return how many shards there are at the end of the log."""
-    count = about.shards
+def shards_needed(about: ClusterFile, log: ShardLog) -> int:
+    """Return how many shards may be needed to come to the end of the log.
+
+    That is more than there are at its end, if there should be fewer and not all were told so: those that stay
+    wait for what those that go say of it.
+    """
+    most = about.shards
     for entry in log.behind(0):
         if entry.kind == SHARDS and entry.batch_id > about.batch:
             change = unpack(entry.body)
-            count = change.shards if isinstance(change, Resize) else count
-    return count
+            most = max(most, change.shards) if isinstance(change, Resize) else most
+    return most

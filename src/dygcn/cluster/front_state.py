@@ -22,7 +22,7 @@ from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import Changed
-from dygcn.errors import FeatureError
+from dygcn.errors import ClusterError, FeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,7 +76,9 @@ class FrontState(State):
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
         self._numbers, self._staged = numbers, (read_events([]), None)
-        self.graph.take([about, *self._others_than_first()])
+        shards = [about, *self._others_than_first()]
+        _check_log(shards, at)
+        self.graph.take(shards)
 
     graph: FrontGraph
     kept: int = 0  # what a shard may need again of the log: all behind this batch
@@ -103,8 +105,9 @@ class FrontState(State):
         """Have every shard spread what is staged."""
         batch, now = self._staged
         self.transaction.begun = True
-        self.graph.note_weights(batch)
-        return self.follow(Events(batch, now))
+        done = self.follow(Events(batch, now))
+        self.graph.note_weights(batch)  # ids that are new have nodes only now
+        return done
 
     def follow(self, entry: Entry) -> Outcome:
         """Give an entry its number, and wait until every shard has spread it."""
@@ -247,6 +250,16 @@ class FrontState(State):
             place = rank[self.graph.ids.find(take(part.ids, own))]
             contact[place], activity[place] = part.contact[own], part.activity[own]
         return contact, activity
+
+
+def _check_log(shards: list[ask.AboutShard], end: int) -> None:
+    """Refuse a log that ends before its shards: they would take what is logged next for what they have."""
+    most = max(about.position for about in shards)
+    if most > end:
+        raise ClusterError(
+            f"snapshots of shards are of batch {most}, and the log ends at {end}: the folder is older than "
+            "its snapshots, or they are of another one; restore folder and snapshots from the same backup"
+        )
 
 
 class _NoTrials(Transaction):

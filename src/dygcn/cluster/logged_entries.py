@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dygcn.cluster.protocol import Entries, Events
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
+from dygcn.errors import ClusterError
 from dygcn.live.durable.storage import EVENTS, SHARDS, EventLog, unpack
 from dygcn.live.durable.storage.log import check_entry
 
@@ -104,7 +105,10 @@ class LoggedEntries:
     def sequence_of(self, batch: int) -> int:
         """Return the last sequence of a batch, or of one before it that is known."""
         with self._lock:
-            return self._sequences.get(batch, self._sequences[max(self._sequences)])
+            known = self._sequences.get(batch)
+            if known is None:  # no batch has a number above its sequences
+                known = max([batch, *(last for one, last in self._sequences.items() if one < batch)])
+            return known
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
         """Return entries behind a batch."""
@@ -116,6 +120,11 @@ class LoggedEntries:
             return found
         for number, batch in self._batches(after):
             if number > after:
+                if number != after + 1 + len(found):
+                    raise ClusterError(
+                        f"a shard needs batch {after + 1}, and the log begins at {number}: its snapshots are "
+                        "older than the log; restore folder and snapshots from the same backup"
+                    )
                 found.append(_as_entry(batch))
             if len(found) == count:
                 break

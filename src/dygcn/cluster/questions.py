@@ -85,7 +85,7 @@ class Vectors:
     """The vectors of those that are in the graph, in the order asked."""
 
     position: int
-    here: Int8  # for each id
+    here: Int8  # for each id: 1, 0 if it is not in the graph, -1 if another shard owns it as of `position`
     vectors: Float32  # of those that are here
 
 

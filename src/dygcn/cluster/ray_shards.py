@@ -22,7 +22,13 @@ os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 with extra("ray"):
     import ray
-    from ray.util import get_placement_group, placement_group, placement_group_table, remove_placement_group
+    from ray.util import (
+        get_placement_group,
+        list_named_actors,
+        placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     from dygcn.cluster.ray_actor import MODEL, ShardActor, own_address
@@ -94,6 +100,7 @@ class RayShards(ProcessFront):
         _leave_model(store, model)
         numbers = sorted(shards)
         super().__init__(folder, store, log, numbers, host or own_address())
+        self._end_others(numbers)
         self._start(numbers)
         self._watching = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._watching.start()
@@ -130,6 +137,13 @@ class RayShards(ProcessFront):
                     placement_group=group, placement_group_bundle_index=place
                 ),
             ).remote(number, self._store, self._secret, self._host, self._every)
+
+    def _end_others(self, numbers: list[int]) -> None:
+        """End processes of shards that a front began and never had: Ray starts them again for ever."""
+        wanted = {self._name_of(number) for number in numbers}
+        for one in list_named_actors(all_namespaces=True):
+            if one["namespace"] == self._name and one["name"] not in wanted:
+                ray.kill(ray.get_actor(one["name"], namespace=self._name))
 
     def _name_of(self, number: int) -> str:
         return f"{self._name}-shard-{number}"

@@ -32,7 +32,8 @@ _MOST_WAITING = 8_192  # messages and questions that nobody took yet
 _AT_ONCE = 256  # of them before the next batch
 _TICK = 0.2  # seconds between two times of asking again
 _BEAT = 0.5
-_PATIENCE = 1.0  # seconds that a question waits here, before whoever asked asks again
+_PATIENCE = 1.0  # seconds that a question waits for its turn, before whoever asked asks again
+_LONGEST = 60.0  # that an answer may take: nobody who asks waits longer
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class _Waiting:
     answer: Any = None
     failure: str | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    begun: bool = False  # to be answered: this may take long, and is worth waiting for
     given_up: bool = False
 
 
@@ -124,6 +126,8 @@ class ShardProcess:
             return None
         if not waiting.done.wait(_PATIENCE):
             waiting.given_up = True
+            if waiting.begun:
+                waiting.done.wait(_LONGEST)
         if waiting.failure is not None:
             raise ClusterError(waiting.failure)
         return waiting.answer
@@ -207,7 +211,9 @@ class ShardProcess:
 
 def _try(waiting: _Waiting, answering: Answering, worker: Worker) -> bool:
     """Answer a question; say whether it need not wait any longer."""
+    waiting.begun = True  # first: whoever gives up looks at it after that
     if waiting.given_up:
+        waiting.done.set()
         return True
     try:
         waiting.answer = answering.answer(worker, waiting.question)
@@ -215,6 +221,7 @@ def _try(waiting: _Waiting, answering: Answering, worker: Worker) -> bool:
         _LOG.exception("shard %d cannot answer", worker.number)
         waiting.failure = f"{type(error).__name__}: {error}"
     if waiting.answer is None and waiting.failure is None:
+        waiting.begun = False
         return False
     waiting.done.set()
     return True

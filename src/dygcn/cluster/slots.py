@@ -33,8 +33,7 @@ class SlotMap:
     @classmethod
     def even(cls, shards: int) -> SlotMap:
         """Divide the slots among so many shards."""
-        if not 1 <= shards <= MOST_SHARDS:
-            raise OptionError(f"shards is {shards}; allowed are 1 to {MOST_SHARDS}")
+        check_shards(shards)
         return cls((np.arange(SLOTS) * shards // SLOTS).astype(np.int16))
 
     def owners(self, ids: IdColumn) -> Int16:
@@ -51,6 +50,12 @@ class SlotMap:
         owner = self.owner.copy()
         owner[slots] = to
         return SlotMap(owner)
+
+
+def check_shards(shards: object) -> None:
+    """Raise `OptionError` if that is no number of shards."""
+    if type(shards) is not int or not 1 <= shards <= MOST_SHARDS:
+        raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
 
 
 def slots_of(ids: IdColumn) -> Int64:

@@ -12,13 +12,14 @@ from dygcn.cluster.folder import (
     ClusterFile,
     divide_folder,
     read_cluster_file,
-    shards_now,
+    shards_needed,
     snapshots_of,
     write_cluster_file,
 )
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
+from dygcn.cluster.slots import check_shards
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
@@ -83,6 +84,12 @@ def start(
         raise MissingFolder(
             f"{folder} does not exist; fit a model first, and save it: dygcn fit, or live.save"
         )
+    if shards is not None:
+        check_shards(shards)
+    if on == "ray":
+        _ = ray_shards.RayShards  # before anything is divided: it may not be installed
+    elif on != "here":
+        raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
     about = read_cluster_file(folder)
     if about is None:
         about = divide_folder(folder, None, 2 if shards is None else shards, snapshots)
@@ -90,6 +97,7 @@ def start(
         raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
     held, log = FolderLock(folder), None
     try:
+        about = read_cluster_file(folder) or about  # nobody else changes it from now on
         prepare_layout(folder)
         clear_leftovers(folder)
         log = ShardLog(folder / LOG_FILE)
@@ -99,8 +107,12 @@ def start(
             log.close()
         held.release()
         raise
-    if shards not in (None, live.shards):
-        live.resize(shards)
+    try:
+        if shards not in (None, live.shards):
+            live.resize(shards)
+    except BaseException:
+        live.close()
+        raise
     return live
 
 
@@ -115,12 +127,14 @@ def _opened(
     batches: int,
 ) -> ClusterEmbedding:
     begin, entries = newest_good(folder, log), LoggedEntries(log)
-    model, count = begin.state.model, shards_now(about, log)
+    model, count = begin.state.model, shards_needed(about, log)
     begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
     processes = _processes(on, folder, about, model, entries, count, batches)
     try:
         entries.processes = processes
         front = FrontState(model, processes, entries, log.last_batch_id, check=False)
+        for number in range(front.asking.shards, count):
+            processes.retire(number)
         begin.state, begin.feed = front, None
         log.needed = lambda: front.kept
         keeping = KeepLog.read(keep_log or log.keep_log or KEEP_LOG)
@@ -144,8 +158,6 @@ def _processes(
         for number in range(count):
             local.restart(number)
         return local
-    if on != "ray":
-        raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
     # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
     host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
     return ray_shards.RayShards(

@@ -72,6 +72,8 @@ class SnapshotFolder:
 
     def begin(self, snapshot: Snapshot) -> None:
         """Keep a snapshot and no other: whoever had this number before is gone."""
+        for name in self._names(self.number):
+            self._remove(name)
         self.save(snapshot)
         self._forget_before(snapshot.sequence)
 
@@ -210,6 +212,18 @@ def read_note(path: str) -> str | None:
         return str(files.cat_file(f"{root}/front"), "utf-8")
     except FileNotFoundError:
         return None
+
+
+def is_used(path: str) -> bool:
+    """Say whether there are snapshots of shards.
+
+    Examples
+    --------
+    >>> is_used("memory://unused")
+    False
+    """
+    files, root = _files_at(path)
+    return bool(files.exists(f"{root}/shard-0000"))
 
 
 def leave_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:

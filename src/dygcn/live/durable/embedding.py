@@ -55,7 +55,11 @@ class DurableEmbedding(EmbeddingView):
         The log, for its dead letters and its failure.
     damage
         What recovery found that could not be used, and did without.
+    far
+        Whether reads, and whoever holds the lock, may wait for other processes.
     """
+
+    far = False
 
     def __init__(
         self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int, keep_log: KeepLog

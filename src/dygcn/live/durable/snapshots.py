@@ -8,8 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import StorageError
+from dygcn.live.changed import FeedImage
 from dygcn.live.durable.storage import (
     BARRIER,
     KEPT,
@@ -26,6 +29,7 @@ from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dygcn.engine.records import Nodes
     from dygcn.live.durable.write_ahead import WriteAhead
 
 
@@ -82,10 +86,15 @@ class Snapshots:
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
             state = live.state.to_save()
-            feed = ahead.feed.image if state is live.state else None
+            feed = ahead.feed.image if state is live.state else self._nobody
             taken = take_snapshot(state, live.version, position, feed)
             ahead.events = 0
         return taken
+
+    def _nobody(self, nodes: Nodes) -> tuple[FeedImage, int]:
+        """Return that nobody knows who moved: for a state that is saved elsewhere."""
+        none = np.empty(0, np.int64)
+        return FeedImage(none, self._ahead.live.names(nodes[:0]), none), self._ahead.sequence
 
     def _write(self, taken: Snapshot) -> None:
         begun, log = time.perf_counter(), self._ahead.log

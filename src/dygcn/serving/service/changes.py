@@ -78,13 +78,21 @@ class Waiters:
         finally:
             self.leave()
 
-    async def until_news(self, read: Callable[[], Changes], wait: float, gone: Gone | None = None) -> Changes:
-        """Return what was read, once there is something in it, the time is over or the client is gone."""
+    async def until_news(
+        self, read: Callable[[], Changes], wait: float, gone: Gone | None = None, *, beside: bool = False
+    ) -> Changes:
+        """Return what was read, once there is something in it, the time is over or the client is gone.
+
+        Parameters
+        ----------
+        beside
+            Whether reading may take so long that the event loop must not wait for it.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
             news = self._news
-            found = read()
+            found = await asyncio.to_thread(read) if beside else read()
             left = until - loop.time()
             if found.moved or found.left or found.reset or found.more or left <= 0 or self.closing:
                 return found
@@ -102,6 +110,13 @@ class Waiters:
             return
 
 
+async def page_of(service: Service, since: str, limit: int) -> Changes:
+    """Return what moved behind a place; beside the event loop, where that may wait for other processes."""
+    if service.live.far:
+        return await asyncio.to_thread(service.page, since, limit)
+    return service.page(since, limit)
+
+
 async def stream_changes(
     service: Service,
     waiters: Waiters,
@@ -112,7 +127,7 @@ async def stream_changes(
     """Yield server-sent events, one for each page; the id of each is the cursor behind it."""
     yield b": here\n\n"
     while not waiters.closing and not await gone():
-        page = service.page(since, limit)
+        page = await page_of(service, since, limit)
         if page.moved or page.left or page.reset:
             yield b"id: %s\nevent: changes\ndata: %s\n\n" % (page.next.encode(), encode(page))
         else:

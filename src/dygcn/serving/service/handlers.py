@@ -19,7 +19,7 @@ from dygcn.live.durable.followed import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.json_text import encode
 from dygcn.serving.service import answers
-from dygcn.serving.service.changes import Waiters, stream_changes
+from dygcn.serving.service.changes import Waiters, page_of, stream_changes
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
@@ -159,7 +159,10 @@ class Handlers:
                 raise UnknownNode(node, f"; this is as of sequence {then.sequence}")
             vector = then.vectors[0]
             return respond(answers.OneVector(then.sequence, node, vector, then.digest, then.logged))
-        found = self.service.vector_now(node, _SHORT)
+        if self.service.live.far:
+            found = await run_in_threadpool(self.service.vector, node)
+        else:
+            found = self.service.vector_now(node, _SHORT)
         async for now in self._looks():
             if found is not None:
                 break
@@ -217,14 +220,17 @@ class Handlers:
         # A browser that comes back asks for the same address, and says in the header how far it came.
         since = request.headers.get("last-event-id") or params.get("since", "")
         if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
-            self.service.page(since, 1)  # a wrong cursor is refused before the stream begins
+            await page_of(self.service, since, 1)  # a wrong cursor is refused before the stream begins
             self.waiters.enter()
             pages = stream_changes(self.service, self.waiters, since, limit, request.is_disconnected)
             return _Stream(pages, self.waiters.leave)
         wait = seconds(params.get("wait", "0"))
         with self.waiters.entered(wait > 0):
             changes = await self.waiters.until_news(
-                lambda: self.service.page(since, limit), wait, request.is_disconnected
+                lambda: self.service.page(since, limit),
+                wait,
+                request.is_disconnected,
+                beside=self.service.live.far,
             )
         return respond(changes)
 
