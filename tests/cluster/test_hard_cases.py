@@ -176,7 +176,7 @@ class KilledError(BaseException):
 
 def die_in_resize(folder, monkeypatch, shards, to, when):
     """Resize, die after a step, start again and resize again."""
-    live, follow, steps = begin(folder, shards, keep_log="1B"), ClusterEmbedding._follow, []
+    live, follow, steps = begin(folder, shards, keep_log="1B"), ClusterEmbedding.follow_entry, []
 
     def follow_and_die(self, entry):
         if when == "before" and isinstance(entry, Resize):
@@ -192,7 +192,7 @@ def die_in_resize(folder, monkeypatch, shards, to, when):
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ClusterEmbedding, "_follow", follow_and_die)
+        patched.setattr(ClusterEmbedding, "follow_entry", follow_and_die)
         with pytest.raises(KilledError):
             live.resize(to)
     digest = live.digest()
@@ -214,7 +214,7 @@ def test_a_front_that_dies_while_it_resizes_goes_on(tmp_path, monkeypatch, shard
 
 
 def test_a_number_of_shards_that_only_the_log_has_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(ClusterEmbedding, "_have", lambda self, shards: self._follow(Resize(shards)))
+    monkeypatch.setattr(ClusterEmbedding, "_have", lambda self, shards: self.follow_entry(Resize(shards)))
     with pytest.raises(ClusterError, match="no answer"):
         die_in_resize(tmp_path / "x", monkeypatch, 2, 4, "between")
 

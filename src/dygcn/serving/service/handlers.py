@@ -159,10 +159,10 @@ class Handlers:
                 raise UnknownNode(node, f"; this is as of sequence {then.sequence}")
             vector = then.vectors[0]
             return respond(answers.OneVector(then.sequence, node, vector, then.digest, then.logged))
-        if self.service.live.far:
+        far = self.service.live.far
+        found = None if far else self.service.vector_now(node, _SHORT)
+        if far:
             found = await run_in_threadpool(self.service.vector, node)
-        else:
-            found = self.service.vector_now(node, _SHORT)
         async for now in self._looks():
             if found is not None:
                 break
