@@ -1,6 +1,8 @@
 """What would lose state, leave a cluster stuck or give a wrong answer: each was seen once."""
 
 import shutil
+import threading
+import time
 
 import pytest
 
@@ -14,6 +16,7 @@ from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.protocol import Events, Resize
+from dygcn.engine.events import id_column
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
 from dygcn.live.durable.snapshots import Snapshots
 
@@ -256,3 +259,30 @@ def test_a_start_that_cannot_resize_lets_go(tmp_path, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             cluster.start(tmp_path / "x", 3, on="here")
     cluster.start(tmp_path / "x", 3, on="here").close()
+
+
+def test_reads_that_wait_for_one_shard_are_few(tmp_path, monkeypatch):
+    live, back, ask = begin(tmp_path / "x"), threading.Event(), LocalShards.ask
+    monkeypatch.setattr(cluster.embedding, "_MOVES", 0.0)
+    owner = live.front.asking.slots.owners
+    gone = int(owner(id_column(["a"]))[0])
+
+    def silent(self, questions):
+        assert gone not in questions or back.wait(60)
+        return ask(self, questions)
+
+    monkeypatch.setattr(LocalShards, "ask", silent)
+    waiting = [threading.Thread(target=live.read_straight, args=("a",)) for _ in range(8)]
+    for one in waiting:
+        one.start()
+    while len(live._waiting.get(gone, ())) < 8:
+        time.sleep(0.01)
+    with pytest.raises(ClusterError, match="ask again"):
+        live.read_straight("a")
+    other = next(name for name in map(str, range(100)) if owner(id_column([name]))[0] != gone)
+    assert live.read_straight(other)[1] is None
+    back.set()
+    for one in waiting:
+        one.join(60)
+    assert live.read_straight("a")[1] is not None
+    live.close()

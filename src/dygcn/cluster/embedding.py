@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -15,7 +17,7 @@ from dygcn.engine.events import id_column, join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed
-from dygcn.errors import EventError, FeatureError
+from dygcn.errors import ClusterError, EventError, FeatureError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
@@ -23,7 +25,7 @@ from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import many_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from dygcn.cluster.front_state import FrontState
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from dygcn.live.recommending import Among
 
 _AT_ONCE = 64  # slots that move with one entry: they are what nobody reads meanwhile
+_WAITING, _MOVES = 8, 0.5  # reads that ask one shard at a time; seconds, after which others do not wait
+_LOOK = 0.002  # seconds between two looks whether it is one's turn
 
 
 class ShardsAhead(WriteAhead):
@@ -71,6 +75,7 @@ class ClusterEmbedding(DurableEmbedding):
     ) -> None:
         super().__init__(folder, held, ahead, every, keep)
         self._about, self._logged = about, logged
+        self._waiting: dict[int, dict[object, float]] = {}  # reads without the lock, since when, by owner
 
     @property
     def front(self) -> FrontState:
@@ -202,7 +207,13 @@ class ClusterEmbedding(DurableEmbedding):
         return found
 
     def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and the vector of a node then, from its owner: also while others recover."""
+        """Return a sequence and the vector of a node then, from its owner: also while others recover.
+
+        Raises
+        ------
+        ClusterError
+            If several reads wait for this owner already, and long: threads are for those who get answers.
+        """
         try:
             ids = id_column([node])
         except EventError:
@@ -211,10 +222,25 @@ class ClusterEmbedding(DurableEmbedding):
             return None
         asking = self.front.asking
         owner = int(asking.slots.owners(ids)[0])
-        answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+        with self._line_of(owner):
+            answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
         if answer.here[0] < 0:  # its slot is being moved
             return None
         return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
+
+    @contextmanager
+    def _line_of(self, owner: int) -> Iterator[None]:
+        """Stand in line for a shard, unless nothing moves there."""
+        line, me = self._waiting.setdefault(owner, {}), object()
+        while len(since := list(line.values())) >= _WAITING:
+            if time.monotonic() - min(since) > _MOVES:
+                raise ClusterError(f"shard {owner} does not answer now, and others wait for it; ask again")
+            time.sleep(_LOOK)
+        line[me] = time.monotonic()
+        try:
+            yield
+        finally:
+            del line[me]
 
     # ---- the end ---------------------------------------------------------------------------------------
 
