@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
     OptionError
         If reader processes are asked for beside shards.
     """
-    if settings.shards is None and not (Path(settings.folder) / CLUSTER_FILE).exists():
+    if settings.shards is None and not os.path.exists(Path(settings.folder) / CLUSTER_FILE):
         return open_in_one_process(settings)
     if settings.http.readers:
         raise OptionError("readers are for one process, and shards answer reads themselves; set readers to 0")

@@ -418,7 +418,9 @@ class Shard:
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        self.rule.own[:] = self.shards == 1  # of one shard, whoever comes is its own
+        if self.shards == 1:  # whoever comes is its own, and gets the number of one that was another's
+            self.owner[:] = self.number
+        self.rule.own[:] = self.shards == 1
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:

@@ -32,6 +32,7 @@ from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
+from dygcn.errors import ClusterError
 from dygcn.testing.simulated_world import (
     Disk,
     DiskLog,
@@ -194,9 +195,17 @@ class SimulatedCluster:
     def _guarded(self, machine: Machine, call: Callable[[], None]) -> None:
         try:
             call()
+        except ClusterError:  # it says that it has to start again
+            self._end(machine)
         except Exception as error:
             self.wrong.append(f"shard {machine.worker.number}: {type(error).__name__}: {error}")
             raise
+
+    def _end(self, machine: Machine) -> None:
+        number = machine.worker.number
+        if self.machines.get(number) is machine:
+            del self.machines[number]
+            self.later(0.1, lambda: self._start_if_missing(number))
 
     # ---- machines --------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dygcn.cluster.sequencer import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
+from dygcn.errors import ClusterError
 from dygcn.live.digest import digest_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,15 @@ class Disk:
         self.everyones[to].arrivals[sequence, self.number] = image
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over."""
+        """Return what a shard handed over.
+
+        Raises
+        ------
+        ClusterError
+            If it was forgotten already: whoever was taken for dead has a newer snapshot to begin with.
+        """
+        if (sequence, sender) not in self.arrivals and min(self.snapshots) >= sequence:
+            raise ClusterError(f"edges of entry {sequence} were forgotten")
         return self.arrivals.get((sequence, sender))
 
 

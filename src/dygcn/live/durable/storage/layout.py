@@ -54,7 +54,7 @@ def check_undivided(folder: Path) -> None:
     FolderError
         If its graph is divided among shards.
     """
-    if (folder / CLUSTER_FILE).exists():
+    if os.path.exists(folder / CLUSTER_FILE):  # also where the name is too long to be one
         raise FolderError(
             f"the graph of {folder} is divided among shards, which one process cannot open; "
             "dygcn.cluster.start(folder) does, and its save(path) writes a copy for one process"
