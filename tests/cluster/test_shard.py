@@ -271,7 +271,7 @@ def test_what_shards_cannot_do_is_refused():
         Shard(small(orders=3), 0, SlotMap.even(2), 2)
     with pytest.raises(FeatureError, match='features="given"'):
         Shard(small(features="given"), 0, SlotMap.even(2), 2)
-    with pytest.raises(OptionError, match="allowed are 1 to 1024"):
+    with pytest.raises(OptionError, match="from 1 to 1024"):
         SlotMap.even(0)
 
 
