@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster import questions as ask
+from dygcn.cluster.digest import first_ends
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.pair_contacts import edge_contacts
@@ -123,7 +124,7 @@ def own_edges(shard: Shard) -> GraphImage:
     `own` of the image marks the shard's own nodes; edges are in no order.
     """
     graph, own = shard.graph, shard.own_nodes()
-    a, b, weight, chosen = _first_ends(shard)
+    a, b, weight, chosen = first_ends(shard)
     nodes = np.unique(np.concatenate((own, a, b))).astype(np.int32)
     place = np.empty(graph.ids.high, np.int32)
     place[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -146,20 +147,6 @@ def own_edges(shard: Shard) -> GraphImage:
         last[chosen] if len(last) else last,
         count[chosen] if len(count) else count,
     )
-
-
-def _first_ends(shard: Shard) -> tuple[Any, Any, Any, Any]:
-    """Return edges by their lower end by id (directed: source), where that is an own node, and which."""
-    graph = shard.graph
-    a, b, weight = graph.edges()
-    if not graph.directed:
-        rank = np.full(graph.ids.high, -1, np.int64)
-        here = graph.nodes()
-        rank[here] = np.arange(len(here))
-        swapped = rank[a] > rank[b]
-        a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
-    mine = np.flatnonzero(shard.rule.own[a] > 0)
-    return a[mine], b[mine], weight[mine], mine
 
 
 def _own(shard: Shard, ids: IdColumn) -> Nodes:
@@ -185,7 +172,7 @@ def _about(question: ask.AskShard, worker: Worker) -> ask.Answer:
 
 
 def _size(question: ask.AskSize, worker: Worker) -> ask.Answer:
-    return ask.Size(worker.position, int((_first_ends(worker.shard)[2] > 0).sum()))
+    return ask.Size(worker.position, int((first_ends(worker.shard)[2] > 0).sum()))
 
 
 def _vectors(question: ask.AskVectors, worker: Worker) -> ask.Answer:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.shard import Shard
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Bytes, Float64, IdColumn, Int64
+    from dygcn.engine.records import Bytes, Float64, IdColumn, Int64, Nodes
 
 _BLOCK = 1 << 14  # nodes, as in `ExactRule.state_bytes`
 
@@ -37,18 +37,24 @@ class DigestPart:
     clock: float | None
 
 
+def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
+    """Return edges by their lower end by id (directed: source), where that is an own node, and which."""
+    graph = shard.graph
+    a, b, weight = graph.edges()
+    if not graph.directed:
+        rank = np.full(graph.ids.high, -1, np.int64)
+        here = graph.nodes()
+        rank[here] = np.arange(len(here))
+        swapped = rank[a] > rank[b]
+        a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
+    mine = np.flatnonzero(shard.rule.own[a] > 0)
+    return a[mine], b[mine], weight[mine], mine
+
+
 def part_of(shard: Shard) -> DigestPart:
     """Return what a shard adds."""
     graph, rule, own = shard.graph, shard.rule, shard.own_nodes()
-    rank = np.full(graph.ids.high, -1, np.int64)
-    here = graph.nodes()
-    rank[here] = np.arange(len(here))
-    a, b, weight = graph.edges()
-    if not graph.directed:
-        swapped = rank[a] > rank[b]
-        a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
-    mine = np.flatnonzero(rule.own[a] > 0)
-    a, b, weight = a[mine], b[mine], weight[mine]
+    a, b, weight, _ = first_ends(shard)
     full, t = np.zeros(len(a), np.int64), np.zeros(len(a))
     if graph.memory is not None:
         full, t = graph.memory.recall(*graph.canonical(a, b))

@@ -23,7 +23,6 @@ from dygcn.live.durable.storage.layout import CLUSTER_FILE
 if TYPE_CHECKING:
     from dygcn.cluster.logged_entries import ShardLog
     from dygcn.engine.models import Model
-    from dygcn.live import DurableEmbedding
 
 _FORMAT = 1
 
@@ -65,9 +64,7 @@ def snapshots_of(folder: Path, about: ClusterFile) -> str:
     return about.snapshots if "://" in about.snapshots else str((folder / about.snapshots).resolve())
 
 
-def divide_folder(
-    folder: Path, begin: DurableEmbedding | None, shards: int, snapshots: str | None
-) -> ClusterFile:
+def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFile:
     """Make a folder of one process one of shards: from then on, only a cluster opens it.
 
     Raises
@@ -84,7 +81,7 @@ def divide_folder(
             f"{snapshots} holds snapshots of shards already, of another cluster or of a start that was "
             "interrupted; name another place, or remove them"
         )
-    with open_folder(folder) if begin is None else begin as live:
+    with open_folder(folder) as live:
         check_model(live.model)
         if live.tolerance > 0:
             raise OptionError("this folder has a tolerance, and shards withhold nothing; set it to 0 first")

@@ -55,7 +55,7 @@ class MemoryStore:
     """Snapshots in memory; those of all shards know each other."""
 
     number: int
-    everyones: dict[int, MemoryStore]
+    everyones: Mapping[int, MemoryStore] | Sequence[MemoryStore]
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)
 
@@ -86,7 +86,15 @@ class MemoryStore:
         self.everyones[to].arrivals[sequence, self.number] = image
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over."""
+        """Return what a shard handed over.
+
+        Raises
+        ------
+        ClusterError
+            If it was forgotten already: whoever was taken for dead has a newer snapshot to begin with.
+        """
+        if (sequence, sender) not in self.arrivals and min(self.snapshots) >= sequence:
+            raise ClusterError(f"edges of entry {sequence} were forgotten")
         return self.arrivals.get((sequence, sender))
 
 

@@ -92,7 +92,7 @@ def start(
         raise OptionError(f"on is {on!r}; allowed are 'ray' and 'here'")
     about = read_cluster_file(folder)
     if about is None:
-        about = divide_folder(folder, None, 2 if shards is None else shards, snapshots)
+        about = divide_folder(folder, 2 if shards is None else shards, snapshots)
     elif snapshots not in (None, about.snapshots):
         raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
     held, log = FolderLock(folder), None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster.digest import digest_of_parts, part_of
+from dygcn.cluster.local_shards import MemoryStore
 from dygcn.cluster.protocol import (
     SEQUENCER,
     Entry,
@@ -34,7 +35,6 @@ from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.errors import ClusterError
 from dygcn.testing.simulated_world import (
-    Disk,
     DiskLog,
     LoggingSequencer,
     Oracle,
@@ -91,7 +91,7 @@ class SimulatedCluster:
         self.shards = w.shards  # as of the end of the log
         self.slots = SlotMap.even(w.shards)
         self._owners = [self.slots]  # of every sequence
-        self.disks: list[Disk] = []
+        self.disks: list[MemoryStore] = []
         for number in range(w.shards):
             self._add_disk(number, Snapshot(0, self.slots, w.shards, None))
         self.machines: dict[int, Machine] = {}
@@ -109,7 +109,7 @@ class SimulatedCluster:
             self._start(number)
 
     def _add_disk(self, number: int, snapshot: Snapshot) -> None:
-        self.disks[number : number + 1] = [Disk(number, self.disks, {snapshot.sequence: snapshot})]
+        self.disks[number : number + 1] = [MemoryStore(number, self.disks, {snapshot.sequence: snapshot})]
 
     # ---- time ------------------------------------------------------------------------------------------
 

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.protocol import Entries, Entry, Events, Remove, Snapshot
+from dygcn.cluster.protocol import Entries, Entry, Events, Remove
 from dygcn.cluster.sequencer import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
-from dygcn.errors import ClusterError
 from dygcn.live.digest import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.cluster.protocol import Network
-    from dygcn.engine.graph.image import GraphImage
 
 
 @dataclass(frozen=True)
@@ -64,50 +62,6 @@ class Weather:
             faults=float(random.choice([0.0, 1.0, 4.0])),
             moves=float(random.choice([0.0, 0.1, 0.3])),
         )
-
-
-@dataclass
-class Disk:
-    """What survives a crash; the disks of all shards are one file system."""
-
-    number: int
-    everyones: list[Disk]
-    snapshots: dict[int, Snapshot]
-    arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)  # by sequence and sender
-
-    def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot."""
-        self.snapshots[snapshot.sequence] = snapshot
-
-    def sequences(self) -> list[int]:
-        """Return the sequences of all snapshots, in order."""
-        return sorted(self.snapshots)
-
-    def load(self, sequence: int) -> Snapshot:
-        """Return a snapshot."""
-        return self.snapshots[sequence]
-
-    def drop(self, sequence: int) -> None:
-        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
-        self.snapshots.pop(sequence, None)
-        for key in [key for key in self.arrivals if key[0] <= min(self.snapshots)]:
-            del self.arrivals[key]
-
-    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
-        """Keep edges for another shard."""
-        self.everyones[to].arrivals[sequence, self.number] = image
-
-    def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over.
-
-        Raises
-        ------
-        ClusterError
-            If it was forgotten already: whoever was taken for dead has a newer snapshot to begin with.
-        """
-        if (sequence, sender) not in self.arrivals and min(self.snapshots) >= sequence:
-            raise ClusterError(f"edges of entry {sequence} were forgotten")
-        return self.arrivals.get((sequence, sender))
 
 
 @dataclass
