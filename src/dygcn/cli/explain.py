@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import numpy as np
 
@@ -38,7 +40,7 @@ def command(
     now: float | None,
     as_of: str | None,
     as_json: bool,
-    **names: str | None,
+    **names: Any,
 ) -> None:
     """Print what each neighbour of ID adds to its vector, order by order."""
     with progress_bar() as notify:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -35,7 +35,7 @@ _BATCH = 10_000
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @json_option
 def command(
-    folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: str | None
+    folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: Any
 ) -> None:
     """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved.
 

@@ -44,7 +44,7 @@ def command(
     k: int,
     as_of: str | None,
     as_json: bool,
-    **names: str | None,
+    **names: Any,
 ) -> None:
     """Print who would move, and how far, if edges were added or removed; DIR does not change."""
     if not (add or remove or nodes or events):
@@ -131,5 +131,5 @@ def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
     return node_id(first, kind), node_id(second, kind)
 
 
-def _events(path: str | None, kind: str, names: dict[str, str | None]) -> EventBatch | None:
+def _events(path: str | None, kind: str, names: dict[str, Any]) -> EventBatch | None:
     return None if path is None else read_events(path, kind, names=ColumnNames(**names))

@@ -179,6 +179,7 @@ class Questions(LetterBox):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -187,7 +188,7 @@ class Questions(LetterBox):
 
         Parameters
         ----------
-        events, add, remove, columns, src, dst, t, op, weight
+        events, add, remove, columns, src, dst, t, op, weight, shared_ids
             As in `dygcn.LiveEmbedding.update`.
 
         Raises
@@ -200,7 +201,7 @@ class Questions(LetterBox):
             If the service has fewer events of this name than it acknowledged: it was restored from a backup,
             say. Send events again from the number ``expected`` of the error on.
         """
-        names = column_names(src, dst, t, op, weight)
+        names = column_names(src, dst, t, op, weight, shared_ids)
         return (yield from self._sender.send(read_update(events, add, remove, None, columns, names)))
 
     def position(self) -> Operation[int]:

@@ -67,6 +67,7 @@ class LiveEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -81,8 +82,9 @@ class LiveEmbedding(EmbeddingView):
             one did; a model with memory refuses them.
         columns
             What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
-        src, dst, t, op, weight
-            What a table calls these columns, as in `dygcn.fit`.
+        src, dst, t, op, weight, shared_ids
+            What a table calls these columns, as in `dygcn.fit`. Ids in common are looked for in this table
+            alone: the graph does not know which of its nodes came as `src`, and which as `dst`.
 
         Returns
         -------
@@ -99,7 +101,7 @@ class LiveEmbedding(EmbeddingView):
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
-        names = column_names(src, dst, t, op, weight)
+        names = column_names(src, dst, t, op, weight, shared_ids)
         plain = events is None and now is None and columns is None and names is OWN_NAMES
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
@@ -140,6 +142,7 @@ class LiveEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
@@ -157,7 +160,8 @@ class LiveEmbedding(EmbeddingView):
         _ = self._state.exact
         self._before_change()
         with self._state.changing:
-            how = self.model.kind, columns, column_names(src, dst, t, op, weight), self.model.directed
+            names = column_names(src, dst, t, op, weight, shared_ids)
+            how = self.model.kind, columns, names, self.model.directed
             read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)
             change = self._changed(outcome, self._version + 1)

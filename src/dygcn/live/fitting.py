@@ -44,6 +44,7 @@ def fit(
     t: str | None = None,
     op: str | None = None,
     weight: str | None = None,
+    shared_ids: bool = False,
     columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
@@ -87,6 +88,11 @@ def fit(
     src, dst, t, op, weight
         What a table calls these columns, where it calls them otherwise: ``src="user_id"``. Of a graph, `t`
         and `weight` name attributes of edges.
+    shared_ids
+        Whether an id that is in both columns is one node. All nodes share one set of ids, so user 1 and item
+        1 would be one node: ids in common are refused where `src` and `dst` name columns that do not say that
+        both hold the same things, as ``source`` and ``target`` do, or ``user_1`` and ``user_2``. Rows without
+        names, and columns that are called src and dst, are not looked at.
     columns
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op and weight, in any order. Not for events that have names.
@@ -126,7 +132,7 @@ def fit(
     _refuse_names(dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
-    names = ColumnNames(src, dst, t, op, weight)
+    names = ColumnNames(src, dst, t, op, weight, shared_ids)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     batch = sort_by_time(read_events(source, None, columns, names, directed))
     if len(batch) == 0:

@@ -253,6 +253,7 @@ class EmbeddingView(VectorView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> trying.TrialBlock:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
@@ -262,7 +263,7 @@ class EmbeddingView(VectorView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`.
         remove_nodes
             Ids to remove with all of their edges, after the events.
@@ -285,7 +286,7 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names, model = column_names(src, dst, t, op, weight), self.model
+            names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
@@ -347,6 +348,7 @@ class EmbeddingView(VectorView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> ExplainedChange:
         """Return which events would move the vector of a node, and how far each; nothing is changed.
 
@@ -359,7 +361,7 @@ class EmbeddingView(VectorView):
         ----------
         node
             The node; it may come or go with the events, and counts as zero while it is not there.
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
         Raises
@@ -377,7 +379,7 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names, model = column_names(src, dst, t, op, weight), self.model
+        names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)

@@ -331,6 +331,7 @@ def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OW
     called = {field: names.named.get(field, field) for field in COLUMNS}
     src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
     src, dst = one_kind(src, dst, (called["src"], called["dst"]))
+    names.check_ends(src, dst)
     op_values = columns.get("op")
     op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values, called["op"])
     weight_values, t_values = columns.get("weight"), columns.get("t")

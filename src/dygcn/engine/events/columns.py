@@ -262,14 +262,32 @@ def python_ids(column: IdColumn) -> NDArray[Any]:
     return result
 
 
+def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
+    """Return the ids that two columns of one kind have in common, each once.
+
+    Examples
+    --------
+    >>> common_ids(id_column(["ann", "bob", "bob"]), id_column(["bob", "cat"]))
+    ['bob']
+    """
+    first, second = pc.unique(_as_arrow(one)), pc.unique(_as_arrow(other))
+    found: list[int | str] = first.filter(pc.is_in(first, value_set=second)).to_pylist()
+    return found
+
+
 def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
     """Return the given rows of a column, as a column."""
     if column.data is None:
         return IdColumn(column.values[rows])
-    array = pa.Array.from_buffers(
-        pa.large_string(), len(column), [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
-    )
-    return IdColumn(*strings_of(array.take(pa.array(rows))))
+    return IdColumn(*strings_of(_as_arrow(column).take(pa.array(rows))))
+
+
+def _as_arrow(column: IdColumn) -> pa.Array:
+    """Return ids as an Arrow array of int64 or large_string, without a copy."""
+    if column.data is None:
+        return pa.array(column.values)
+    buffers = [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.large_string(), len(column), buffers)
 
 
 def join_ids(columns: Sequence[IdColumn]) -> IdColumn:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class DurableEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -94,7 +95,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -107,7 +108,7 @@ class DurableEmbedding(EmbeddingView):
         WriteFailed
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
-        names, directed = column_names(src, dst, t, op, weight), self.model.directed
+        names, directed = column_names(src, dst, t, op, weight, shared_ids), self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
@@ -264,11 +265,13 @@ class DurableEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
-        names = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
+        names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
+        names["shared_ids"] = shared_ids
 
         def load() -> Change | Exception:
             try:
