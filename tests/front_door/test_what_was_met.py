@@ -4,8 +4,10 @@ Other tests look at each of these in depth; here is the least that a new user wo
 """
 
 import copy
+import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.csv
 import pytest
@@ -21,6 +24,10 @@ from click.testing import CliRunner
 import dygcn
 from dygcn import _progress
 from dygcn.cli import main
+from dygcn.client.questions import Questions
+from dygcn.engine.records import DEFAULT_K
+from dygcn.serving.service import answers
+from dygcn.serving.service.routes import ROUTES
 from tests.end_to_end import test_core_install
 
 ROOT = Path(__file__).parents[2]
@@ -307,3 +314,28 @@ def test_self_loops_alone_are_refused(events):
     features = {one: [1.0, 2.0] for one, _ in events}
     assert len(dygcn.fit(events, dim=2, features=features)) == len(events)
     assert dygcn.fit([("ab", "c"), ("d", "abc")], dim=2).edge_count == 2
+
+
+# ---- asking ------------------------------------------------------------------------------------------------
+
+
+def test_k_has_one_default_everywhere(live):
+    questions = "nearest", "nearest_to", "nearest_of", "recommend", "explain", "what_if"
+    asked = [inspect.signature(getattr(Questions, name)).parameters["k"].default for name in questions]
+    asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[::3]]
+    for wanted in (answers.WantedNearest, answers.WantedNodes, answers.WantedTrial):
+        asked += [field.default for field in msgspec.structs.fields(wanted) if field.name == "k"]
+    for name in ("nearest", "recommend", "explain", "what-if"):
+        command = main.get_command(None, name)
+        asked += [option.default for option in command.params if option.name == "k"]
+    assert asked == [DEFAULT_K] * 15
+    said = [param.about for route in ROUTES for param in route.params if param.name == "k"]
+    assert said
+    assert all(f"{DEFAULT_K} by default" in text for text in said)
+    page = (Path(answers.__file__).parent / "page.html").read_text()
+    assert re.findall(r"nearest[^\n]*\bk\b ?[:=]", page) == []  # it takes what the service says
+
+
+def test_a_sink_and_a_source_of_ones_own_are_checked_as_contributing_says():
+    done = test_core_install.python("from dygcn.testing import check_sink, check_source")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -17,6 +17,7 @@ from dygcn.live.trying import Moves
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
+from dygcn.engine.records import DEFAULT_K
 
 
 @click.command("what-if")
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @column_options
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be.")
-@click.option("-k", default=10, show_default=True, help="How many nodes are printed.")
+@click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed.")
 @as_of_option
 @json_option
 def command(

@@ -17,6 +17,7 @@ from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
 from dygcn.engine.events import as_dicts, read_update
 from dygcn.engine.events.column_names import column_names
+from dygcn.engine.records import DEFAULT_K
 
 Id = int | str
 T = TypeVar("T")
@@ -63,18 +64,18 @@ class Questions(LetterBox):
         reply = yield from self._trying.ask(request)
         return vectors_of(reply, asked)
 
-    def nearest(self, id: Id, k: int = 10) -> Operation[answers.ScoredNodes]:
+    def nearest(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.ScoredNodes]:
         """Return the nearest nodes of a node, by cosine."""
         return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k)
 
     def nearest_to(
-        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = 10
+        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = DEFAULT_K
     ) -> Operation[answers.ScoredNodes]:
         """Return the nearest nodes of a vector, by cosine."""
         return self._post("/v1/nearest", answers.ScoredNodes, vector=vector, k=k)
 
     def nearest_of(
-        self, ids: Iterable[Id], k: int = 10, *, by: str = "cosine"
+        self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine"
     ) -> Operation[answers.NearestOf]:
         """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
         return self._post("/v1/nearest", answers.NearestOf, ids=list(ids), k=k, by=by)
@@ -82,7 +83,7 @@ class Questions(LetterBox):
     def recommend(
         self,
         id: Id,
-        k: int = 10,
+        k: int = DEFAULT_K,
         *,
         among: Iterable[Id] | None = None,
         exclude_linked: bool = True,
@@ -106,7 +107,7 @@ class Questions(LetterBox):
 
     # ---- why, and what if ----------------------------------------------------------------------------
 
-    def explain(self, id: Id, k: int = 10) -> Operation[answers.Explained]:
+    def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.Explained]:
         """Return what each neighbour of a node adds to its vector, order by order."""
         return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, k=k)
 
@@ -136,7 +137,7 @@ class Questions(LetterBox):
         nearest: Iterable[Id] = (),
         recommend: Iterable[Id] = (),
         scores: Iterable[tuple[Id, Id]] = (),
-        k: int = 10,
+        k: int = DEFAULT_K,
         links: str = "new",
     ) -> Operation[answers.Trial]:
         """Return what would be after a change; nothing is changed.

@@ -21,6 +21,7 @@ from dygcn.engine.models import (
 )
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.links import COSINE
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live import plotting
 from dygcn.live.change import Change
@@ -121,7 +122,7 @@ class EmbeddingView(VectorView):
     def recommend(
         self,
         node: Any,
-        k: int = 10,
+        k: int = DEFAULT_K,
         *,
         among: Among = None,
         exclude_linked: bool = True,
@@ -194,7 +195,7 @@ class EmbeddingView(VectorView):
         self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ...
     ) -> list[list[tuple[int | str, float]]]: ...
 
-    def nearest(self, node: Any, k: int = 5, among: Among = None, by: str = "cosine") -> Any:
+    def nearest(self, node: Any, k: int = DEFAULT_K, among: Among = None, by: str = "cosine") -> Any:
         """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
 
         Parameters

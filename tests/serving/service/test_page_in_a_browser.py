@@ -101,7 +101,7 @@ def neighbours(page):
 
 
 def expected(served, name):
-    found = served.get(f"nearest/{quote(str(name), safe='')}?k=10")["nodes"]
+    found = served.get(f"nearest/{quote(str(name), safe='')}")["nodes"]
     return [[str(one["id"]), f"{one['score']:.3f}"] for one in found]
 
 

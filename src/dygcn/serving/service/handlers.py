@@ -14,6 +14,7 @@ import pyarrow as pa
 from dygcn._extras import extra
 from dygcn.engine.events import decode_events
 from dygcn.engine.events.wire_numbers import reads_slowly
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.followed import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
@@ -205,7 +206,7 @@ class Handlers:
         return respond(found)
 
     def _neighbours(self, request: Request) -> int:
-        return whole(request.query_params.get("k", "10"), "k", 1, self.limits.k)
+        return whole(request.query_params.get("k", str(DEFAULT_K)), "k", 1, self.limits.k)
 
     def _check_count(self, count: int, most: int, what: str) -> None:
         if count > most:
