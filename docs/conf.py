@@ -1,6 +1,6 @@
 """Sphinx configuration.
 
-``pip install torch``, of which a CPU build is enough, and ``pip install ".[docs]" ./lab`` install what pages and
+``pip install torch`` (a CPU build is enough) and ``pip install ".[docs]" ./lab`` install what pages and
 tutorials need. Then ``python -m sphinx -W -b html docs build/html`` fails at any link or anchor inside the
 documentation that leads nowhere. ``python -m sphinx -b linkcheck docs build/links`` also asks the addresses
 of other sites, so it needs a network.
