@@ -87,7 +87,7 @@ def test_each_section_has_its_own_tables(written, which):
 
 
 def test_sections_in_another_order_keep_their_tables(written, monkeypatch):
-    results, pictures, text = written
+    results, pictures, _ = written
     head, *sections = page._prose().split("\n## ")
     monkeypatch.setattr(page, "_prose", lambda: "\n## ".join([head, *sections[::-1]]))
     test_each_section_has_its_own_tables((results, pictures, page_text(results, {})), "made up")

@@ -19,7 +19,7 @@ from dygcn.live.change import Change
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.distances import DistanceTracker
-from dygcn.live.finding import many_ids
+from dygcn.live.finding import check_alone, many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
@@ -60,6 +60,7 @@ class LiveEmbedding(EmbeddingView):
         *,
         add: object = None,
         remove: object = None,
+        remove_nodes: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
         src: str | None = None,
@@ -77,6 +78,9 @@ class LiveEmbedding(EmbeddingView):
             Anything that `dygcn.fit` takes as events, in order of arrival; the last one on an edge wins.
         add, remove
             Edges instead of events; removes come first. An added edge that exists gets the new weight.
+        remove_nodes
+            Ids to remove with all of their edges, as by the method `remove_nodes`. Not together with events,
+            edges or a time: an update happens as a whole, and this would be two.
         now
             The time: it moves the clock, and dates events without `t`. Without it they happen when the last
             one did; a model with memory refuses them.
@@ -101,6 +105,9 @@ class LiveEmbedding(EmbeddingView):
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
+        if remove_nodes is not None:
+            check_alone(events, add, remove, now)
+            return self.remove_nodes(remove_nodes)
         names = column_names(src, dst, t, op, weight, shared_ids)
         plain = events is None and now is None and columns is None and names is OWN_NAMES
         pair = single_pair(add, remove) if plain else None

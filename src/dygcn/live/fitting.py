@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,7 +130,7 @@ def fit(
     >>> dygcn.fit({"user": ["ann", "bob"], "item": ["tea", "tea"]}, src="user", dst="item", dim=8).edge_count
     2
     """
-    _refuse_names(dim, orders)
+    _refuse_columns(events, dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight, shared_ids)
@@ -181,8 +182,14 @@ def phases_of(rule: str, features: object) -> Plan:
     return _WALKS if kind == "walks" else _TRAINED
 
 
-def _refuse_names(dim: object, orders: object) -> None:
-    """Refuse ``fit(df, "user", "item")``."""
+def _refuse_columns(events: object, dim: object, orders: object) -> None:
+    """Refuse ``fit(df, "user", "item")`` and ``fit(df.user, df.item)``."""
+    if isinstance(dim, Sized) and not isinstance(dim, str):
+        src, dst = (f"{getattr(one, 'name', None) or '...'!s:.40}" for one in (events, dim))
+        raise OptionError(
+            f'name the columns: fit(df, src="{src}", dst="{dst}"), or pass {{"src": ..., "dst": ...}}; what '
+            "follows the events is dim, a whole number"
+        )
     if isinstance(dim, str):
         other = shown(orders) if isinstance(orders, str) else '"..."'
         raise OptionError(

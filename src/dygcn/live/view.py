@@ -28,6 +28,7 @@ from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
 from dygcn.live.guard import guarded
+from dygcn.live.other_names import names_options
 from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
@@ -119,6 +120,7 @@ class EmbeddingView(VectorView):
         links: str | None = ...,
     ) -> list[list[tuple[int | str, float]]]: ...
 
+    @names_options
     def recommend(
         self,
         node: Any,
@@ -195,6 +197,7 @@ class EmbeddingView(VectorView):
         self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ...
     ) -> list[list[tuple[int | str, float]]]: ...
 
+    @names_options
     def nearest(self, node: Any, k: int = DEFAULT_K, among: Among = None, by: str = "cosine") -> Any:
         """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
 

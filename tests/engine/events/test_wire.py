@@ -446,7 +446,7 @@ SINGLE = {
     "weight": (columns(weight=[1, 0, 2]), "string", "weight is 0"),
     "not a weight": (columns(weight=[1, math.nan, 2]), "string", "weight is nan"),
     "no weight": (columns(weight=[1, None, 2]), "string", "weight is nan"),
-    "not a time": (columns(t=[1, math.nan, 2]), "string", "t is nan"),
+    "not a time": (columns(t=[1, math.nan, 2]), "string", "t is missing"),
     "an infinite time": (columns(t=[1, -math.inf, 2]), "string", "t is -inf"),
     "no time": (columns(t=[1, None, 2]), "string", "t is missing"),
 }

@@ -26,6 +26,7 @@ from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, whole, without_refused
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
+from dygcn.live.finding import check_alone
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class DurableEmbedding(EmbeddingView):
         *,
         add: object = None,
         remove: object = None,
+        remove_nodes: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
         src: str | None = None,
@@ -95,7 +97,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -108,6 +110,9 @@ class DurableEmbedding(EmbeddingView):
         WriteFailed
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
+        if remove_nodes is not None:
+            check_alone(events, add, remove, now, stream or None)
+            return self.remove_nodes(remove_nodes)
         names, directed = column_names(src, dst, t, op, weight, shared_ids), self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
