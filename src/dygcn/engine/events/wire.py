@@ -40,6 +40,14 @@ class Decoded:
         return len(self.rows) + len(self.bad) + len(self.forgets)
 
 
+def without_forgets(decoded: Decoded) -> Decoded:
+    """Return a message with its forget events among the bad ones: for a sender that may not forget."""
+    refused = [_bad(one.row, _MAY_NOT, repr(one.id)) for one in decoded.forgets]
+    bad = tuple(sorted((*decoded.bad, *refused), key=lambda event: event.row))
+    return replace(decoded, bad=bad, forgets=())
+
+
+_MAY_NOT = "an id is forgotten by DELETE /v1/nodes/ID, or by an event of a source; not by an event over HTTP"
 _READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
 _KINDS = ("int64", "string")
 
