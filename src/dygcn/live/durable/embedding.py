@@ -138,9 +138,12 @@ class DurableEmbedding(EmbeddingView):
             receipts: list[Receipt] = []
             for run in runs(parts):
                 if run[0].forgets:
-                    run[0] = self._forgetting.follow(run[0])
+                    run[0] = self._follow_forgets(run[0])
                 receipts += self._ingest([self._forgetting.without_old(part) for part in run])
             return receipts
+
+    def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
+        return self._forgetting.follow(part)
 
     def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         parts = self._still_dead(parts)
@@ -372,7 +375,7 @@ class DurableEmbedding(EmbeddingView):
             self._ahead.begin_epoch()
             return self.history
 
-    def take_over(self, other: DurableEmbedding) -> None:
+    def _take_over(self, other: DurableEmbedding) -> None:
         """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
 
         def follow() -> None:
@@ -381,7 +384,7 @@ class DurableEmbedding(EmbeddingView):
 
         self._then_snapshot(follow)
 
-    def complete_erasures(self) -> None:
+    def _complete_erasures(self) -> None:
         """Take forgotten ids out of files where a process died before it had; `dygcn.open` calls it."""
         self._forgetting.complete()
 

@@ -151,8 +151,8 @@ def open(
         for unusable in found.unusable:
             set_aside(unusable)
         if after is not None:
-            live.take_over(after)
-        live.complete_erasures()
+            live._take_over(after)
+        live._complete_erasures()
         return live
     except BaseException:
         if log is not None:

@@ -66,6 +66,14 @@ class SourceBatch:
             return found
         return [self.position] * len(events) if self.origins is None else self.origins[events].tolist()
 
+    def with_dead_forgets(self, reason: str) -> SourceBatch:
+        """Return the part with its forget events as dead letters."""
+        letters = (
+            self._letter(self.position, one.row, reason, f'{{"op":"forget","id":{as_json(one.id)}}}')
+            for one in self.forgets
+        )
+        return dataclasses.replace(self, dead=(*self.dead, *letters), forgets=())
+
     def only(self, keep: Int64) -> SourceBatch:
         """Return the part with some of its events."""
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
@@ -129,6 +137,11 @@ class SourceBatch:
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
 
 
+def as_json(value: object) -> str:
+    """Return a value as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
 def _name(letter: DeadLetter) -> tuple[str, int, int]:
     return letter.stream, letter.position, letter.row
 
@@ -168,7 +181,7 @@ def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
     >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
     ['{"src":3,"dst":4,"op":1}']
     """
-    return [msgspec.json.encode(event).decode() for event in as_dicts(rows_of(batch, rows))]
+    return [as_json(event) for event in as_dicts(rows_of(batch, rows))]
 
 
 def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[SourceBatch, Receipt]]]:
