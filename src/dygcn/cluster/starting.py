@@ -178,14 +178,7 @@ def _processes(
         return local
     # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
     host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
+    places = folder / "front", store, model, entries, range(count)
     return ray_shards.RayShards(
-        folder / "front",
-        store,
-        model,
-        entries,
-        range(count),
-        name=folder.name,
-        host=host,
-        every=batches,
-        certificates=certificates,
+        *places, name=folder.name, host=host, every=batches, certificates=certificates
     )
