@@ -17,6 +17,7 @@ from dygcn import cluster
 from dygcn.cluster.certificates import NAME, Certificates, given, made_in
 from dygcn.cluster.flight import Post
 from dygcn.errors import OptionError
+from tests.cluster.authority import Authority
 from tests.seeded import assert_noticed
 
 _SERVE = """
@@ -105,9 +106,6 @@ def test_a_check_behind_the_body_would_be_noticed(tmp_path):
 
 
 def test_a_certificate_of_the_ca_for_something_else_is_refused(tmp_path):
-    pytest.importorskip("cryptography")
-    from tests.cluster.authority import Authority  # noqa: PLC0415  (extra ray)
-
     authority = Authority(tmp_path)
     post = Post(1, authority.files().read(), lambda message: None, lambda question: None)
     try:
@@ -140,9 +138,6 @@ def _nonsense(authority, tmp_path):
     ids=["name", "expired", "ca", "missing", "mixed", "nonsense"],
 )
 def test_certificates_that_cannot_work_are_refused_at_the_start(tmp_path, wrong):
-    pytest.importorskip("cryptography")
-    from tests.cluster.authority import Authority  # noqa: PLC0415
-
     with pytest.raises(OptionError, match="certificate") as refused:
         Post(1, wrong(Authority(tmp_path), tmp_path).read(), lambda message: None, lambda question: None)
     assert "PRIVATE" not in str(refused.value)
