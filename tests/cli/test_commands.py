@@ -443,3 +443,11 @@ def test_refit_reads_a_durable_folder_and_writes_nothing_to_it(home, tmp_path):
     assert dygcn.load(tmp_path / "new").digest() == expected
     with dygcn.open(tmp_path / "d") as live:
         assert live.history == history
+
+
+def test_forget(tmp_path):
+    folder = tmp_path / "friends"
+    dygcn.open(folder, dygcn.fit([("ann", "bob"), ("bob", "dan-miller")], dim=4)).close()
+    receipt = run_json("forget", folder, "dan-miller", "nobody")
+    assert (receipt["found"], receipt["sequence"]) == (1, 1)
+    assert not any(b"dan-miller" in file.read_bytes() for file in folder.rglob("*") if file.is_file())

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dygcn import cluster
+from dygcn.cluster.certificates import NAME
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.protocol import Entries, Snapshot
 from dygcn.cluster.ray_shards import RayShards
@@ -23,6 +24,7 @@ from dygcn.engine.models import Model, State
 from dygcn.live.digest import digest_of
 from dygcn.live.loading import start
 from dygcn.testing.simulated_world import DiskLog
+from tests.cluster.authority import Authority
 
 MODEL = Model((np.eye(8, dtype=np.float32),) * 3, "int64", "hashed", np.ones(8))
 SHARDS = 2
@@ -117,7 +119,8 @@ def shards(folder, address, holder):
 def killed(folder, address, holder):
     """Use a cluster as any embedding, and be killed."""
     start(MODEL).save(folder / "graph")
-    live = cluster.start(folder / "graph", SHARDS, batches=10)
+    Authority(folder).files()
+    live = cluster.start(folder / "graph", SHARDS, batches=10, **given(folder))
     for batch in batches(range(30)):
         live.update(add=batch)
     (folder / "pids").write_text(str(pids(live)))
@@ -127,7 +130,7 @@ def killed(folder, address, holder):
 def again(folder, address, holder):
     """Find everything as it was left, with the same shards."""
     one = start(MODEL)
-    with cluster.start(folder / "graph", batches=10) as live:
+    with cluster.start(folder / "graph", batches=10, **given(folder)) as live:
         for batch in batches(range(30)):
             one.update(add=batch)
         assert live.digest() == one.digest()
@@ -136,6 +139,11 @@ def again(folder, address, holder):
             one.update(add=batch)
         assert live.digest() == one.digest()
         assert (folder / "pids").read_text() == str(pids(live))
+
+
+def given(folder):
+    """Return the certificate, the key and the ca of an authority, as a user names them."""
+    return {part: folder / f"{NAME}-{part}.pem" for part in ("certificate", "key", "ca")}
 
 
 def batches(numbers):

@@ -9,7 +9,9 @@ from dygcn.cluster.folder import read_cluster_file, shards_needed, write_cluster
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
 from dygcn.cluster.protocol import Events, Move, Remove, Resize
+from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import EventError, FeatureError, FolderError, MissingFolder, OptionError
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import LOG_FILE
 
 
@@ -121,6 +123,27 @@ def test_what_shards_refuse_and_why(tmp_path):
         cluster.start(tmp_path / "x", on="there")
     with pytest.raises(MissingFolder, match="does not exist"):
         cluster.start(tmp_path / "y", on="here")
+
+
+def test_ids_are_forgotten_in_a_folder_for_one_process_that_goes_on(tmp_path):
+    begin(tmp_path / "a")
+    with cluster.start(tmp_path / "a", 2, on="here") as live:
+        live.update(add=[(1, 777), (777, 2)], stream="clicks", position=3)
+        with pytest.raises(FeatureError, match="not forgotten on shards"):
+            live.forget(777)
+        found = decode_events(b'[{"op": "forget", "id": 777}, {"src": 1, "dst": 9}]', "json", "int64")
+        part = SourceBatch(found.batch, "clicks", 4, rows=found.rows, forgets=found.forgets)
+        (receipt,) = live.ingest([part])
+        assert (receipt.applied, receipt.dead) == (1, 1)
+        with dygcn.open(tmp_path / "b", live, after=live) as one:
+            one.forget(777)
+            assert one.streams == {"clicks": 4}
+    with cluster.start(tmp_path / "b", 2, on="here") as again:
+        assert 777 not in again
+        again.ingest([SourceBatch(read_events([(777, 1)]), "clicks", 3)])
+        assert 777 not in again
+        again.ingest([SourceBatch(read_events([(777, 1)]), "clicks", 5)])
+        assert 777 in again
 
 
 def test_a_weight_that_is_not_whole_never_comes_to_the_log(tmp_path):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import dygcn.cluster.ray_shards  # noqa: F401  (skips, where there is no Ray)
+from dygcn.cluster import ray_shards  # (skips, where there is no Ray)
+from dygcn.errors import OptionError
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,3 +73,23 @@ def test_a_front_that_was_killed_finds_its_shards(front):
     assert code == -signal.SIGKILL, printed
     code, printed = front("again")
     assert code == 0, printed
+
+
+@pytest.mark.parametrize(
+    ("others", "alone"),
+    [
+        ([("10.0.0.1", True)], True),
+        ([("127.0.0.2", True), ("10.0.0.1", True)], True),
+        ([("10.0.0.2", False)], True),
+        ([("10.0.0.2", True)], False),
+    ],
+)
+def test_a_key_does_not_travel_to_other_machines(monkeypatch, others, alone):
+    nodes = [{"NodeManagerAddress": address, "Alive": alive} for address, alive in others]
+    monkeypatch.setattr(ray_shards.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(ray_shards, "own_address", lambda: "10.0.0.1")
+    if alone:
+        ray_shards._check_one_machine()
+        return
+    with pytest.raises(OptionError, match=r"10\.0\.0\.2.*certificate, key and ca"):
+        ray_shards._check_one_machine()

@@ -41,7 +41,7 @@ class ThreadShards(ProcessFront):
     def start(self, number):
         store = SnapshotFolder(self.store, number)
         find, end = lambda: read_note(self.store), self.ended.append
-        process = ShardProcess(number, self.model, store, self._secret, find, every=20, end=end)
+        process = ShardProcess(number, self.model, store, self.certificates.read(), find, every=20, end=end)
         self.running[number] = process
         return process
 

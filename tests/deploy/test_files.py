@@ -17,6 +17,7 @@ from dygcn.serving.service.settings import parse_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SETTINGS = {"dygcn.toml": 1, "kubernetes/dygcn.toml": 1, "kuberay/dygcn.toml": 0}  # sources and sinks
+CERTIFICATES = "/etc/certificates"  # where every pod of shards has them
 GRACE = 40  # seconds: above the drain of 25 s
 
 
@@ -104,16 +105,27 @@ def test_every_shard_has_a_pod_and_one_pod_at_a_time_may_go():
     assert group["rayStartParams"]["num-cpus"] == "1"
 
 
+def test_settings_of_shards_name_the_files_of_the_secret():
+    shards = tomllib.loads((DEPLOY / "kuberay/dygcn.toml").read_text())["shards"]
+    files = {name: f"{CERTIFICATES}/{name}.pem" for name in ("certificate", "key")}
+    assert {name: shards[name] for name in ("certificate", "key", "ca")} == files | {
+        "ca": files["certificate"]
+    }
+
+
 def test_pods_of_shards_name_what_there_is():
     """Kustomize does not look into a RayCluster: a name that it changed would be found by nobody."""
     found = read_shards()
     made = {one["metadata"]["name"] for kind in ("ConfigMap", "Secret") for one in found[kind]}
+    made.add(by_hand := "dygcn-certificates")
+    assert f"create secret generic {by_hand}" in (DEPLOY / "../docs/how-to/deploy.md").read_text()
     claims = {one["metadata"]["name"] for one in found["PersistentVolumeClaim"]}
     for pod in pods_of(found["RayCluster"][0]):
         (container,) = pod["containers"]
         assert container["image"] == "dygcn:0.1.0-ray"
         assert {next(iter(one.values()))["name"] for one in container["envFrom"]} <= made
         assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+        assert CERTIFICATES in {one["mountPath"] for one in container["volumeMounts"]}
         for volume in pod["volumes"]:
             if "persistentVolumeClaim" in volume:
                 assert volume["persistentVolumeClaim"]["claimName"] in claims

@@ -20,7 +20,7 @@ from dygcn_lab.costs.capacity import Constants, Degrees, Demand, Machine
 from dygcn_lab.costs.graphs import steady
 
 ROOT = Path(__file__).parents[3]
-CONSTANTS = Constants(500.0, 100.0, 30.0, 4.0, 17.0, 74.0, 30.0, 3e6, 17.0, 9.0, 16.0)
+CONSTANTS = Constants(500.0, 100.0, 30.0, 4.0, 17.0, 74.0, 30.0, 3e6, 17.0, 9.0, 16.0, 4e-4, 9.0, 1e-7, 1e3)
 
 
 def pairs(nodes, count, seed):
@@ -119,7 +119,7 @@ def test_degrees_of_a_power_law_are_what_was_asked_for():
 
 def test_more_shards_cost_more_memory_and_the_fewest_are_taken():
     degrees = Degrees.power_law(1e9, 2e11, 5e3)
-    demand, machine = Demand(degrees, 1e5), Machine()
+    demand, machine = Demand(degrees, 1e4), Machine()
     found, reason = capacity.fewest(demand, CONSTANTS, machine)
     assert reason == ""
     fewer = capacity.needs(demand, CONSTANTS, machine, found.shards // 2)
@@ -129,6 +129,21 @@ def test_more_shards_cost_more_memory_and_the_fewest_are_taken():
     found, reason = capacity.fewest(Demand(degrees, 1e9), CONSTANTS, machine)
     assert found is None
     assert reason.startswith("additions up to")
+    assert reason.endswith("messages up to 4,096 shards")
+
+
+def test_messages_and_the_front_are_counted():
+    """What cost nothing in the model was too little of in the clusters: see the numbers by hand."""
+    demand, machine = Demand(Degrees.power_law(1e6, 2e7, 1e3), 1e4), Machine()
+    found = capacity.needs(demand, CONSTANTS, machine, 128)
+    assert found.messages * CONSTANTS.message_seconds == pytest.approx(127 * 10 * 4e-4)
+    assert found.moved == min(capacity.additions(demand.degrees, 1_000), found.own / 1_000)
+    assert capacity.front_lacks(found, demand, CONSTANTS, machine) == ""
+    slow = dataclasses.replace(CONSTANTS, moved_seconds=1.01 / (1e4 * found.moved))
+    assert capacity.front_lacks(found, demand, slow, machine) == "the front: moved ids"
+    assert capacity.why_not(found, demand, CONSTANTS, machine) == ""
+    slow = dataclasses.replace(CONSTANTS, message_seconds=1.01 / (127 * 10))
+    assert capacity.why_not(found, demand, slow, machine) == "messages"
 
 
 def run(name, nodes, *lines):
@@ -163,10 +178,15 @@ LARGE = {
 PREDICTED = {"runs": GUESSES, "large": [{"own": 10, "mirrors": 5, "arcs": 40}]}
 SPEED = {"rows": [{"events_per_second": 1e4, "additions_per_event": 300.0}]}
 DISK = {"log_bytes_per_event": 17.0, "bytes_per_node": 9.0, "bytes_per_edge": 16.0}
+FRONT = {
+    "messages": {"cpu_us": 400.0},
+    "moved": {"bytes": 9.0, "ns": 100.0},
+    "default_model": {"front_bytes_a_node": 1e3},
+}
 
 
 def test_constants_are_found_again():
-    found = capacity_page.read_constants(RUNS, [LARGE], SPEED, DISK)
+    found = capacity_page.read_constants(RUNS, [LARGE], SPEED, DISK, FRONT)
     np.testing.assert_allclose(dataclasses.astuple(found), dataclasses.astuple(CONSTANTS), rtol=1e-6)
 
 
@@ -205,5 +225,5 @@ def test_the_page_is_current():
 
 def test_every_size_has_a_line():
     machine = Machine()
-    for table, lines in ((capacity_page.memory_table, 6), (capacity_page.rates_table, 12)):
+    for table, lines in ((capacity_page.memory_table, 6), (capacity_page.rates_table, 18)):
         assert table(CONSTANTS, machine).count("nodes, 1") == lines

@@ -9,6 +9,7 @@ COMMANDS = {
     "dead-letters": "List, replay or discard events that could not be applied, of a folder or a service.",
     "explain": "Print what each neighbour of ID adds to its vector, order by order.",
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
+    "forget": "Remove IDS from graph, model, log, snapshots and dead letters of DIR, and print a receipt.",
     "info": "Check the folder DIR and print its settings, counts and digest.",
     "nearest": "Print the k nodes nearest to each ID, by cosine.",
     "recommend": "Print the k nodes that ID is likeliest to link with, by the learned score.",

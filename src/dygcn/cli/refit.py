@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 def command(folder: str, out: str, as_json: bool) -> None:
     """Make new rows for the walk model in DIR, save to NEW, and print whether they predict better.
 
-    DIR does not change. The new vectors are rotated onto the old ones.
+    DIR does not change. The new vectors are rotated onto the old ones. From a durable DIR, NEW goes on where
+    the streams of DIR are, and what DIR has forgotten stays forgotten.
     """
     begun = time.perf_counter()
     if Path(out).resolve().is_relative_to(Path(folder).resolve()):
@@ -34,11 +36,11 @@ def command(folder: str, out: str, as_json: bool) -> None:
             "--out is DIR itself, or inside it, and refit does not change DIR; choose another folder"
         )
     check_target(out)  # before the work, not after it
+    if is_durable(folder) and os.path.exists(out):
+        raise click.UsageError(f"{out} exists, and a durable folder begins in a new one; choose another name")
     with progress_bar((("loading", 1), *PHASES, ("saving", 1)), as_json) as notify:
         notify(0, 1, "loading")
-        found = _refit(folder, notify)
-        notify(0, 1, "saving")
-        found.embedding.save(out)
+        found = _refit(folder, out, notify)
     compared = {name: getattr(found, name) for name in ("auc_before", "auc_after", "auc_error")}
     show(
         {
@@ -56,11 +58,18 @@ def command(folder: str, out: str, as_json: bool) -> None:
     )
 
 
-def _refit(folder: str, notify: Notify) -> Refit:
+def _refit(folder: str, out: str, notify: Notify) -> Refit:
+    """Make new rows and save them; of a durable folder, to a durable one that goes on from it."""
     if not is_durable(folder):
-        return load(folder).refit(notify)
+        found = load(folder).refit(notify)
+        notify(0, 1, "saving")
+        found.embedding.save(out)
+        return found
     live = open(folder)
     try:
-        return live.refit(notify)
+        found = live.refit(notify)
+        notify(0, 1, "saving")
+        open(out, found.embedding, after=live).close()
+        return found
     finally:
         live.let_go()  # without a snapshot, since nothing changed

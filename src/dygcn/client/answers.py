@@ -218,6 +218,16 @@ class Letters(msgspec.Struct, frozen=True):
     letters: list[Letter]
 
 
+class NodeForgotten(Answer, frozen=True):
+    """An id is forgotten; digests noted at an earlier sequence are void."""
+
+    digest_before: str
+    digest_after: str
+    found: int  # 1 if it was in the graph
+    entries: int  # of the log that were redacted
+    dead_letters: int  # that were dropped
+
+
 class Replayed(Answer, frozen=True):
     """What became of dead letters that were replayed.
 

@@ -93,6 +93,7 @@ class Client:
     send = _method(Questions.send, in_turn=True)
     position = _method(Questions.position, in_turn=True)
     page = _method(Questions.page)
+    forget = _method(Questions.forget)
     status = _method(Questions.status)
     ready = _method(Questions.ready)
     dead_letters = _method(Questions.dead_letters)

@@ -230,6 +230,16 @@ class Questions(LetterBox):
         found: answers.Changes = answers.read(reply.body, answers.Changes)
         return found
 
+    def forget(self, id: Id) -> Operation[answers.NodeForgotten]:
+        """Forget an id: remove it from graph, model, log, snapshots, dead letters and sinks of the service.
+
+        The service answers when no file names the id, and drops old events of it from then on. It takes a
+        token with the scope ``admin``.
+        """
+        reply = yield from self._trying.ask(Request("DELETE", f"/v1/nodes/{in_path(id)}"))
+        found: answers.NodeForgotten = answers.read(reply.body, answers.NodeForgotten)
+        return found
+
     # ---- about ---------------------------------------------------------------------------------------
 
     def status(self) -> Operation[answers.Status]:

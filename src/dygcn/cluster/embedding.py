@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from dygcn.cluster.protocol import Entry
     from dygcn.engine.records import Float32
     from dygcn.live.durable.recovery import Replayed, Standing
+    from dygcn.live.durable.source_batch import SourceBatch
     from dygcn.live.durable.storage import FolderLock, KeepLog
     from dygcn.live.recommending import Among
 
 _AT_ONCE = 64  # slots that move with one entry: they are what nobody reads meanwhile
 _WAITING, _MOVES = 8, 0.5  # reads that ask one shard at a time; seconds, after which others do not wait
+NO_FORGET = (
+    "ids are not forgotten on shards: begin a folder for one process, dygcn.open(new, live, after=live), "
+    "forget there, and start shards on it"
+)
 _LOOK = 0.002  # seconds between two looks whether it is one's turn
 
 
@@ -163,6 +168,13 @@ class ClusterEmbedding(DurableEmbedding):
     def set_features(self, ids: object, values: object) -> NoReturn:
         """Refuse: rows of shards follow from the model."""
         raise FeatureError("features cannot be set on shards: their rows follow from the model")
+
+    def forget(self, ids: object, *, t: float | None = None) -> NoReturn:
+        """Refuse: snapshots of shards would go on naming the ids."""
+        raise FeatureError(NO_FORGET)
+
+    def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
+        return part.with_dead_forgets(NO_FORGET)
 
     def tolerate(self, tolerance: float) -> Change:
         """Refuse all but 0: what was published is no function of the graph."""

@@ -1,13 +1,13 @@
 """Messages and questions between processes, over Arrow Flight.
 
 Whatever is sent names its sender, the epoch of that, and its receiver: a process that has a successor is not
-listened to, and neither is one that takes the port of another for the one it looks for. Sending never waits.
-Messages to one that is dead or slow are dropped: whoever needs them asks again.
+listened to, and neither is one that takes the port of another for the one it looks for. A process without a
+certificate of the cluster cannot send at all: see `certificates`. Sending never waits. Messages to a process
+that is dead or slow are dropped: whoever needs them asks again.
 """
 
 from __future__ import annotations
 
-import hmac
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,15 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
+from dygcn.cluster.certificates import NAME
+from dygcn.cluster.refusals import pack_refusal, unpack_refusal
 from dygcn.cluster.wire import pack, unpack
-from dygcn.errors import ClusterError
+from dygcn.errors import ClusterError, DygcnError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from dygcn.cluster.certificates import Credentials
     from dygcn.cluster.members import Members
 
 _Envelope = tuple[int, int, int, list[bytes]]  # sender, its epoch, receiver, messages
@@ -31,6 +34,7 @@ _AT_ONCE = 4 << 20  # bytes in a call, unless one message is larger
 _PATIENCE = 3.0  # seconds for a call, and one more
 _SPEED = 20e6  # for so many bytes
 _PAUSE = 0.1  # seconds, after a call that failed
+_FIRST = 60.0  # for a call to itself, when nothing else can be the matter
 _NOT_YET, _ANSWER, _ERROR = b"\0", b"\1", b"\2"
 
 
@@ -41,8 +45,8 @@ class Post:
     ----------
     number
         Of the shard, or `SEQUENCER`.
-    secret
-        Which all processes of a cluster share, and nobody else.
+    credentials
+        What this process shows to others, and by what it knows them.
     take
         Called with every message, in a thread of the server; must not wait.
     answer
@@ -56,27 +60,40 @@ class Post:
         Of this process; 0 until it is known, and then nothing is taken.
     sent, sent_bytes, dropped, refused
         Counts of messages: refused are those of stale senders, and for other receivers.
+
+    Raises
+    ------
+    OptionError
+        If a process with these credentials would not let in one with the same.
     """
 
     def __init__(
         self,
         number: int,
-        secret: str,
+        credentials: Credentials,
         take: Callable[[Any], None],
         answer: Callable[[Any], Any],
         host: str = "127.0.0.1",
     ) -> None:
         self.number, self.epoch = number, 0
         self._take, self._answer = take, answer
-        self._options = [(b"authorization", f"Bearer {secret}".encode())]
+        self._how = {"tls_root_certs": credentials.ca, "override_hostname": NAME}
+        self._how |= {"cert_chain": credentials.certificate, "private_key": credentials.key}
         self._newest: dict[int, int] = {}  # epoch of each sender
         self._lines: dict[int, _Line] = {}
         self._version = (0, 0)
         self._clients: dict[str, flight.FlightClient] = {}
         self._lock = threading.Lock()
         self.sent = self.sent_bytes = self.dropped = self.refused = 0
-        self._server = _Server(f"grpc://{host}:0", self, secret)
-        self.location = f"grpc://{host}:{self._server.port}"
+        try:
+            self._server = _Server(f"grpc+tls://{host}:0", self, credentials)
+            self.location = f"grpc+tls://{host}:{self._server.port}"
+            self.call(self.location, "ask", b"", _FIRST)
+        except (flight.FlightError, pa.ArrowException) as error:
+            raise OptionError(
+                "processes with this certificate, key and ca do not let each other in. Give them as PEM, "
+                f"and the certificate signed by the ca, its first alternative name DNS:{NAME}: {error}"
+            ) from None
 
     # ---- messages --------------------------------------------------------------------------------------
 
@@ -138,8 +155,8 @@ class Post:
 
         Raises
         ------
-        ClusterError
-            If there is none, for a reason that stays.
+        DygcnError
+            If there is none, for a reason that stays: of the class that it had there.
         """
         try:
             body = self.call(location, "ask", pack(question), patience)
@@ -147,7 +164,7 @@ class Post:
             self.forget(location)
             return None
         if body[:1] == _ERROR:
-            raise ClusterError(str(body[1:], errors="replace"))
+            raise unpack_refusal(body[1:])
         return None if body[:1] == _NOT_YET else unpack(memoryview(body)[1:])
 
     def answer(self, body: bytes) -> bytes:
@@ -155,8 +172,8 @@ class Post:
         try:
             answer = self._answer(unpack(body))
             return _NOT_YET if answer is None else _ANSWER + pack(answer)
-        except ClusterError as error:
-            return _ERROR + str(error).encode()
+        except DygcnError as error:
+            return _ERROR + pack_refusal(error)
 
     # ---- calls -----------------------------------------------------------------------------------------
 
@@ -165,8 +182,8 @@ class Post:
         with self._lock:
             client = self._clients.get(location)
             if client is None:
-                client = self._clients[location] = flight.FlightClient(location)
-        options = flight.FlightCallOptions(timeout=patience + len(body) / _SPEED, headers=self._options)
+                client = self._clients[location] = flight.FlightClient(location, **self._how)
+        options = flight.FlightCallOptions(timeout=patience + len(body) / _SPEED)
         results = client.do_action(flight.Action(action, pa.py_buffer(body)), options)
         return b"".join(result.body.to_pybytes() for result in results)
 
@@ -246,12 +263,17 @@ class _Line:
 
 
 class _Server(flight.FlightServerBase):  # type: ignore[misc]
-    def __init__(self, location: str, post: Post, secret: str) -> None:
+    def __init__(self, location: str, post: Post, mine: Credentials) -> None:
         self._post = post
-        super().__init__(location, middleware={"secret": _Doorkeeper(secret)})
+        shown = [(mine.certificate, mine.key)]
+        super().__init__(location, tls_certificates=shown, verify_client=True, root_certificates=mine.ca)
 
     def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
-        """Take messages, or answer a question."""
+        """Take messages, or answer a question; a ca may also sign for others than this cluster."""
+        if (peer := context.peer_identity()) != NAME.encode():
+            raise flight.FlightUnauthenticatedError(
+                f"the first name of the certificate is {peer}, not {NAME}"
+            )
         body = action.body.to_pybytes()
         try:
             if action.type == "ask":
@@ -262,16 +284,3 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]
         except (ClusterError, msgspec.MsgspecError) as error:
             raise flight.FlightServerError(str(error)) from None
         raise flight.FlightServerError(f"no action {action.type}: there are send and ask")
-
-
-class _Doorkeeper(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets in who knows the secret."""
-
-    def __init__(self, secret: str) -> None:
-        self._expected = f"Bearer {secret}".encode()
-
-    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> None:
-        """Look at the headers of a call."""
-        given = headers.get("authorization", [""])[0]
-        if not hmac.compare_digest(str(given).encode(), self._expected):
-            raise flight.FlightUnauthenticatedError("another secret than that of this cluster")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dygcn.cluster.certificates import made_in
 from dygcn.cluster.flight import Post
 from dygcn.cluster.members import Member, Members
 from dygcn.cluster.protocol import SEQUENCER, Fetch
@@ -22,6 +21,7 @@ from dygcn.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dygcn.cluster.certificates import Certificates
     from dygcn.cluster.protocol import Entries
     from dygcn.cluster.sequencer import EntryLog
 
@@ -37,7 +37,7 @@ class ProcessFront:
     Parameters
     ----------
     folder
-        Of the front alone: the secret of the cluster, and the last epoch.
+        Of the front alone: the last epoch, and the certificate of a cluster on one machine.
     store
         Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
     log
@@ -46,16 +46,24 @@ class ProcessFront:
         Numbers of the shards that there are.
     host
         The address to listen at.
+    certificates
+        Of every process; None: one that is made here, and trusted by nobody else.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], store: str, log: EntryLog, shards: Iterable[int], host: str
+        self,
+        folder: str | os.PathLike[str],
+        store: str,
+        log: EntryLog,
+        shards: Iterable[int],
+        host: str,
+        certificates: Certificates | None = None,
     ) -> None:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._secret, epochs = _secret_in(folder), Epochs(folder / "epoch")
+        self.certificates, epochs = certificates or made_in(folder), Epochs(folder / "epoch")
         self._registry: Registry | None = None
-        self.post = Post(SEQUENCER, self._secret, self._take, self._answer, host)
+        self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._answer, host)
         self.post.epoch = epochs.next()
         self._sequencer = Sequencer(log, self.post)
         me = Member(SEQUENCER, self.post.epoch, self.post.location)
@@ -126,16 +134,3 @@ class ProcessFront:
         self._ending.set()
         self._asking.shutdown(wait=False)
         self.post.close()
-
-
-def _secret_in(folder: Path) -> str:
-    """Return the secret of a cluster; the first time, make one."""
-    file = folder / "secret"
-    if not file.exists():
-        staged = folder / f"{uuid.uuid4().hex}.part"
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(secrets.token_urlsafe(32))
-            out.flush()
-            os.fsync(out.fileno())
-        staged.replace(file)
-    return file.read_text()

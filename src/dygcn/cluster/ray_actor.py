@@ -17,6 +17,7 @@ from dygcn.engine.propagation.threads import set_threads
 from dygcn.live.files import load_state
 
 if TYPE_CHECKING:
+    from dygcn.cluster.certificates import Certificates
     from dygcn.engine.models import Model
 
 MODEL = "model"  # its folder in the store
@@ -43,20 +44,20 @@ class ShardActor:
         As in `Worker`.
     store
         Where snapshots are kept, the model, and where it is written who is the front.
-    secret
-        As in `Post`.
+    certificates
+        Names of files on the machine where this runs.
     host
         The address to listen at; empty: that of the machine.
     """
 
-    def __init__(self, number: int, store: str, secret: str, host: str, every: int) -> None:
+    def __init__(self, number: int, store: str, certificates: Certificates, host: str, every: int) -> None:
         set_threads(1)
         threadpool_limits(1)
         self._process = ShardProcess(
             number,
             _model_in(store),
             SnapshotFolder(store, number),
-            secret,
+            certificates.read(),
             partial(read_note, store),
             host or own_address(),
             every,

@@ -14,7 +14,7 @@ from dygcn._extras import extra
 from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.store import SnapshotFolder, has_folder, leave_folder
 from dygcn.engine.models import State
-from dygcn.errors import ClusterError
+from dygcn.errors import ClusterError, OptionError
 from dygcn.live.files import take_snapshot
 
 # Before Ray is imported: it listens on all interfaces otherwise, and tells its makers that it is used.
@@ -36,6 +36,7 @@ with extra("ray"):
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dygcn.cluster.certificates import Certificates
     from dygcn.cluster.protocol import Snapshot
     from dygcn.cluster.sequencer import EntryLog
     from dygcn.engine.models import Model
@@ -55,7 +56,7 @@ class RayShards(ProcessFront):
     Parameters
     ----------
     folder
-        Of the front alone: the secret of the cluster, and the last epoch.
+        Of the front alone: the last epoch, and the certificate of a cluster on one machine.
     store
         Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
     model
@@ -74,6 +75,13 @@ class RayShards(ProcessFront):
         What Ray reserves for each shard.
     every
         Batches between two snapshots.
+    certificates
+        Files that every machine has; None: one that is made here, for shards on this machine alone.
+
+    Raises
+    ------
+    OptionError
+        If there are several machines, and no certificates: a key does not travel.
     """
 
     def __init__(
@@ -89,6 +97,7 @@ class RayShards(ProcessFront):
         host: str = "127.0.0.1",
         cpus: float = 1.0,
         every: int = 1_000,
+        certificates: Certificates | None = None,
     ) -> None:
         self._store, self._host = store, host
         self._name = (
@@ -97,9 +106,11 @@ class RayShards(ProcessFront):
         self._cpus, self._every = cpus, every
         self._joined = not ray.is_initialized()
         self._ours = _join_ray(address, self._name)
+        if certificates is None:
+            _check_one_machine()
         _leave_model(store, model)
         numbers = sorted(shards)
-        super().__init__(folder, store, log, numbers, host or own_address())
+        super().__init__(folder, store, log, numbers, host or own_address(), certificates)
         self._end_others(numbers)
         self._start(numbers)
         self._watching = threading.Thread(target=self._watch, name="watch", daemon=True)
@@ -136,7 +147,7 @@ class RayShards(ProcessFront):
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=place
                 ),
-            ).remote(number, self._store, self._secret, self._host, self._every)
+            ).remote(number, self._store, self.certificates, self._host, self._every)
 
     def _end_others(self, numbers: list[int]) -> None:
         """End processes of shards that a front began and never had: Ray starts them again for ever."""
@@ -200,6 +211,17 @@ def _leave_model(store: str, model: Model) -> None:
     with tempfile.TemporaryDirectory() as folder:
         take_snapshot(State(model), 0).write(f"{folder}/{MODEL}")
         leave_folder(store, MODEL, f"{folder}/{MODEL}")
+
+
+def _check_one_machine() -> None:
+    nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
+    addresses = {str(node["NodeManagerAddress"]) for node in nodes if node["Alive"]}
+    others = sorted(one for one in addresses - {own_address()} if not one.startswith("127."))
+    if others:
+        raise OptionError(
+            f"the Ray cluster has other machines, too ({others[0]}): give certificate, key and ca, which are "
+            "files on every machine, in [shards] or to cluster.start; docs/scale.md says how they are made"
+        )
 
 
 def _join_ray(address: str | None, name: str) -> bool:

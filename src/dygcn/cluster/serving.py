@@ -37,4 +37,7 @@ def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
         snapshots=how.snapshots,
         snapshot_every=settings.snapshot_every,
         keep_log=settings.keep_log,
+        certificate=how.certificate,
+        key=how.key,
+        ca=how.ca,
     )

@@ -19,11 +19,12 @@ from dygcn.cluster.answering import Answering
 from dygcn.cluster.flight import Post
 from dygcn.cluster.members import Beat, Failed, Member, Members, Register, Replaced, Welcome
 from dygcn.cluster.worker import Worker
-from dygcn.errors import ClusterError
+from dygcn.errors import ClusterError, DygcnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dygcn.cluster.certificates import Credentials
     from dygcn.cluster.protocol import SnapshotStore
     from dygcn.engine.models import Model
 
@@ -42,7 +43,7 @@ class _Waiting:
 
     question: Any
     answer: Any = None
-    failure: str | None = None
+    failure: DygcnError | None = None
     done: threading.Event = field(default_factory=threading.Event)
     begun: bool = False  # to be answered: this may take long, and is worth waiting for
     given_up: bool = False
@@ -55,7 +56,7 @@ class ShardProcess:
     ----------
     number, model, snapshots, every
         As in `Worker`.
-    secret, host
+    credentials, host
         As in `Post`.
     find_front
         Returns the location of the front, None if there is none yet; asked again whenever it is silent.
@@ -68,7 +69,7 @@ class ShardProcess:
         number: int,
         model: Model,
         snapshots: SnapshotStore,
-        secret: str,
+        credentials: Credentials,
         find_front: Callable[[], str | None],
         host: str = "127.0.0.1",
         every: int = 1_000,
@@ -79,7 +80,7 @@ class ShardProcess:
         self._incoming: queue.Queue[Any] = queue.Queue(_MOST_WAITING)
         self._registered, self._ending = threading.Event(), threading.Event()
         self.worker: Worker | None = None
-        self.post = Post(number, secret, self._take, self._ask, host)
+        self.post = Post(number, credentials, self._take, self._ask, host)
         self._threads = [
             threading.Thread(target=self._guarded, args=(run,), name=name, daemon=True)
             for name, run in (("shard", self._work), ("life", self._live))
@@ -129,7 +130,7 @@ class ShardProcess:
             if waiting.begun:
                 waiting.done.wait(_LONGEST)
         if waiting.failure is not None:
-            raise ClusterError(waiting.failure)
+            raise waiting.failure
         return waiting.answer
 
     # ---- in the thread of the shard --------------------------------------------------------------------
@@ -219,7 +220,8 @@ def _try(waiting: _Waiting, answering: Answering, worker: Worker) -> bool:
         waiting.answer = answering.answer(worker, waiting.question)
     except Exception as error:  # of the question, and not of the shard
         _LOG.exception("shard %d cannot answer", worker.number)
-        waiting.failure = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
+        waiting.failure = error if isinstance(error, DygcnError) else ClusterError(text)
     if waiting.answer is None and waiting.failure is None:
         waiting.begun = False
         return False

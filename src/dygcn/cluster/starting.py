@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dygcn._late import late
+from dygcn.cluster.certificates import given
 from dygcn.cluster.embedding import ClusterEmbedding, ShardsAhead
 from dygcn.cluster.folder import (
     ClusterFile,
@@ -28,6 +29,7 @@ from dygcn.live.durable.storage.layout import clear_leftovers
 
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards
+    from dygcn.cluster.certificates import Certificates
     from dygcn.cluster.processes import ShardProcesses
     from dygcn.engine.models import Model
 else:
@@ -45,6 +47,9 @@ def start(
     snapshot_every: int = SNAPSHOT_EVERY,
     keep_log: str | None = None,
     batches: int = BATCHES,
+    certificate: str | os.PathLike[str] | None = None,
+    key: str | os.PathLike[str] | None = None,
+    ca: str | os.PathLike[str] | None = None,
 ) -> ClusterEmbedding:
     """Start the shards of a folder, and return what is used as any durable embedding is.
 
@@ -67,6 +72,10 @@ def start(
         As in `dygcn.open`.
     batches
         Between two snapshots of a shard.
+    certificate, key, ca
+        Files in PEM that every machine has under these names: processes on Ray show each other the
+        certificate, and let in whoever has one that the ca signed. By default one is made, which is enough on
+        one machine.
 
     Examples
     --------
@@ -86,6 +95,7 @@ def start(
         )
     if shards is not None:
         check_shards(shards)
+    certificates = given((certificate, key, ca))
     if on == "ray":
         _ = ray_shards.RayShards  # before anything is divided: it may not be installed
     elif on != "here":
@@ -101,7 +111,7 @@ def start(
         prepare_layout(folder)
         clear_leftovers(folder)
         log = ShardLog(folder / LOG_FILE)
-        live = _opened(folder, held, log, about, on, snapshot_every, keep_log, batches)
+        live = _opened(folder, held, log, about, on, snapshot_every, keep_log, batches, certificates)
     except BaseException:
         if log is not None:
             log.close()
@@ -125,11 +135,12 @@ def _opened(
     snapshot_every: int,
     keep_log: str | None,
     batches: int,
+    certificates: Certificates | None,
 ) -> ClusterEmbedding:
     begin, entries = newest_good(folder, log), LoggedEntries(log)
     model, count = begin.state.model, shards_needed(about, log)
     begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
-    processes = _processes(on, folder, about, model, entries, count, batches)
+    processes = _processes(on, folder, about, model, entries, count, batches, certificates)
     try:
         entries.processes = processes
         front = FrontState(model, processes, entries, log.last_batch_id, check=False)
@@ -150,7 +161,14 @@ def _opened(
 
 
 def _processes(
-    on: str, folder: Path, about: ClusterFile, model: Model, entries: LoggedEntries, count: int, batches: int
+    on: str,
+    folder: Path,
+    about: ClusterFile,
+    model: Model,
+    entries: LoggedEntries,
+    count: int,
+    batches: int,
+    certificates: Certificates | None,
 ) -> ShardProcesses:
     store = snapshots_of(folder, about)
     if on == "here":
@@ -160,6 +178,7 @@ def _processes(
         return local
     # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
     host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
+    places = folder / "front", store, model, entries, range(count)
     return ray_shards.RayShards(
-        folder / "front", store, model, entries, range(count), name=folder.name, host=host, every=batches
+        *places, name=folder.name, host=host, every=batches, certificates=certificates
     )

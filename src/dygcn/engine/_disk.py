@@ -33,6 +33,17 @@ def open_own(path: Path, flags: int) -> int:
     return os.open(path, flags, 0o644)
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a small file beside its name, and then give it the name: nobody ever sees half of it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(open_own(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_names(path.parent)
+
+
 def sync_file(file: Path) -> None:
     """Wait until a file is on disk."""
     _sync(open_own(file, os.O_RDONLY if _SYNCS_NAMES else os.O_RDWR))

@@ -13,6 +13,7 @@ record                    made by                                      read by
 `Changed`                 ``engine.propagation`` (changed nodes)       ``live``
 `Moment`                  ``datasets`` (one step of a history)         ``dygcn_lab.evaluation``
 `Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
+`ForgetEvent`             ``engine.events.wire`` (an id to forget)     ``live.durable``
 `History`                 ``live.durable`` (position in a log)         ``serving.sinks``, the change feed
 `Rows`                    ``live.durable`` (changed vectors)           ``serving.sinks``, the change feed
 ========================  ===========================================  ==================================
@@ -176,6 +177,15 @@ class Message:
     position: int  # in that stream, 0..2^63 - 1; grows from message to message, gaps are allowed
     body: bytes
     form: str = "json"  # json (an object, or a list of them), ndjson or arrow
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetEvent:
+    """An event of a message that asks for an id to be forgotten."""
+
+    row: int  # its position in the message
+    id: int | str
+    t: int | float | None = None  # events of the id up to this time are old
 
 
 @dataclass(frozen=True, slots=True)

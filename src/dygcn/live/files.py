@@ -65,6 +65,7 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     forgotten: str = ""  # fingerprints of streams that were forgotten
     floor: int = 0  # the sequence up to which nobody knows who left
     refused: list[int] = []  # entries whose change was shown to readers and never happened
+    erasures: int | msgspec.UnsetType = msgspec.UNSET  # how many there were, where there were any
 
 
 Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
@@ -103,21 +104,34 @@ class Snapshot:
     image: StateImage
     feed: FeedImage | None = None  # where there is a log
 
-    def write(self, path: str | os.PathLike[str], beside: str | os.PathLike[str] | None = None) -> None:
-        """Write model and graph to a folder, in one step.
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        beside: str | os.PathLike[str] | None = None,
+        model_file: FileEntry | None = None,
+    ) -> FileEntry:
+        """Write model and graph to a folder, in one step; return size and checksum of the model's file.
 
         Parameters
         ----------
         beside
             A folder that may hold the model already: then its file gets a second name, if it is large.
+        model_file
+            Size and checksum of the model's file there, where they are not known of this very model.
         """
         graph = _graph_tensors(self.image.arranged(), self.model.unit) | _feed_tensors(self.feed)
         files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
-        entry, known = _model_files.get(self.model), {}
+        entry, known = model_file or _model_files.get(self.model), {}
         if entry is not None and beside is not None:
             known = {MODEL_FILE: (Path(beside) / MODEL_FILE, entry)}
         written = write_folder(path, msgspec.to_builtins(self.settings), files, known)
         _model_files[self.model] = written[MODEL_FILE]
+        return written[MODEL_FILE]
+
+
+def same_model_file(model: Model) -> FileEntry | None:
+    """Return size and checksum of the file that a model was read from or written to last."""
+    return _model_files.get(model)
 
 
 def take_snapshot(

@@ -209,7 +209,7 @@ def test_a_trial_waits_for_its_turn_and_splits_a_cut(ingest_queue, held):
     stop_writer(held, queue, answers)
     cuts = []
     queue.submit(distinct(0, 1), answers.to("before"))
-    queue.submit_trial(lambda: cuts.append(list(held.cuts)) or "tried", 2, answers.to("trial"))
+    queue.submit_work(lambda: cuts.append(list(held.cuts)) or "tried", 2, answers.to("trial"))
     queue.submit(distinct(1, 1), answers.to("after"))
     assert (queue.events, queue.rows) == (4, 8)
     held.go.set()
@@ -224,18 +224,18 @@ def test_a_trial_waits_for_its_turn_and_splits_a_cut(ingest_queue, held):
 def test_trials_have_a_bound_in_rows_and_an_error_goes_to_whoever_asked(ingest_queue, held):
     queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
-    queue.submit_trial(lambda: 1 // 0, 900, answers.to("wrong"))
+    queue.submit_work(lambda: 1 // 0, 900, answers.to("wrong"))
     with pytest.raises(Overloaded):
-        queue.submit_trial(lambda: "tried", 900, answers.to("refused"))
+        queue.submit_work(lambda: "tried", 900, answers.to("refused"))
     assert queue.shed == 1
     held.go.set()
     found = dict(answers.wait(2))
     assert isinstance(found["wrong"], ZeroDivisionError)
-    queue.submit_trial(lambda: "tried", 900, answers.to("later"))
+    queue.submit_work(lambda: "tried", 900, answers.to("later"))
     assert dict(answers.wait(3))["later"] == "tried"
     queue.close()
     with pytest.raises(Closing):
-        queue.submit_trial(lambda: "tried", 1, answers.to("late"))
+        queue.submit_work(lambda: "tried", 1, answers.to("late"))
 
 
 def test_a_queue_without_bounds_would_be_noticed(ingest_queue, held, monkeypatch):

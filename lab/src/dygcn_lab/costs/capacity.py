@@ -216,6 +216,10 @@ class Constants:
     log_event: float  # bytes
     snapshot_node: float
     snapshot_edge: float
+    message_seconds: float  # of CPU, both ends together
+    moved: float  # bytes of an id that moved, on its way to the front
+    moved_seconds: float  # of CPU, at the front
+    front_node: float  # bytes at the front: its vector, and once more in the index
 
 
 @dataclass(frozen=True)
@@ -260,6 +264,8 @@ class Needs:
     messages: float  # a second, to each shard: one from every other a batch, also empty ones
     log: float  # bytes a second
     snapshot: float  # bytes
+    moved: float  # ids an event, at most: all that was added to, each node once a batch
+    front_memory: float  # bytes
 
 
 def memory_of(
@@ -269,7 +275,7 @@ def memory_of(
 
     Examples
     --------
-    >>> memory_of(Constants(500, 100, 20, 4, 0, 0, 0, 0, 0, 0, 0), own=10, copies=5, arcs=40, shards=2)
+    >>> memory_of(Constants(500, 100, 20, 4, *[0] * 11), own=10, copies=5, arcs=40, shards=2)
     (5000, 500, 800, 80)
     """
     counted = own * shards * constants.holder
@@ -292,6 +298,7 @@ def needs(demand: Demand, constants: Constants, machine: Machine, shards: int) -
     copies, told = mirrors(degrees, shards), told_of_churn(degrees, shards, batch)
     memory = memory_of(constants, own, copies, held, shards)
     per_event = bytes_told(constants, told)
+    added = additions(degrees, batch)
     machines = max(sum(memory) / (machine.memory * machine.filled), shards / machine.cores, 1.0)
     count = int(np.ceil(machines))
     return Needs(
@@ -301,20 +308,25 @@ def needs(demand: Demand, constants: Constants, machine: Machine, shards: int) -
         copies,
         held,
         memory,
-        additions(degrees, batch) + told.mirror_rows,
+        added + told.mirror_rows,
         told,
         per_event,
         demand.events * (per_event + constants.log_event * shards) / count,
         demand.events * constants.log_event * shards,
-        demand.batches * (shards - 1),
+        demand.batches * (shards - 1) if demand.events else 0.0,
         demand.events * constants.log_event,
         own * constants.snapshot_node + degrees.arcs / 2 * constants.snapshot_edge * (2 - 1 / shards),
+        min(added, own / batch),
+        own * constants.front_node,
     )
 
 
 def why_not(found: Needs, demand: Demand, constants: Constants, machine: Machine) -> str:
     """Return what so many shards have too little of, or nothing."""
-    if found.additions * demand.events / found.shards > constants.additions:
+    busy = found.messages * constants.message_seconds  # share of a thread
+    if busy > 1:
+        return "messages"  # a thread does not send and take them in time
+    if found.additions * demand.events / found.shards > constants.additions * (1 - busy):
         return "additions"  # a thread does not do its share in time
     if (found.own + found.mirrors) / found.shards > GREATEST_NODES:
         return "numbers"  # a process would have more nodes and mirrors than it can number
@@ -325,17 +337,39 @@ def why_not(found: Needs, demand: Demand, constants: Constants, machine: Machine
     return ""
 
 
+def front_lacks(found: Needs, demand: Demand, constants: Constants, machine: Machine) -> str:
+    """Return what the front has too little of, however many shards there are, or nothing.
+
+    Examples
+    --------
+    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16, 4e-4, 9, 1e-7, 1_000)
+    >>> for nodes, events in ((1e6, 1e3), (1e8, 1e5), (1e9, 1e3)):
+    ...     demand = Demand(Degrees.power_law(nodes, 20 * nodes, 1e3), events)
+    ...     front_lacks(needs(demand, constants, Machine(), 4), demand, constants, Machine())
+    ''
+    'the front: moved ids'
+    'the front: memory'
+    """
+    moved = demand.events * found.moved
+    lacking = {
+        "memory": found.front_memory > machine.memory * machine.filled,
+        "moved ids": max(moved * constants.moved_seconds, moved * constants.moved / machine.network) > 1,
+    }
+    short = " and ".join(what for what, is_so in lacking.items() if is_so)
+    return f"the front: {short}" if short else ""
+
+
 def fewest(demand: Demand, constants: Constants, machine: Machine) -> tuple[Needs | None, str]:
     """Return the needs with the fewest shards (a power of two) that suffice; or None, and why none do.
 
     Examples
     --------
-    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16)
+    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16, 4e-4, 9, 1e-7, 1_000)
     >>> degrees = Degrees.power_law(1e6, 2e7, 1e3)
     >>> fewest(Demand(degrees, 1e3), constants, Machine())[0].shards
     1
     >>> fewest(Demand(degrees, 1e7), constants, Machine())
-    (None, 'additions up to 1,024 shards, then network up to 4,096 shards')
+    (None, 'additions up to 128 shards, then messages up to 4,096 shards')
     """
     limits: dict[str, int] = {}
     for bits in range(SLOTS.bit_length()):

@@ -33,10 +33,13 @@ from dygcn_lab.costs.capacity import (
     arcs_held,
     bytes_told,
     fewest,
+    front_lacks,
     memory_of,
     mirrors,
+    needs,
     told_of,
 )
+from dygcn_lab.costs.front import FRONT
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.report.blocks import put_between
 
@@ -62,7 +65,7 @@ _HUBS = (
     5_000,
     1_000_000,
 )  # the greatest that a service may allow; one that nobody bounds is a tenth of the nodes
-_RATES = (100_000.0, 1_000_000.0)
+_RATES = (1_000.0, 100_000.0, 1_000_000.0)
 
 
 def find_runs(folder: Path) -> list[dict[str, Any]]:
@@ -164,7 +167,9 @@ def _cut(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
 # ---- what one of each costs --------------------------------------------------------------------------------
 
 
-def read_constants(runs: Runs, large: Runs, scale: dict[str, Any], disk: dict[str, Any]) -> Constants:
+def read_constants(
+    runs: Runs, large: Runs, scale: dict[str, Any], disk: dict[str, Any], front: dict[str, Any]
+) -> Constants:
     """Take bytes in memory from the smallest large run; solve for those of changes, first rows and messages.
 
     Of models with hashed features: rows of others are wider.
@@ -173,7 +178,9 @@ def read_constants(runs: Runs, large: Runs, scale: dict[str, Any], disk: dict[st
     told = [tuple(found[name] for name in _TOLD) for found in lines if found["bytes"] > 0]
     speed = min(row["events_per_second"] * row["additions_per_event"] for row in scale["rows"])
     on_disk = disk["log_bytes_per_event"], disk["bytes_per_node"], disk["bytes_per_edge"]
-    return Constants(*_in_memory(large[0]), *_solve(told), speed, *on_disk)
+    beside = front["messages"]["cpu_us"] / 1e6, front["moved"]["bytes"], front["moved"]["ns"] / 1e9
+    at_front = front["default_model"]["front_bytes_a_node"]
+    return Constants(*_in_memory(large[0]), *_solve(told), speed, *on_disk, *beside, at_front)
 
 
 def _in_memory(run: dict[str, Any]) -> tuple[float, float, float, float]:
@@ -197,8 +204,12 @@ def _solve(lines: list[tuple[float, ...]]) -> tuple[float, float, float]:
 # ---- tables ------------------------------------------------------------------------------------------------
 
 
-def constants_table(constants: Constants) -> str:
+def constants_table(constants: Constants, front: dict[str, Any]) -> str:
     """Return the constants as a table."""
+    default, tls = front["default_model"], front["messages"]
+    told = default["told"]
+    others = told["changes"] * constants.change + told["messages"] * constants.message
+    first_row = (told["bytes"] - others) / told["first_rows"]
     said = {
         "a node, in memory of its owner": f"{constants.node:,.0f} bytes",
         "a mirror": f"{constants.mirror:,.0f} bytes",
@@ -211,6 +222,14 @@ def constants_table(constants: Constants) -> str:
         "an event in the log": f"{constants.log_event:,.0f} bytes",
         "a node in a snapshot": f"{constants.snapshot_node:,.0f} bytes",
         "an edge in a snapshot": f"{constants.snapshot_edge:,.0f} bytes",
+        "a message, CPU of both ends": f"{tls['cpu_us']:,.0f} us ({tls['ratio_of_tls']:.2f} of plain text)",
+        "an id that moved, told to the front": f"{constants.moved:,.0f} bytes",
+        "an id that moved, CPU of the front": f"{constants.moved_seconds * 1e9:,.0f} ns",
+        "a node at the front: its vector, and once more in the index (default model)": (
+            f"{constants.front_node:,.0f} bytes"
+        ),
+        "a first row of the default model": f"{first_row:,.0f} bytes (as-733)",
+        "a row of the default model, in *every* shard": f"{default['table_bytes_a_row']:,.0f} bytes",
     }
     return _table(("what", "costs"), list(said.items()))
 
@@ -262,16 +281,19 @@ def memory_table(constants: Constants, machine: Machine) -> str:
     """Return what graphs of some sizes need before any event comes."""
     lines: list[tuple[str, ...]] = []
     for what, greatest, degrees in _graphs():
-        found, reason = fewest(Demand(degrees, 0.0), constants, machine)
+        demand = Demand(degrees, 0.0)
+        found, reason = fewest(demand, constants, machine)
         if found is None:
-            lines.append((what, f"{greatest:,.0f}", reason, *[""] * 8))
+            lines.append((what, f"{greatest:,.0f}", *[""] * 10, reason))
             continue
-        shares = (f"{one / 1e12:.2f}" for one in (*found.memory, sum(found.memory), found.snapshot))
+        sizes = *found.memory, sum(found.memory), found.snapshot, found.front_memory
+        shares = (f"{one / 1e12:.2f}" for one in sizes)
+        lacking = front_lacks(found, demand, constants, machine) or "nothing"
         fixed = f"{found.shards:,}", f"{found.machines:,}", f"{found.mirrors / found.own:.1f}"
-        lines.append((what, f"{greatest:,.0f}", *fixed, *shares))
+        lines.append((what, f"{greatest:,.0f}", *fixed, *shares, lacking))
     names = (
         *("graph", "greatest hub", "shards", "machines", "mirrors a node", "nodes, TB", "mirrors, TB"),
-        *("arcs, TB", "counts of who mirrors, TB", "memory, TB", "snapshots, TB"),
+        *("arcs, TB", "counts of who mirrors, TB", "memory, TB", "snapshots, TB", "front, TB", "too little"),
     )
     assumed = (
         "The fewest shards (a power of two) that fit. A machine is assumed to have "
@@ -290,19 +312,25 @@ def rates_table(constants: Constants, machine: Machine) -> str:
             found, reason = fewest(demand, constants, machine)
             often, seldom = additions(degrees, demand.batch), additions(degrees, round(rate))
             log = rate * constants.log_event * 86_400 / 1e12
+            shape = found or needs(demand, constants, machine, 1)  # the front is the same with any number
+            lacking = "; ".join(filter(None, (reason, front_lacks(shape, demand, constants, machine))))
+            followed = f"{1 / (shape.moved * constants.moved_seconds):,.0f}"
             numbers = (
                 f"{one:,.0f}" for one in (greatest, rate, often, seldom, often * rate / constants.additions)
             )
-            lines.append((what, *numbers, f"{log:.2f}", *_shown(found), reason or "nothing"))
+            lines.append((what, *numbers, f"{log:.2f}", *_shown(found), followed, lacking or "nothing"))
     names = (
         *("graph", "greatest hub", "events a second", "additions an event, ten batches a second"),
         *("one batch a second", "threads that add", "log a day, TB", "shards", "machines", "memory, TB"),
-        *("bytes an event between shards", "into a machine, MB/s", "out of the front, MB/s", "too little"),
+        *("bytes an event between shards", "into a machine, MB/s", "out of the front, MB/s"),
+        *("events a second that the front follows", "too little"),
     )
     assumed = (
         "Events add and remove edges at random, so hubs are met as often as they have neighbours. Additions "
-        "are those of one process; mirrors add to them. *Too little* says of what, up to which number of "
-        f"shards; {SLOTS:,}, a shard a slot, is the most."
+        "are those of one process; mirrors add to them. The front is told of each id that moved, by one "
+        "thread: at most all that was added to, once a batch. *Too little* says of what, up to which "
+        f"number of shards ({SLOTS:,}, a shard a slot, is the most), and what the front lacks with any "
+        "number; where shards are named, they are enough but for the front."
     )
     return f"{_table(names, lines)}\n\n{assumed}"
 
@@ -372,10 +400,11 @@ def _blocks(root: Path) -> tuple[str, ...]:
     runs, large = find_runs(root / SHARDS), find_large(root / SHARDS)
     if not (runs and large and (root / CAPACITY).exists()):
         return (_MISSING,) * len(BLOCKS)
-    scale, disk, raw = (msgspec.json.decode((root / one).read_bytes()) for one in (SCALE, DISK, CAPACITY))
-    constants, machine = read_constants(runs, large, scale, disk), Machine()
+    files = SCALE, DISK, CAPACITY, FRONT
+    scale, disk, raw, front = (msgspec.json.decode((root / one).read_bytes()) for one in files)
+    constants, machine = read_constants(runs, large, scale, disk, front), Machine()
     tables = memory_table(constants, machine), rates_table(constants, machine)
-    return constants_table(constants), checked_table(runs, large, raw, constants), *tables
+    return constants_table(constants, front), checked_table(runs, large, raw, constants), *tables
 
 
 def main(what: str) -> None:

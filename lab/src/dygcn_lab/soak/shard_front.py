@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster import start
+from dygcn.cluster.certificates import made_in
 from dygcn.cluster.folder import read_cluster_file, snapshots_of
 from dygcn.cluster.members import Replaced
 from dygcn.cluster.ray_actor import ShardActor
@@ -134,8 +135,8 @@ def be_twin(folder: Path, number: int, every: int) -> None:
     """Be a second process of a shard, which nobody supervises, until there is a third."""
     about = read_cluster_file(folder)
     assert about is not None
-    secret, store = (folder / "front" / "secret").read_text(), snapshots_of(folder, about)
-    _held = ShardActor(number, store, secret, "127.0.0.1", every)
+    store = snapshots_of(folder, about)
+    _held = ShardActor(number, store, made_in(folder / "front"), "127.0.0.1", every)
     sys.stdin.read()
     os._exit(1)
 

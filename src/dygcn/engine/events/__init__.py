@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dygcn.engine.events.joining import join_events
     from dygcn.engine.events.one_by_one import as_dicts
     from dygcn.engine.events.windows import cut_steps, rows_of, sort_by_time
-    from dygcn.engine.events.wire import BadEvent, Decoded, decode_events
+    from dygcn.engine.events.wire import BadEvent, Decoded, decode_events, without_forgets
 else:
     __getattr__, __dir__ = late_names(
         __name__,
@@ -41,6 +41,7 @@ else:
             "single_pair": "dygcn.engine.events.codec",
             "sort_by_time": "dygcn.engine.events.windows",
             "take": "dygcn.engine.events.columns",
+            "without_forgets": "dygcn.engine.events.wire",
         },
     )
 
@@ -65,4 +66,5 @@ __all__ = [
     "single_pair",
     "sort_by_time",
     "take",
+    "without_forgets",
 ]

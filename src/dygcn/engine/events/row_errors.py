@@ -18,7 +18,7 @@ from dygcn.engine.events.columns import (
     time_faults,
     weight_faults,
 )
-from dygcn.engine.records import Bool, Int64
+from dygcn.engine.records import Bool, ForgetEvent, Int64
 from dygcn.errors import EventError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Table:
     texts: Callable[[list[int]], list[str]]  # returns the original text of rows
     rows: Int64 | None = None  # (n,) their positions in the message, None: 0..n - 1
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # position, reason and text of others
+    forgets: list[ForgetEvent] = field(default_factory=list)
 
 
 class Unreadable(EventError):

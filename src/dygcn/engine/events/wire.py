@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from dygcn.engine.events.codec import assemble
 from dygcn.engine.events.row_errors import Table, Unreadable, bad_rows, keep_rows
 from dygcn.engine.events.wire_arrow import read_arrow
 from dygcn.engine.events.wire_json import MAX_TEXT, read_json, read_lines
-from dygcn.engine.records import EventBatch, IdColumn, Int64
+from dygcn.engine.records import EventBatch, ForgetEvent, IdColumn, Int64
 from dygcn.errors import EventError, OptionError
 
 MAX_REASON = 500
@@ -32,13 +32,22 @@ class Decoded:
     batch: EventBatch  # the good events, in order
     rows: Int64  # (len(batch),) the position of each in the message
     bad: tuple[BadEvent, ...]  # in order
+    forgets: tuple[ForgetEvent, ...] = ()  # in order
 
     @property
     def total(self) -> int:
         """Events in the message, good and bad; a body that cannot be read at all counts as one."""
-        return len(self.rows) + len(self.bad)
+        return len(self.rows) + len(self.bad) + len(self.forgets)
 
 
+def without_forgets(decoded: Decoded) -> Decoded:
+    """Return a message with its forget events among the bad ones: for a sender that may not forget."""
+    refused = [_bad(one.row, _MAY_NOT, repr(one.id)) for one in decoded.forgets]
+    bad = tuple(sorted((*decoded.bad, *refused), key=lambda event: event.row))
+    return replace(decoded, bad=bad, forgets=())
+
+
+_MAY_NOT = "an id is forgotten by DELETE /v1/nodes/ID, or by an event of a source; not by an event over HTTP"
 _READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
 _KINDS = ("int64", "string")
 
@@ -55,7 +64,8 @@ def decode_events(
     form
         ``"json"`` (an object, or a list of them), ``"ndjson"`` (an object a line) or ``"arrow"`` (an IPC
         stream, not compressed). An event has `src` and `dst`, and optionally `op` (1 or ``"add"``, -1 or
-        ``"remove"``), `weight` and `t`; other fields are ignored.
+        ``"remove"``), `weight` and `t`; other fields are ignored. As JSON, ``{"op": "forget", "id": ...}``
+        asks for an id to be forgotten.
     kind
         Type of the ids, ``"int64"`` or ``"string"``.
     latest
@@ -87,7 +97,8 @@ def decode_events(
     if kind not in _KINDS:
         raise OptionError(f"kind is {kind!r}; allowed are {', '.join(map(repr, _KINDS))}")
     try:
-        return _sifted(_READERS[form](body, kind, limit), kind, latest)
+        table = _READERS[form](body, kind, limit)
+        return replace(_sifted(table, kind, latest), forgets=tuple(table.forgets))
     except Unreadable as error:
         return Decoded(
             _no_events(kind), np.empty(0, np.int64), (_bad(-1, error.reason, repr(body[:MAX_TEXT])),)

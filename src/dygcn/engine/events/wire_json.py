@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from dygcn.engine.events.columns import MAX_ID_BYTES
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
+from dygcn.engine.records import ForgetEvent
 
 MAX_TEXT = 1_000
 
@@ -18,6 +20,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Id = TypeVar("_Id")
 _NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EVENT = 'an event is an object such as {"src": 1, "dst": 2, "op": 1, "weight": 1.0, "t": 0}'
+_FORGET = 'a forget event is {"op": "forget", "id": ...}'
 _ALLOWED = {
     "int64": "are whole numbers within int64, never floats",
     "string": "are strings of at most 256 bytes",
@@ -51,6 +54,18 @@ class _Remove(msgspec.Struct, Generic[_Id], gc=False):
     t: _Whole | float | None = None
 
 
+class _Forget(msgspec.Struct, Generic[_Id], gc=False):
+    """An id that is to be forgotten."""
+
+    id: _Id
+    op: Literal["forget"]
+    t: _Whole | float | None = None
+
+
+_FORGETS: dict[str, msgspec.json.Decoder[Any]] = {
+    "int64": msgspec.json.Decoder(_Forget[_Whole]),
+    "string": msgspec.json.Decoder(_Forget[Annotated[str, msgspec.Meta(max_length=MAX_ID_BYTES)]]),
+}
 _EVENTS: dict[str, msgspec.json.Decoder[Any]] = {
     "int64": msgspec.json.Decoder(_Event[_Whole]),
     "string": msgspec.json.Decoder(_Event[str]),
@@ -141,6 +156,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
     events: list[Any] = []
     good: list[int] = []
     bad: list[tuple[int, str, str]] = []
+    forgets: list[ForgetEvent] = []
     decode = _EVENTS[kind].decode
     for index, row in enumerate(rows):
         if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
@@ -150,14 +166,30 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
             event: Any = decode(row)
         except _NOT_READ as error:
             event = _removal(row, kind)
+            if event is None and b'"forget"' in row and (forget := _forget(index, row, kind)) is not None:
+                forgets.append(forget)
+                continue
             if event is None:
                 bad.append((index, _why(row, kind, error, whole), _text(row)))
                 continue
         events.append(event)
         good.append(index)
     return Table(
-        _columns(events), lambda at: [_text(rows[good[i]]) for i in at], np.array(good, np.int64), bad
+        _columns(events),
+        lambda at: [_text(rows[good[i]]) for i in at],
+        np.array(good, np.int64),
+        bad,
+        forgets,
     )
+
+
+def _forget(index: int, row: bytes, kind: str) -> ForgetEvent | None:
+    try:
+        event: Any = _FORGETS[kind].decode(row)
+    except _NOT_READ:
+        return None
+    fits = kind == "int64" or len(event.id.encode()) <= MAX_ID_BYTES
+    return ForgetEvent(index, event.id, event.t) if fits else None
 
 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
@@ -178,6 +210,8 @@ def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
         return f"cannot be read as JSON ({deeper}); {_EVENT}"
     if not isinstance(event, dict):
         return f"{_brief(event)} is not an event; {_EVENT}"
+    if event.get("op") == "forget":
+        return f"id is {_brief(event.get('id'))}; {_FORGET}, and ids {_ALLOWED[kind]}"
     for name in ("src", "dst"):
         if name not in event:
             return f"there is no {name}; every event names two nodes: {_EVENT}"

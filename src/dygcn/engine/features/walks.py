@@ -7,6 +7,7 @@ means of its neighbours leave it out, and it starts as the mean of its own neigh
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,6 +105,14 @@ class Walks:
         if self._names is not names:
             self._units, self._names = row_table(names.hashes_of(self.table.ids), self.table.rows), names
         return self._units
+
+    def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
+        """Find no row for some ids any more; `rest` is the table without them."""
+        self.table = rest
+        if self._names is names:
+            hashes = self._units.arrays[0]
+            gone = np.flatnonzero(np.isin(hashes, names.hashes_of(ids)))
+            hashes[gone] = np.frombuffer(os.urandom(8 * len(gone)), np.uint64)  # which no id has
 
     def rows(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x on the grid, zero where a node has none, and which nodes have one."""

@@ -118,6 +118,8 @@ class Transaction:
         if now is not None:
             now = moment(now)
         plain = batch.weight is None and count <= len(graph.ones)
+        if count and not (plain and graph.memory is None):
+            graph.check_form(batch, now)  # first, as in `check_batch`: of several faults all name the same
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
         clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)
         times = _NO_TIMES if graph.memory is None and contacts is None else graph.dates(batch, now)

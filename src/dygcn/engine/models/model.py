@@ -152,14 +152,30 @@ class Model:
         """
         if isinstance(ids, str):
             raise FeatureError(f"{ids!r} is one id; pass a list of ids")
-        if self.table is None:
+        named = self.named_ids
+        if named is None:
             raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
         gone = IdMap(self.kind)
         gone.intern(id_column(ids))
-        keep = np.flatnonzero(gone.find(self.table.ids) < 0)
-        table = self.table
-        rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
-        return dataclasses.replace(self, table=rest)
+        return self._with_rows(np.flatnonzero(gone.find(named) < 0))
+
+    @property
+    def named_ids(self) -> IdColumn | None:
+        """The ids that the model has rows or vectors of; None for a model that names none."""
+        rows = self.baseline if self.table is None else self.table
+        return None if rows is None else rows.ids
+
+    def _with_rows(self, keep: Int64) -> Model:
+        """Return the model with some of its rows."""
+        table, base = self.table, self.baseline
+        if table is not None:
+            rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
+            return dataclasses.replace(self, table=rest)
+        assert base is not None
+        messages = tuple(rows[keep] for rows in base.messages)
+        return dataclasses.replace(
+            self, baseline=Baseline(take(base.ids, keep), base.vectors[keep], messages)
+        )
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import to_grid
+from dygcn.engine.events import python_ids
+from dygcn.engine.features import Walks, to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
@@ -236,6 +237,29 @@ class State:
         features = self.transaction.features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         delta = self.transaction.remove(nodes)
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
+
+    def remove_from_graph(self, nodes: Nodes) -> IdColumn:
+        """Remove nodes from graph and features alone, and return who left; `rebuild` does the rest."""
+        features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
+        left = self.transaction.remove(np.unique(nodes)).left
+        if features is not None:
+            self.exact.features.write(features)
+        return self.transaction.release(left)
+
+    def forget_rows(self, ids: IdColumn) -> None:
+        """Take the rows of ids out of the model; none of the ids may be in the graph.
+
+        The model is another one then; compiled loops, which keep the table of rows, find none either.
+        """
+        if len(ids) == 0 or self.model.named_ids is None:
+            return
+        self.model = self.model.without(python_ids(ids))
+        if self.model.table is not None:
+            features = self.exact.features
+            assert isinstance(features, Walks)
+            features.drop(ids, self.model.table, self.graph.ids)
+        if self.transaction.after is not None:
+            self.transaction.after()
 
     def unreached(self) -> int:
         """Return how many nodes of a walk model no row reaches, 0 for any other model."""

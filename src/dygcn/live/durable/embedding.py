@@ -22,11 +22,12 @@ from dygcn.errors import DygcnError, EventError, FolderError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
+from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, Forgotten, runs
 from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, whole, without_refused
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.finding import check_alone
+from dygcn.live.finding import check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class DurableEmbedding(EmbeddingView):
         self.folder, self._held, self._every = folder, held, every
         self.lock, self.guard.waits = self.guard.lock, True
         self._snapshots = Snapshots(folder, ahead, keep_log)
+        self._forgetting = Forgetting(folder, ahead, self._snapshots, self._then_snapshot)
         self._closed = False
 
     # ---- changing ----------------------------------------------------------------------------------
@@ -124,8 +126,9 @@ class DurableEmbedding(EmbeddingView):
                 nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
                 return Change(self._live, nothing, self.version)
             self._ahead.check_whole()
-            warn_of_jump(self._state, batch, part.now)
-            check_batch(self._state.graph, batch, part.now)  # what is refused is not written, either
+            part = self._forgetting.without_old(part)
+            warn_of_jump(self._state, part.batch, part.now)
+            check_batch(self._state.graph, part.batch, part.now)  # what is refused is not written, either
             return self._commit([part])
 
     def ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
@@ -137,24 +140,35 @@ class DurableEmbedding(EmbeddingView):
             What became of each part, in order. All that was applied is on disk.
         """
         with self._ahead.one_writer():
-            parts = self._still_dead(parts)
-            receipts, fresh, leaving, repeated = screen(parts, self.followed)
-            if leaving:
-                self._ahead.forget(leaving)
-            if repeated:
-                self.followed.hear(*repeated)
-            for group in groups(fresh):
-                done = self._sift([part for part, _ in group])
-                try:
-                    self._commit(done)
-                except EventError as error:
-                    done = self._one_by_one(done, error)
-                for part, (_, receipt) in zip(done, group, strict=True):
-                    receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
-                    receipt.applied = len(part.batch)
-            for receipt in receipts:
-                receipt.sequence = receipt.sequence or self._ahead.sequence
+            receipts: list[Receipt] = []
+            for run in runs(parts):
+                if run[0].forgets:
+                    run[0] = self._follow_forgets(run[0])
+                receipts += self._ingest([self._forgetting.without_old(part) for part in run])
             return receipts
+
+    def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
+        return self._forgetting.follow(part)
+
+    def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
+        parts = self._still_dead(parts)
+        receipts, fresh, leaving, repeated = screen(parts, self.followed)
+        if leaving:
+            self._ahead.forget(leaving)
+        if repeated:
+            self.followed.hear(*repeated)
+        for group in groups(fresh):
+            done = self._sift([part for part, _ in group])
+            try:
+                self._commit(done)
+            except EventError as error:
+                done = self._one_by_one(done, error)
+            for part, (_, receipt) in zip(done, group, strict=True):
+                receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
+                receipt.applied = len(part.batch)
+        for receipt in receipts:
+            receipt.sequence = receipt.sequence or self._ahead.sequence
+        return receipts
 
     def forget_stream(self, name: str) -> int | None:
         """Follow a stream no longer; return how far it was applied, None if there is no such stream.
@@ -297,6 +311,40 @@ class DurableEmbedding(EmbeddingView):
         """Remove nodes with their edges and features; a snapshot is written before it returns."""
         return self._then_snapshot(lambda: self._live.remove_nodes(ids))
 
+    def forget(self, ids: object, *, t: float | None = None) -> ForgetReceipt:
+        """Remove ids from graph, model, log, snapshots and dead letters; return when no file names them.
+
+        Sinks delete their rows with the next write. Old events of these ids are dropped from then on: events
+        at or before the offsets that streams have now, or with a time at or before `t`. A later event is one
+        of a new person. The whole folder is read and written for it, so pass many ids at once.
+
+        Parameters
+        ----------
+        ids
+            One id or several; those that are not in the graph are remembered all the same.
+        t
+            Events of these ids up to this time are old. By default, the time of the latest event so far,
+            where the model follows time.
+
+        Raises
+        ------
+        StorageError
+            If a file could not be rewritten. The ids have left the graph by then; opening the folder again,
+            or forgetting anything, completes it.
+
+        Examples
+        --------
+        >>> import dygcn, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     live = dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
+        ...     receipt = live.forget(["ann"])
+        ...     live.close()
+        ...     "ann" in live, receipt.found, receipt.sequence
+        (False, 1, 1)
+        """
+        column = many_ids([ids] if isinstance(ids, int | str) else ids)
+        return self._forgetting.forget(column, None if t is None else moment(t))
+
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
         return self._then_snapshot(lambda: self._live.restart(base))
@@ -334,6 +382,19 @@ class DurableEmbedding(EmbeddingView):
             self._ahead.begin_epoch()
             return self.history
 
+    def _take_over(self, other: DurableEmbedding) -> None:
+        """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
+
+        def follow() -> None:
+            self.followed.take_over(other.followed)
+            self._ahead.erasures.take_over(other._ahead.erasures)
+
+        self._then_snapshot(follow)
+
+    def _complete_erasures(self) -> None:
+        """Take forgotten ids out of files where a process died before it had; `dygcn.open` calls it."""
+        self._forgetting.complete()
+
     # ---- snapshots -----------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
@@ -370,6 +431,11 @@ class DurableEmbedding(EmbeddingView):
         """How far each named stream of events was applied."""
         with self.lock:
             return dict(self.followed.streams)
+
+    @property
+    def forgotten(self) -> Forgotten:
+        """How many ids were forgotten, the last sequence at which some were, and old events dropped since."""
+        return self._forgetting.summary()
 
     def confirms(self, history: History) -> bool:
         """Say whether a position is one of this history; one that is too long ago to be known is not."""

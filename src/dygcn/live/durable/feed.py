@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import History, IdColumn
     from dygcn.live.durable.histories import Histories
+    from dygcn.live.durable.storage.erasures import Erasures
     from dygcn.live.embedding import LiveEmbedding
 
 MOST_LEFT = 200_000  # ids that left and are remembered
@@ -36,6 +37,19 @@ class Page:
     more: bool  # another page is there already
     sequence: int  # the rows are as they are at this sequence
     floor: int  # with `reset`, see `Feed.since`; else 0
+
+
+def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[FeedImage, int]:
+    """Return who moved and left without ids that were forgotten, and the floor of what is known then.
+
+    Whoever was not shown yet that such an id left has to begin anew.
+    """
+    known = erasures.find(feed.left) < 0
+    if known.all():
+        return feed, floor
+    floor = max(floor, int(feed.left_at[~known].max()))
+    rows = np.flatnonzero(known & (feed.left_at > floor))
+    return FeedImage(feed.moved, take(feed.left, rows), feed.left_at[rows]), floor
 
 
 class Feed:
@@ -56,6 +70,8 @@ class Feed:
         Whose vectors are shown.
     histories
         Which positions there have been.
+    erasures
+        Which ids may not be saved.
     sequence
         The position now.
     floor
@@ -78,9 +94,15 @@ class Feed:
     """
 
     def __init__(
-        self, live: LiveEmbedding, histories: Histories, sequence: int, floor: int, image: FeedImage | None
+        self,
+        live: LiveEmbedding,
+        histories: Histories,
+        erasures: Erasures,
+        sequence: int,
+        floor: int,
+        image: FeedImage | None,
     ) -> None:
-        self._live, self._histories = live, histories
+        self._live, self._histories, self._erasures = live, histories, erasures
         self._run = secrets.token_hex(8)
         self.sequence = sequence
         if image is None:
@@ -99,7 +121,9 @@ class Feed:
         if run is None:
             none = self._live.names(nodes[:0])
             return FeedImage(moved, none, np.empty(0, np.int64)), self._departures.floor
-        return FeedImage(moved, run.ids, run.sequences), self._departures.floor
+        return without_forgotten(
+            FeedImage(moved, run.ids, run.sequences), self._departures.floor, self._erasures
+        )
 
     @property
     def history(self) -> History:

@@ -100,6 +100,11 @@ class Followed:
                 return
             yield name
 
+    def take_over(self, other: Followed) -> None:
+        """Follow what another one follows, from where that one is."""
+        streams, heard, forgotten = other.image()
+        self.__init__(streams, heard, forgotten)  # type: ignore[misc]
+
     def image(self) -> tuple[dict[str, int], list[float], str]:
         """Return what another one is made from."""
         heard = [self._heard[name] for name in self.streams if is_client(name)]

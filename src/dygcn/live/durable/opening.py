@@ -17,6 +17,7 @@ from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.durable.moments import AsOf
 from dygcn.live.durable.past import PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
+from dygcn.live.durable.redacting import complete_base
 from dygcn.live.durable.storage import (
     CURSORS,
     KEEP_LOG,
@@ -30,6 +31,7 @@ from dygcn.live.durable.storage import (
     prepare_layout,
     set_aside,
 )
+from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.layout import check_undivided
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
@@ -45,6 +47,7 @@ def open(
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
     keep_log: str | timedelta | None = None,
+    after: DurableEmbedding | None = None,
     as_of: None = None,
 ) -> DurableEmbedding: ...
 @overload
@@ -55,6 +58,7 @@ def open(
     *,
     snapshot_every: int = SNAPSHOT_EVERY,
     keep_log: str | timedelta | None = None,
+    after: DurableEmbedding | None = None,
     as_of: AsOf | None = None,
 ) -> DurableEmbedding | PastEmbedding:
     """Open a folder for durable updates: what `update` returned from is on disk and survives a crash.
@@ -71,6 +75,9 @@ def open(
     keep_log
         How much of the past is kept for `as_of`: a span (``"7d"``, a timedelta), or a size (``"2GB"``) that
         log and snapshots may take beside what recovery needs. The folder remembers it; at first it is 256 MB.
+    after
+        Another durable embedding that the folder goes on from, after a refit for example: offsets of streams
+        and forgotten ids of that one are taken over, so that sources do not bring back what they brought.
     as_of
         A moment: then the folder is only read, and what comes back is the embedding as it was. A sequence
         (`live.sequence`), or a time, for the state after the last batch that was logged by then: a datetime
@@ -109,8 +116,8 @@ def open(
     folder = Path(path)
     check_undivided(folder)
     if as_of is not None:
-        if begin is not None or keep_log is not None:
-            raise OptionError("as_of reads the past of a folder; open it without begin and keep_log")
+        if begin is not None or keep_log is not None or after is not None:
+            raise OptionError("as_of reads the past of a folder; open it without begin, keep_log and after")
         return open_past(folder, as_of)
     wanted = None if keep_log is None else KeepLog.read(keep_log)
     if snapshot_every < 1:
@@ -134,6 +141,7 @@ def open(
             first = load_snapshot(folder)  # nothing is put beside what cannot be used
         prepare_layout(folder)
         clear_leftovers(folder)
+        complete_base(folder)
         log = EventLog(folder / LOG_FILE)
         found = newest_good(folder, log, first)
         keeping = wanted or _remembered(log)
@@ -142,6 +150,9 @@ def open(
             log.remember_keep_log(str(wanted))
         for unusable in found.unusable:
             set_aside(unusable)
+        if after is not None:
+            live._take_over(after)
+        live._complete_erasures()
         return live
     except BaseException:
         if log is not None:
@@ -160,7 +171,12 @@ def _remembered(log: EventLog) -> KeepLog:
         ) from None
 
 
-def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> History:
+def restore(
+    backup: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    forgets: str | os.PathLike[str] | None = None,
+) -> History:
     """Copy a durable folder that nobody has open to a new place, and begin a new epoch there.
 
     Whoever was shown more than the backup holds starts anew: readers of the feed get everything again, and
@@ -173,6 +189,9 @@ def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> H
         A folder that `dygcn.open` made, or a copy of one. It is checked, and left as it is.
     folder
         Where the copy is put; nothing may be there yet.
+    forgets
+        The folder that was backed up, or a newer copy of its ``erasures.json``: ids that were forgotten since
+        the backup was made are forgotten in the copy, too. Without it they are back.
 
     Returns
     -------
@@ -201,7 +220,7 @@ def restore(backup: str | os.PathLike[str], folder: str | os.PathLike[str]) -> H
         raise FolderError(f"{target} lies inside of {source}; choose a place outside")
     held = FolderLock(source) if os.access(source, os.W_OK) else None  # nobody writes where nobody may
     try:
-        return _copied(source, target)
+        return _copied(source, target, None if forgets is None else _erasures_of(Path(forgets)))
     except OSError as error:
         if isinstance(error, FolderError | StorageError):
             raise
@@ -227,7 +246,18 @@ class _CopyOnce:
         return str(shutil.copy2(source, target, follow_symlinks=follow_symlinks))
 
 
-def _copied(source: Path, target: Path) -> History:
+def _erasures_of(path: Path) -> Erasures:
+    """Return the erasures of a folder, or of a copy of its file."""
+    folder = path.parent if path.is_file() and path.name == ERASURES_FILE else path
+    if not os.path.isfile(folder / ERASURES_FILE):
+        raise MissingFolder(
+            f"{path} has no {ERASURES_FILE}; name the folder that was backed up, or a copy of that file. "
+            "Where nothing was forgotten there is none, and restore needs none"
+        )
+    return Erasures(folder)
+
+
+def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
     """Make the copy beside its place: no folder is ever there without its new epoch."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -238,6 +268,8 @@ def _copied(source: Path, target: Path) -> History:
             source, staged, symlinks=True, ignore=left_out, copy_function=once, dirs_exist_ok=True
         )
         staged.chmod(0o755)
+        if forgets is not None:
+            Erasures(staged).take_over(forgets)  # opening completes them
         with open(staged) as live:
             position = live.begin_epoch()
         for inside, _, files in os.walk(staged):

@@ -31,6 +31,7 @@ from dygcn.live.durable.storage import (
     times,
     unpack_tolerance,
 )
+from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
@@ -61,10 +62,21 @@ class PastEmbedding(EmbeddingView):
         When that entry was logged, a datetime in UTC; of sequence 0, when the log was made.
     keep_log
         How much of its past the folder keeps now: a span such as ``"7d"``, or a size such as ``"256MB"``.
+    redacted
+        Whether ids were forgotten since: they are not in it, and a digest that was noted then is void.
     """
 
-    def __init__(self, state: State, version: int, sequence: int, logged: datetime, keep_log: str) -> None:
+    def __init__(
+        self,
+        state: State,
+        version: int,
+        sequence: int,
+        logged: datetime,
+        keep_log: str,
+        redacted: bool = False,
+    ) -> None:
         super().__init__(state, Guard(state))
+        self.redacted = redacted
         self.guard.waits = True
         self.sequence, self.logged, self._version = sequence, logged, version
         self.keep_log = keep_log
@@ -127,7 +139,8 @@ def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | Non
     state, version = _rebuilt(folder, log, upto)
     reflected = min(sequence, upto)
     logged = times.as_datetime(log.time_at(reflected) or 0)
-    return PastEmbedding(state, version, reflected, logged, _kept(log))
+    redacted = Erasures(folder).last_sequence > reflected
+    return PastEmbedding(state, version, reflected, logged, _kept(log), redacted)
 
 
 def _kept(log: LogReader) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from dygcn.engine.events import decode_events, join_events
+from dygcn.engine.events import decode_events, join_events, without_forgets
 from dygcn.errors import OptionError
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import DeadLetter, EventLog
@@ -75,7 +75,7 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
         rows: list[int] = []
         batches, dead = [], []
         for row, (_, letter, event) in enumerate(group):
-            decoded = decode_events(event, "json", kind, latest=latest, limit=1)
+            decoded = without_forgets(decode_events(event, "json", kind, latest=latest, limit=1))
             batches.append(decoded.batch)
             rows += [row] * len(decoded.batch)
             for bad in decoded.bad[:1]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET
 
 from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import StorageError
@@ -85,6 +86,7 @@ class Snapshots:
             streams, heard, forgotten = ahead.followed.image()
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
+            position.erasures = len(ahead.erasures) or UNSET
             state = live.state.to_save()
             feed = ahead.feed.image if state is live.state else self._nobody
             taken = take_snapshot(state, live.version, position, feed)

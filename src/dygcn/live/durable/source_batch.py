@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events import as_dicts, rows_of
-from dygcn.engine.records import EventBatch, Int64
+from dygcn.engine.records import EventBatch, ForgetEvent, Int64
 from dygcn.errors import OptionError
 from dygcn.live.durable.storage import DeadLetter
 
@@ -36,6 +36,7 @@ class SourceBatch:
     origins: Int64 | None = None  # (len(batch),) the place of each one's own message, where there are several
     resumes: bool = False  # the sender knows that its stream was forgotten, and goes on where it ended
     replayed: tuple[tuple[int, DeadLetter], ...] = ()  # letters by number; `rows` and `dead` count in these
+    forgets: tuple[ForgetEvent, ...] = ()  # of the one message that this is
 
     def check(self) -> None:
         """Refuse a stream or a position that cannot be kept."""
@@ -55,9 +56,25 @@ class SourceBatch:
         done = last - self.first + 1
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
         dead = tuple(letter for letter in self.dead if letter.row >= done)
-        return dataclasses.replace(self._only(np.flatnonzero(rows >= done)), dead=dead)
+        return dataclasses.replace(self.only(np.flatnonzero(rows >= done)), dead=dead)
 
-    def _only(self, keep: Int64) -> SourceBatch:
+    def offsets_of(self, events: Int64) -> list[int]:
+        """Return the offset of some events in their stream, -1 where there is none."""
+        if self.first is not None:
+            rows = events if self.rows is None else self.rows[events]
+            found: list[int] = (self.first + rows).tolist()
+            return found
+        return [self.position] * len(events) if self.origins is None else self.origins[events].tolist()
+
+    def with_dead_forgets(self, reason: str) -> SourceBatch:
+        """Return the part with its forget events as dead letters."""
+        letters = (
+            self._letter(self.position, one.row, reason, f'{{"op":"forget","id":{as_json(one.id)}}}')
+            for one in self.forgets
+        )
+        return dataclasses.replace(self, dead=(*self.dead, *letters), forgets=())
+
+    def only(self, keep: Int64) -> SourceBatch:
         """Return the part with some of its events."""
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
         origins = None if self.origins is None else self.origins[keep]
@@ -74,7 +91,7 @@ class SourceBatch:
         dead = tuple(letter for letter in self.dead if _name(letter) not in names)
         rest = np.array([row for row in range(len(self.replayed)) if row not in gone], np.int64)
         return dataclasses.replace(
-            self._only(np.array(keep, np.int64)),
+            self.only(np.array(keep, np.int64)),
             rows=np.searchsorted(rest, self.rows[keep]).astype(np.int64),
             dead=dead,
             replayed=tuple(self.replayed[row] for row in rest.tolist()),
@@ -116,8 +133,13 @@ class SourceBatch:
         origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
         columns = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
         letters = tuple(self._letter(*letter) for letter in columns)
-        kept = self._only(np.setdiff1d(np.arange(len(self.batch)), gone))
+        kept = self.only(np.setdiff1d(np.arange(len(self.batch)), gone))
         return dataclasses.replace(kept, dead=(*self.dead, *letters))
+
+
+def as_json(value: object) -> str:
+    """Return a value as JSON text."""
+    return msgspec.json.encode(value).decode()
 
 
 def _name(letter: DeadLetter) -> tuple[str, int, int]:
@@ -159,7 +181,7 @@ def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
     >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
     ['{"src":3,"dst":4,"op":1}']
     """
-    return [msgspec.json.encode(event).decode() for event in as_dicts(rows_of(batch, rows))]
+    return [as_json(event) for event in as_dicts(rows_of(batch, rows))]
 
 
 def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[SourceBatch, Receipt]]]:

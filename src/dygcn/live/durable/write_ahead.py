@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import UNSET
+
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.followed import Followed
@@ -15,6 +17,7 @@ from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
 from dygcn.live.durable.storage import BARRIER, EPOCH, FLUSH, FORGET, REFUSAL, Epoch, NewEntry
+from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
@@ -57,7 +60,13 @@ class WriteAhead:
         self.observer = Observer()
         self.followed = Followed(position.streams, position.heard, position.forgotten)
         self.histories = Histories(log, epoch_of(position), position.refused)
-        self.feed = Feed(self.live, self.histories, position.sequence, position.floor, begin.feed)
+        self.erasures = Erasures(log.path.parent)
+        if position.erasures is not UNSET and position.erasures > len(self.erasures):
+            raise DamagedFolder(
+                f"{self.erasures.path} lost erasures: forgotten ids may return; restore a copy"
+            )
+        where = position.sequence, position.floor
+        self.feed = Feed(self.live, self.histories, self.erasures, *where, begin.feed)
         self._state = begin.state
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
         self._state.rebuild()

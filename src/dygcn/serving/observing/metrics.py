@@ -103,6 +103,7 @@ METRICS = (
     Metric("dygcn_queue_limit_events", GAUGE, "events that the queue holds at most", "Events"),
     Metric("dygcn_shed_requests_total", COUNTER, "requests refused for overload", "Events"),
     Metric("dygcn_overloaded", GAUGE, "1 while requests are refused for overload", "Events"),
+    Metric("dygcn_old_events_total", COUNTER, "events of forgotten ids that were dropped", "Events"),
     Metric("dygcn_dead_letters_kept", GAUGE, "dead letters that are kept", "Events"),
     Metric(
         "dygcn_dead_letters_total",

@@ -369,6 +369,17 @@ class Forgotten(msgspec.Struct):
     expected: int | None  # the number that it would have gone on with
 
 
+class NodeForgotten(msgspec.Struct):
+    """An id is forgotten; digests noted at an earlier sequence are void."""
+
+    sequence: Sequence
+    digest_before: str
+    digest_after: str
+    found: int  # 1 if it was in the graph
+    entries: int  # of the log that were redacted
+    dead_letters: int  # that were dropped
+
+
 class QueueStatus(msgspec.Struct):
     """What waits to be applied."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from msgspec import UNSET
@@ -12,7 +11,7 @@ from dygcn.engine.models import KINDS
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.serving.service import answers
 from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.handlers import Handlers, read_body, resolve, respond, whole
+from dygcn.serving.service.handlers import Handlers, read_body, respond, whole
 from dygcn.serving.service.node_map import NodeMap
 from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.routes import IDS_IN_QUERY
@@ -130,14 +129,7 @@ class Asking(Handlers):
         edges = len(wanted.add or ()) + len(wanted.remove or ())
         self._check_count(edges, self.limits.queued_events, "edges")
         self.service.ingest_queue.refuse_if_full()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-
-        def answer(result: Any) -> None:
-            loop.call_soon_threadsafe(resolve, done, result)
-
-        await run_in_threadpool(submit, wanted, answer)
-        return respond(await done)
+        return respond(await self._written(submit, wanted))
 
     # ---- reading requests ----------------------------------------------------------------------------
 

@@ -24,7 +24,13 @@ def latest_time(unit: str | None) -> float | None:
     >>> latest_time(None) is None, latest_time("ms") > 1e12
     (True, True)
     """
-    return None if unit is None else (time.time() + AHEAD) * UNITS[unit]
+    now = now_in(unit)
+    return None if now is None or unit is None else now + AHEAD * UNITS[unit]
+
+
+def now_in(unit: str | None) -> float | None:
+    """Return the time now, in the unit of events; None where no unit is declared."""
+    return None if unit is None else time.time() * UNITS[unit]
 
 
 def latest_of(state: State, unit: str | None, jump: Jump) -> float | None:

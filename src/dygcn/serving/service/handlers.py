@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._extras import extra
-from dygcn.engine.events import decode_events
+from dygcn.engine.events import decode_events, without_forgets
 from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
@@ -74,6 +75,7 @@ class Handlers:
             raise OptionError(f"the body cannot be read: {decoded.bad[0].reason}")
         if client and not decoded.total:
             raise OptionError("there is no event in the request, so it has no sequence; send one at least")
+        decoded = without_forgets(decoded)
         position = first + decoded.total - 1 if client else -1
         stream = f"{CLIENT}{client}" if client else ""
         named = position if client else self.service.next_letter()
@@ -245,6 +247,23 @@ class Handlers:
         """Return the load of the last hour."""
         since = moment(request.query_params.get("since", "0"))
         return respond(await run_in_threadpool(self.service.load_history.since, since))
+
+    async def delete_node(self, request: Request) -> Response:
+        """Forget a node, in the writing thread."""
+        node = self._id(request.path_params["id"])
+        receipt = await self._written(self.service.submit_forget, node)
+        return respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
+
+    async def _written(self, submit: Any, wanted: Any) -> Any:
+        """Hand work to the writing thread, and return its result."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def answer(result: Any) -> None:
+            loop.call_soon_threadsafe(resolve, done, result)
+
+        await run_in_threadpool(submit, wanted, answer)
+        return await done
 
     async def delete_client(self, request: Request) -> Response:
         """Follow a client no longer."""

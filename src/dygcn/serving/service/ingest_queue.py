@@ -18,7 +18,7 @@ from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.rejections import Rejections
 
 Answer = Callable[[Receipt | BaseException], None]
-TrialAnswer = Callable[[Any], None]  # of what the trial returned, or of its exception
+TrialAnswer = Callable[[Any], None]  # of what the work returned, or of its exception
 
 
 class Overloaded(DygcnError):
@@ -44,10 +44,11 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _PendingTrial:
-    trial: Callable[[], object]
+class _PendingWork:
+    work: Callable[[], object]
     rows: int
     answer: TrialAnswer
+    changes: bool = False
     events: int = 1
     since: float = 0.0
 
@@ -74,7 +75,7 @@ class IngestQueue:
     ) -> None:
         self._live, self._current, self._applied = live, current, applied
         self._seen = Observations() if observations is None else observations
-        self._queue: deque[_Pending | _PendingTrial] = deque()
+        self._queue: deque[_Pending | _PendingWork] = deque()
         self._changed = threading.Condition()
         self._open = True
         self.events = self.rows = 0  # waiting
@@ -104,15 +105,19 @@ class IngestQueue:
             rows = expected_rows(self._live.state, part.batch)
         self._put_part(part, rows, answer, wait)
 
-    def submit_trial(self, trial: Callable[[], object], rows: int, answer: TrialAnswer) -> None:
-        """Have the writing thread make a trial, when all that came before it is applied.
+    def submit_work(
+        self, work: Callable[[], object], rows: int, answer: TrialAnswer, *, changes: bool = False
+    ) -> None:
+        """Have the writing thread do something, when all that came before is applied.
 
         Parameters
         ----------
-        trial
-            Called once; it must leave everything as it was.
+        work
+            Called once.
         rows
             How many rows it is expected to touch.
+        changes
+            Whether the work changes the embedding; if not, it must leave everything as it was.
 
         Raises
         ------
@@ -121,7 +126,7 @@ class IngestQueue:
         Closing
             If nothing more is taken.
         """
-        self._put(_PendingTrial(trial, rows, answer), 0.0)
+        self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
         """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
@@ -155,7 +160,7 @@ class IngestQueue:
         events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
         self._put(_Pending(part, events, rows, answer, context=self._seen.tracing.current()), wait)
 
-    def _put(self, one: _Pending | _PendingTrial, wait: float) -> None:
+    def _put(self, one: _Pending | _PendingWork, wait: float) -> None:
         events, rows = one.events, one.rows
         with self._changed:
             fits = self._changed.wait_for(lambda: not self._open or self._fits(events, rows), timeout=wait)
@@ -186,11 +191,11 @@ class IngestQueue:
                     return
                 taken = self._take()
             begun = time.perf_counter()
-            if isinstance(taken, _PendingTrial):
-                self._try(taken)
+            if isinstance(taken, _PendingWork):
+                self._do(taken)
             else:
                 self._apply(taken)
-            done = [taken] if isinstance(taken, _PendingTrial) else taken
+            done = [taken] if isinstance(taken, _PendingWork) else taken
             rows = sum(one.rows for one in done)
             if rows:
                 spent = (time.perf_counter() - begun) / rows
@@ -200,14 +205,14 @@ class IngestQueue:
                 self.rows -= rows
                 self._changed.notify_all()
 
-    def _take(self) -> list[_Pending] | _PendingTrial:
-        """Take from the front what makes one cut, or one trial."""
+    def _take(self) -> list[_Pending] | _PendingWork:
+        """Take from the front what makes one batch, or one piece of work."""
         taken: list[_Pending] = []
         events = rows = 0
         limits = self._current.limits
         while self._queue:
             one = self._queue[0]
-            if isinstance(one, _PendingTrial):
+            if isinstance(one, _PendingWork):
                 if not taken:
                     self._queue.popleft()
                     return one
@@ -219,11 +224,13 @@ class IngestQueue:
             taken.append(one)
         return taken
 
-    def _try(self, one: _PendingTrial) -> None:
+    def _do(self, one: _PendingWork) -> None:
         try:
-            result = one.trial()
+            result = one.work()
         except Exception as error:  # to whoever waits for an answer
             result = error
+        if one.changes:
+            self._applied()
         one.answer(result)
 
     def _apply(self, taken: list[_Pending]) -> None:

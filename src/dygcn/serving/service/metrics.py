@@ -86,6 +86,7 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_queue_limit_events": service.current.limits.queued_events,
         "dygcn_shed_requests_total": status.queue.shed,
         "dygcn_overloaded": int(seen.overload.on),
+        "dygcn_old_events_total": service.live.forgotten.old_events,
         "dygcn_dead_letters_kept": status.traffic.dead_letters,
         "dygcn_mass_rejection": int(service.ingest_queue.rejections.active),
         "dygcn_snapshot_sequence": status.snapshot.sequence,

@@ -38,6 +38,7 @@ class _Kept:
     asked: str
     embedding: PastEmbedding
     digest: str
+    forgotten: int  # ids, when it was rebuilt
 
 
 class Past:
@@ -71,7 +72,8 @@ class Past:
 
     def _at(self, as_of: str) -> _Kept:
         kept = self._kept
-        if kept is not None and kept.asked == as_of:
+        forgotten = self._live.forgotten.ids
+        if kept is not None and kept.asked == as_of and kept.forgotten == forgotten:
             return kept
         sequence, moment = read_moment(as_of)
         if sequence is not None and sequence > self._live.sequence:
@@ -81,7 +83,7 @@ class Past:
         try:
             self._kept = None  # two of them would be in memory
             embedding = open_past(Path(self._live.folder), as_of)
-            found = _Kept(as_of, embedding, embedding.digest())
+            found = _Kept(as_of, embedding, embedding.digest(), forgotten)
             later = moment is not None and moment < self._live.log.last_logged  # and so are all to come
             if as_of.strip() != "now" and (moment is None or later):
                 self._kept = found

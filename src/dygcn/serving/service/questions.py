@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import UnsetType
 
-from dygcn.engine.events import decode_events, read_update
+from dygcn.engine.events import decode_events, read_update, without_forgets
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.recommending import EVERYONE, linked_nodes
 from dygcn.live.scoring import kind_of_score, to_probabilities
@@ -153,7 +153,7 @@ class Questions:
             change = self._rows_of(batch, wanted)
             rows = _TWICE * change + self._rows_asked(wanted, 0 if batch is None else len(batch), change)
         self._check(rows, "try a smaller change, or ask less about it")
-        self._service.ingest_queue.submit_trial(lambda: self._try(wanted, batch), rows, answer)
+        self._service.ingest_queue.submit_work(lambda: self._try(wanted, batch), rows, answer)
 
     def submit_explanation(self, wanted: answers.WantedMovement, answer: TrialAnswer) -> None:
         """Have the writing thread find out which events would move a node; as `submit_trial`."""
@@ -166,7 +166,7 @@ class Questions:
             touched = expected_rows_one_by_one(self._live.state, batch, wanted.now, self._most)
         rows = _TWICE * touched + _ROWS_AN_EVENT * len(batch)
         self._check(rows, "explain fewer events at once")
-        self._service.ingest_queue.submit_trial(lambda: self._explain(wanted, batch), rows, answer)
+        self._service.ingest_queue.submit_work(lambda: self._explain(wanted, batch), rows, answer)
 
     def _explain(self, wanted: answers.WantedMovement, batch: EventBatch) -> answers.Movement:
         with self._service.trying():
@@ -191,7 +191,7 @@ class Questions:
         if add is not None or remove is not None:
             raise OptionError("pass either events or add and remove, not both")
         limit = self._service.current.limits.queued_events
-        found = decode_events(bytes(wanted.events), "json", kind, latest=latest, limit=limit)
+        found = without_forgets(decode_events(bytes(wanted.events), "json", kind, latest=latest, limit=limit))
         if found.bad:
             raise OptionError(f"event {found.bad[0].row} cannot be tried: {found.bad[0].reason}")
         return found.batch

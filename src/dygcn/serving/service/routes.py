@@ -330,6 +330,17 @@ _API = (
     ),
     Route(
         "DELETE",
+        "/nodes/{id}",
+        "admin",
+        "delete_node",
+        "Forget a node: remove it from graph, model, log, snapshots, dead letters and sinks, and drop old "
+        "events of it from now on. The answer comes when no file names it.",
+        answers.NodeForgotten,
+        (_ID,),
+        statuses=(400,),
+    ),
+    Route(
+        "DELETE",
         "/clients/{id}",
         "admin",
         "delete_client",

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import top_k
 from dygcn.serving.service import answers
-from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.clock import latest_of, now_in
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.drain import Drain
 from dygcn.serving.service.index_worker import IndexWorker
@@ -322,6 +323,11 @@ class Service:
             yield
         finally:
             self._trials += 1
+
+    def submit_forget(self, node: int | str, answer: Callable[[Any], None]) -> None:
+        """Have the writing thread forget an id, in its turn; `answer` gets the receipt."""
+        now = now_in(self.settings.time_unit)
+        self.ingest_queue.submit_work(lambda: self.live.forget([node], t=now), 1, answer, changes=True)
 
     def next_letter(self) -> int:
         """Return a number for a request that has none, so that its dead letters can be distinguished."""

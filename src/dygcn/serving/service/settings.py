@@ -76,6 +76,9 @@ class Shards(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     count: int | None = None  # of shards; None: as many as the folder has, or 2
     on: Literal["ray", "here"] = "ray"  # a process for each, on a Ray cluster, or all in this one
     snapshots: str | None = None  # where shards keep theirs, for all machines; None: inside the folder
+    certificate: str | None = None  # files that every machine has; None: made here, for one machine
+    key: str | None = None
+    ca: str | None = None
 
 
 class Log(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

@@ -165,9 +165,15 @@ def source_batches(messages: Sequence[Message], service: Service) -> list[Source
         _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
     ):
         decoded = [(message, _decode(message, kind, latest)) for message in run]
-        for _, alike in groupby(decoded, key=lambda one: one[1].batch.t is None):
-            parts.append(_joined(stream, list(alike)))
+        for _, alike in groupby(enumerate(decoded), key=_alike):
+            parts.append(_joined(stream, [one for _, one in alike]))
     return parts
+
+
+def _alike(one: tuple[int, tuple[Message, Decoded]]) -> tuple[bool, int]:
+    """Return what messages have in common that become one part: one with forget events is alone."""
+    number, (_, decoded) = one
+    return decoded.batch.t is None, number if decoded.forgets else -1
 
 
 def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) -> Iterator[Message]:
@@ -191,6 +197,7 @@ def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
         rows=np.concatenate([found.rows for _, found in group]),
         dead=tuple(dead),
         origins=np.repeat([one.position for one, _ in group], [len(found.batch) for _, found in group]),
+        forgets=tuple(forget for _, found in group for forget in found.forgets),
     )
 
 

@@ -45,8 +45,8 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
         ``"hnsw"`` keeps an index for nearest neighbours by cosine, and makes writes many times slower;
         ``"none"`` leaves indexes to you. On a table that is large already, make it yourself.
     keep_left
-        Seconds for which an id that left is remembered, in ``<table>_left``: for that long, a late repeat
-        of an older write does not bring it back.
+        Seconds for which the hash of an id that left is remembered, in ``<table>_left``: for that long, a
+        late repeat of an older write does not bring it back.
     timeout
         Seconds that connecting, and each statement, may take.
     other_history

@@ -58,7 +58,7 @@ _HISTORY = "generation bigint NOT NULL, epoch text NOT NULL, version bigint NOT 
 _MAKE = f"CREATE TABLE {{table}} (id {{id}} PRIMARY KEY, vector {{vector}}({{dim}}) NOT NULL, {_HISTORY})"
 _MAKE_LEFT = """
     CREATE TABLE {left} (
-        id {id} PRIMARY KEY, generation bigint NOT NULL, version bigint NOT NULL,
+        id_hash bytea PRIMARY KEY, generation bigint NOT NULL, version bigint NOT NULL,
         at timestamptz NOT NULL DEFAULT now()
     )
 """
@@ -84,7 +84,8 @@ _COPIED = """
 """
 _LATE = """
     DELETE FROM {brought} b USING {left} l
-    WHERE l.id = b.id AND (l.generation, l.version) >= (%(generation)s, %(version)s)
+    WHERE l.id_hash = sha256(convert_to(b.id::text, 'UTF8'))
+    AND (l.generation, l.version) >= (%(generation)s, %(version)s)
 """
 _UPSERT = """
     INSERT INTO {table} AS t (id, vector, generation, epoch, version, chain)
@@ -93,7 +94,7 @@ _UPSERT = """
         epoch = excluded.epoch, version = excluded.version, chain = excluded.chain
     WHERE (t.generation, t.version) < (excluded.generation, excluded.version)
 """
-_BACK = "DELETE FROM {left} l USING {brought} b WHERE l.id = b.id"
+_BACK = "DELETE FROM {left} l USING {brought} b WHERE l.id_hash = sha256(convert_to(b.id::text, 'UTF8'))"
 
 _COPIED_LEFT = """
     CREATE TEMP TABLE IF NOT EXISTS {gone} ON COMMIT DELETE ROWS AS SELECT id FROM {table} WITH NO DATA
@@ -103,17 +104,18 @@ _DELETE = """
     WHERE t.id = g.id AND (t.generation, t.version) < (%(generation)s, %(version)s)
 """
 _REMEMBER = """
-    INSERT INTO {left} AS l (id, generation, version)
-    SELECT id, %(generation)s, %(version)s FROM {gone} g
+    INSERT INTO {left} AS l (id_hash, generation, version)
+    SELECT sha256(convert_to(g.id::text, 'UTF8')), %(generation)s, %(version)s FROM {gone} g
     WHERE NOT EXISTS (SELECT FROM {table} t WHERE t.id = g.id)
-    ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+    ON CONFLICT (id_hash) DO UPDATE SET generation = excluded.generation, version = excluded.version,
         at = excluded.at
     WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
 """
 _DELETE_BELOW = """
     WITH gone AS (DELETE FROM {table} WHERE version < %(floor)s RETURNING id)
-    INSERT INTO {left} AS l (id, generation, version) SELECT id, %(generation)s, %(floor)s - 1 FROM gone
-    ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+    INSERT INTO {left} AS l (id_hash, generation, version)
+    SELECT sha256(convert_to(id::text, 'UTF8')), %(generation)s, %(floor)s - 1 FROM gone
+    ON CONFLICT (id_hash) DO UPDATE SET generation = excluded.generation, version = excluded.version,
         at = excluded.at
     WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
 """
@@ -125,7 +127,7 @@ _FORGET = "DELETE FROM {left} WHERE at < now() - make_interval(secs => %s)"
 
 
 class Table:
-    """A table of vectors, one of ids that left, and one with their history.
+    """A table of vectors, one of hashes of ids that left, and one with their history.
 
     The third has one row, the newest position that was written. Each write reads it under the lock that
     writers share: a writer for an older history is refused.

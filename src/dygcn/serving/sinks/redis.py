@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,25 +69,28 @@ if refused then return refused end
 _NEWER = (
     _LOOK
     + """
-local refused, newer = look(KEYS[1])
-if refused then return refused end
-if not newer then return 0 end
-put(KEYS[1])
+for _, key in ipairs({KEYS[1], KEYS[3]}) do
+  local refused, newer = look(key)
+  if refused then return refused end
+  if not newer then return 0 end
+end
 """
 )
 _WRITE = (
     _NEWER
     + """
+put(KEYS[1])
 redis.call('HSET', KEYS[1], 'vector', ARGV[5])
-redis.call('PERSIST', KEYS[1])
+redis.call('DEL', KEYS[3])
 return 1
 """
 )
 _LEAVE = (
     _NEWER
     + """
-redis.call('HDEL', KEYS[1], 'vector')
-redis.call('EXPIRE', KEYS[1], ARGV[5])
+redis.call('DEL', KEYS[1])
+put(KEYS[3])
+redis.call('EXPIRE', KEYS[3], ARGV[5])
 return 1
 """
 )
@@ -96,10 +100,10 @@ _DELETE_BELOW = (
 local e, v = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'version'))
 if not v then return 0 end
 if e ~= epoch then return redis.call('DEL', KEYS[1]) end
-if not older(v, ARGV[5]) or redis.call('HDEL', KEYS[1], 'vector') == 0 then return 0 end
-redis.call('HSET', KEYS[1], 'version', ARGV[6])
-redis.call('HDEL', KEYS[1], 'chain')
-redis.call('EXPIRE', KEYS[1], ARGV[7])
+if not older(v, ARGV[5]) then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[3], 'generation', generation, 'epoch', epoch, 'version', ARGV[6])
+redis.call('EXPIRE', KEYS[3], ARGV[7])
 return 1
 """
 )
@@ -116,8 +120,8 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
     prefix
         All keys begin with it and a colon.
     keep_left
-        Seconds for which an id that left is remembered: for that long, a late repeat of an older write does
-        not bring it back.
+        Seconds for which the hash of an id that left is remembered: for that long, a late repeat of an older
+        write does not bring it back.
     timeout
         Seconds that connecting, and each answer, may take.
     other_history
@@ -148,9 +152,9 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
 class RedisSink:
     """A hash ``<prefix>:node:<id>`` for each node: ``vector`` as little-endian float32, and its position.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. A hash without ``vector`` is
-    a node that left: it expires. ``<prefix>:about`` has the kind of the ids, the size of the vectors
-    and the newest position that was written. A write is not one transaction; each hash changes in one step,
+    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. A node that left has the hash
+    ``<prefix>:left:<SHA-256>`` instead, which does not name it and expires. ``<prefix>:about`` has the kind
+    of the ids, the size of the vectors and the newest position that was written. A write is not one transaction; each hash changes in one step,
     only to a later version, and never for an older history than that of ``<prefix>:about``.
 
     The settings of Redis decide whether an answered write survives its crash: with ``appendonly yes`` and
@@ -271,7 +275,8 @@ class RedisSink:
             self._reach(keys=[self._about], args=position)
             with self._client.pipeline(transaction=False) as pipeline:
                 for script, key, values in commands:
-                    script(keys=[key, self._about], args=[*position, *values], client=pipeline)
+                    mark = f"{self._settings.prefix}:left:{hashlib.sha256(key).hexdigest()}".encode()
+                    script(keys=[key, self._about, mark], args=[*position, *values], client=pipeline)
                     if len(pipeline) >= _AT_ONCE:
                         pipeline.execute()
                 pipeline.execute()

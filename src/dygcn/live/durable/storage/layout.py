@@ -18,6 +18,7 @@ from dygcn.errors import DamagedFolder, FolderError, FolderInUse, StorageError
 LOG_FILE, LOCK_FILE, SNAPSHOTS, CURSORS = "log.sqlite3", "lock", "snapshots", "cursors"
 CLUSTER_FILE = "cluster.json"  # says that the graph of a folder is divided among shards
 KEPT = 2
+DAMAGED = "damaged"  # the last snapshot that could not be used
 _DIGITS = 20  # of a snapshot's name
 _LONGEST_PLACE = 1 << 20  # bytes
 
@@ -101,7 +102,7 @@ def prepare_layout(folder: Path) -> None:
 
 def set_aside(path: Path) -> None:
     """Put a snapshot that cannot be used where it is in nobody's way; the last such one is kept."""
-    aside = path.parent / "damaged"
+    aside = path.parent / DAMAGED
     if not path.exists():
         return
     shutil.rmtree(aside, ignore_errors=True)

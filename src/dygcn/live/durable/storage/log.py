@@ -22,7 +22,16 @@ from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.letters import DeadLetter, bury, letter_sum, named, newest, settle
+from dygcn.live.durable.storage.letters import (
+    MOST_DEAD_LETTERS,
+    DeadLetter,
+    bury,
+    letter_sum,
+    named,
+    newest,
+    settle,
+)
+from dygcn.live.durable.storage.redaction import is_redacted, purge, rewritten
 from dygcn.live.durable.storage.tables import (
     FORMAT,
     RESTORE,
@@ -135,9 +144,13 @@ class EventLog:
         self.saved = 0 if reached is None else reached.saved  # sequence of the newest snapshot that is known
         self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
+    def _truncated(self) -> bool:
+        """Put every page of the journal in its place and empty the journal, unless somebody reads it."""
+        return not self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
     def _checkpoint(self) -> None:
         """Put on disk what a process that died may have left in the cache alone: from here on it is done."""
-        if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        if not self._truncated():
             raise StorageError(f"{self.path} is being read by another program; stop that one first")
         sync_names(self.path.parent)
 
@@ -263,6 +276,47 @@ class EventLog:
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
             self._tidy_journal(LONGEST_JOURNAL)
+
+    def redact(
+        self, left_of: Callable[[bytes], bytes | None], drop: Callable[[DeadLetter], bool]
+    ) -> tuple[int, int]:
+        """Rewrite events and drop dead letters, and leave none of the old bytes in the file.
+
+        Parameters
+        ----------
+        left_of
+            Returns what is left of the body of an entry with events; None: all of it.
+        drop
+            Says whether a dead letter goes.
+
+        Returns
+        -------
+        tuple
+            How many entries were rewritten, and how many dead letters dropped.
+        """
+        with self._lock:
+            self.check()
+            bodies: list[tuple[bytes, int]] = []
+            after = 0
+            while entries := self._some(after):
+                after = entries[-1].seq
+                bodies += rewritten([entry for entry in entries if entry.kind == EVENTS], left_of)
+            dead = [number for number, letter in self.dead_letters(MOST_DEAD_LETTERS) if drop(letter)]
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
+                settle(self._db, dead)
+                self._db.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                raise self.fail(error) from None
+            try:
+                purge(self._db, self.path, self._truncated)
+            except sqlite3.Error as error:
+                raise StorageError(
+                    f"{self.path} cannot be written anew: {error}; free space, try again"
+                ) from None
+            self._journal = 0
+            return len(bodies), len(dead)
 
     def remember_keep_log(self, text: str) -> None:
         """Write down how much of the past is kept, for whoever opens the folder next."""
@@ -454,7 +508,7 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
         and isinstance(entry.position, int)
         and entry.position >= -1
         and isinstance(entry.body, bytes)
-        and entry.chain == chained(chain, entry.seq, entry.batch_id, entry)
+        and (entry.chain == chained(chain, entry.seq, entry.batch_id, entry) or is_redacted(entry))
         and times.is_time(entry.logged)
         and entry.seal == times.seal(entry.chain, entry.logged)
     )

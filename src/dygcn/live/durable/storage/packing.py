@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dygcn.engine.events.columns import length_faults, op_faults, refuse, time_faults, weight_faults
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import DamagedLog
+from dygcn.live.durable.storage.redaction import clear_body
 
 
 class _Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -66,7 +67,7 @@ def _pack_ids(ids: IdColumn) -> tuple[bytes, bytes | None]:
 
 
 def unpack(body: bytes) -> tuple[EventBatch, float | None]:
-    """Read what `pack` wrote.
+    """Read what `pack` wrote, also if it was redacted since.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def unpack(body: bytes) -> tuple[EventBatch, float | None]:
         If it is anything else.
     """
     try:
-        packed = _decoder.decode(body)
+        packed = _decoder.decode(clear_body(body))
         count = packed.count
         times = None
         if packed.t:

@@ -1,0 +1,184 @@
+"""Taking ids that were forgotten out of every file of a durable folder. Each step may be repeated."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from dygcn.engine._disk import sync_names
+from dygcn.engine.events import id_column, rows_of, take
+from dygcn.engine.models.folder import MANIFEST
+from dygcn.errors import EventError, FolderError
+from dygcn.live.changed import FeedImage
+from dygcn.live.durable.feed import without_forgotten
+from dygcn.live.durable.storage import list_snapshots, pack, unpack
+from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS
+from dygcn.live.durable.storage.redaction import names_any
+from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_snapshot, same_model_file, take_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dygcn.engine.models import State
+    from dygcn.engine.models.folder import FileEntry
+    from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
+    from dygcn.live.durable.storage import DeadLetter, EventLog
+    from dygcn.live.durable.storage.erasures import Erasures
+
+_STAGED = ".redacted"  # the files that the folder was begun with, without forgotten ids
+
+
+class Redaction:
+    """Takes the ids of pending erasures out of files.
+
+    Parameters
+    ----------
+    folder
+        Which nobody else has open.
+    erasures
+        Its erasures.
+    ids
+        The ids themselves, where they are known: dead letters are then searched for their text, too.
+    """
+
+    def __init__(self, folder: Path, erasures: Erasures, ids: Sequence[int | str] = ()) -> None:
+        self._folder, self._erasures = folder, erasures
+        self._numbers = [number for number, one in enumerate(erasures.all) if not one.done]
+        self._texts = _pattern(ids)
+        self._model_files: dict[str, FileEntry] = {}  # by the checksum that the file had before
+
+    def concerns(self, ids: IdColumn | None) -> Bool:
+        """Say of each id whether it is to be taken out."""
+        return np.zeros(0, np.bool_) if ids is None else self._erasures.find(ids, self._numbers) >= 0
+
+    def nodes_in(self, state: State) -> Nodes:
+        """Return the nodes of a graph that are to be taken out."""
+        nodes = state.graph.nodes()
+        found: Nodes = nodes[self.concerns(state.graph.ids.names(nodes))]
+        return found
+
+    def forget_rows(self, state: State) -> None:
+        """Take rows out of a model."""
+        named = state.model.named_ids
+        if named is not None:
+            state.forget_rows(take(named, np.flatnonzero(self.concerns(named))))
+
+    # ---- snapshots ---------------------------------------------------------------------------------
+
+    def redact_snapshots(self, before: int) -> None:
+        """Rewrite every snapshot before a sequence, and the first one, that names one of the ids."""
+        complete_base(self._folder)
+        self._redact_base()
+        shutil.rmtree(self._folder / SNAPSHOTS / DAMAGED, ignore_errors=True)
+        for sequence, path in list_snapshots(self._folder):
+            if sequence < before:
+                self._redact_snapshot(path)
+
+    def _redact_snapshot(self, path: Path) -> None:
+        try:
+            self._rewrite(path, path)
+        except FolderError:  # it cannot be read, so nobody knows whom it names
+            aside = path.rename(path.with_name(f".{path.name}.old"))
+            sync_names(path.parent)
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _redact_base(self) -> None:
+        try:
+            staged = self._rewrite(self._folder, self._folder / _STAGED)
+        except FolderError:
+            for name in (GRAPH_FILE, MODEL_FILE):
+                with suppress(FileNotFoundError):
+                    os.unlink(self._folder / name)
+            sync_names(self._folder)
+            return
+        if staged:
+            complete_base(self._folder)
+
+    def _rewrite(self, path: Path, target: Path) -> bool:
+        """Write a snapshot without the ids, to another place or its own; say whether it named any."""
+        state, version, position, feed = load_snapshot(path)
+        nodes, left = self.nodes_in(state), self.concerns(None if feed is None else feed.left)
+        if not len(nodes) and not left.any() and not self.concerns(state.model.named_ids).any():
+            return False
+        before, moved = same_model_file(state.model), _moved_by_node(state, feed)
+        if state.model.spec.from_graph:
+            state.remove_from_graph(nodes)
+        else:
+            state.rebuild()
+            state.remove(nodes)
+        self.forget_rows(state)
+
+        def image(of: Nodes) -> tuple[FeedImage, int]:
+            assert feed is not None
+            assert position is not None
+            kept = FeedImage(moved[of], feed.left, feed.left_at)
+            return without_forgotten(kept, position.floor, self._erasures)
+
+        taken = take_snapshot(state, version, position, image if feed is not None else None)
+        known = None if before is None else self._model_files.get(before.blake2b)
+        entry = taken.write(target, self._folder, known)
+        if before is not None:
+            self._model_files[before.blake2b] = entry
+        return True
+
+    # ---- the log -----------------------------------------------------------------------------------
+
+    def redact_log(self, log: EventLog) -> tuple[int, int]:
+        """Take the ids out of events and dead letters; return how many entries and letters changed."""
+        return log.redact(self._left_of, self._names)
+
+    def _left_of(self, body: bytes) -> bytes | None:
+        batch, now = unpack(body)
+        gone = self.concerns(batch.src) | self.concerns(batch.dst)
+        return pack(rows_of(batch, np.flatnonzero(~gone)), now) if gone.any() else None
+
+    def _names(self, letter: DeadLetter) -> bool:
+        if self._texts is not None and self._texts.search(f"{letter.event}\n{letter.reason}"):
+            return True
+        return names_any(letter, self._any)
+
+    def _any(self, values: list[int | str]) -> bool:
+        for kind in (int, str):
+            some = [value for value in values if type(value) is kind]
+            try:
+                if some and self.concerns(id_column(some)).any():
+                    return True
+            except EventError:  # too long for an id, say: one by one
+                if len(some) > 1 and any(self._any([value]) for value in some):
+                    return True
+        return False
+
+
+def complete_base(folder: Path) -> None:
+    """Put staged files in the place of those that a folder was begun with, if there are any."""
+    staged = folder / _STAGED
+    if not staged.is_dir():
+        return
+    for name in (MODEL_FILE, GRAPH_FILE, MANIFEST):
+        with suppress(FileNotFoundError):  # it is in its place already
+            os.replace(staged / name, folder / name)
+    sync_names(folder)
+    staged.rmdir()
+
+
+def _moved_by_node(state: State, feed: FeedImage | None) -> Int64:
+    moved: Int64 = np.zeros(state.graph.ids.high, np.int64)
+    if feed is not None:
+        moved[state.graph.nodes()] = feed.moved
+    return moved
+
+
+def _pattern(ids: Sequence[int | str]) -> re.Pattern[str] | None:
+    """Return what finds ids in a text, as they are or as JSON writes them, and no longer id around them."""
+    texts = {str(one) for one in ids if isinstance(one, str) and one}
+    texts |= {msgspec.json.encode(one).decode()[1:-1] for one in texts}
+    if not texts:
+        return None
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(texts)))})(?![\w-])")

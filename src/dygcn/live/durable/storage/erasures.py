@@ -1,0 +1,220 @@
+"""Ids that were forgotten, as keyed hashes: who may not come back with an old event.
+
+The file holds no id. Its key lies beside the hashes, so whoever has the file can try ids one by one: it is
+pseudonymous, and small integers are soon guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from bisect import bisect_right
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from dygcn.engine._disk import replace_file
+from dygcn.engine.events import python_ids, take
+from dygcn.engine.events.keys import keys_of, salted
+from dygcn.errors import DamagedFolder, FolderError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dygcn.engine.records import IdColumn, Int64, UInt64
+
+ERASURES_FILE = "erasures.json"
+_FORMAT, _STRONG, _QUICK = 1, 16, 8  # bytes of the hash that decides, and of the one that finds candidates
+
+
+class Erasure(msgspec.Struct, forbid_unknown_fields=True):
+    """Ids that were forgotten by one call."""
+
+    sequence: int  # of the log when they left; digests noted up to it are void
+    at: float  # seconds since 1970
+    t: int | float | None  # events of these ids up to this time are old
+    offsets: dict[str, int]  # of streams, where they differ from those of the erasure before
+    hashes: list[str]
+    done: bool = False  # no file of the folder names the ids any more
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    erasures: list[Erasure]
+    format: int = _FORMAT
+    checksum: str = ""
+
+
+class Erasures:
+    """The erasures of a durable folder, oldest first, in a file of the folder.
+
+    Parameters
+    ----------
+    folder
+        Where the file lies, or will.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dygcn.engine.events import id_column
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     erasures = Erasures(folder)
+    ...     erasures.add(id_column(["ann"]), 7, t=100, offsets={"clicks": 41})
+    ...     erasures.find(id_column(["ann", "bob"])).tolist()
+    ...     erasures.is_old(0, "clicks", 41, None), erasures.is_old(0, "clicks", 42, 101)
+    [0, -1]
+    (True, False)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = Path(folder) / ERASURES_FILE
+        found = _read(self.path) or _File(secrets.token_hex(32), [])
+        self._key, self.all = found.key, found.erasures
+        self._index()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def pending(self) -> list[Erasure]:
+        """Erasures that were begun, and may have left ids in files."""
+        return [one for one in self.all if not one.done]
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last erasure: digests noted up to it are void; -1 if there is none."""
+        return max((one.sequence for one in self.all), default=-1)
+
+    # ---- writing -----------------------------------------------------------------------------------
+
+    def add(self, ids: IdColumn, sequence: int, *, t: int | float | None, offsets: Mapping[str, int]) -> None:
+        """Write down that ids are forgotten; the erasure is pending until `complete`."""
+        known = self._offsets_at(len(self.all))
+        changed = {stream: offset for stream, offset in offsets.items() if known.get(stream) != offset}
+        hashes = [f"{quick:016x}{strong.hex()}" for quick, strong in zip(*self._hashes(ids), strict=True)]
+        self._write([*self.all, Erasure(sequence, time.time(), t, changed, hashes)])
+
+    def complete(self, sequence: int) -> None:
+        """Write down that no file names the ids of pending erasures, which left the graph at a sequence."""
+        self._write(
+            [
+                one if one.done else msgspec.structs.replace(one, sequence=sequence, done=True)
+                for one in self.all
+            ]
+        )
+
+    def take_over(self, other: Erasures) -> None:
+        """Add the erasures of another folder that this one does not have, all of them pending.
+
+        Raises
+        ------
+        FolderError
+            If both folders have erasures that the other one does not have: one key cannot check both.
+        """
+        if self.all and self._key != other._key:
+            raise FolderError(
+                f"{other.path} is of another folder than {self.path}: their keys differ; name a copy of the "
+                "same folder, or forget the ids again"
+            )
+        self._key = other._key
+        later = other.all[len(self.all) :]
+        self._write([*self.all, *(msgspec.structs.replace(one, done=False) for one in later)])
+
+    def _write(self, erasures: list[Erasure]) -> None:
+        content = _File(self._key, erasures)
+        content.checksum = _checksum(content)
+        try:
+            replace_file(self.path, msgspec.json.encode(content))
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written: {error.strerror}") from None
+        self.all = erasures
+        self._index()
+
+    # ---- asking ------------------------------------------------------------------------------------
+
+    def find(self, ids: IdColumn, among: Iterable[int] | None = None) -> Int64:
+        """Return the number of the last erasure of each id, -1 for an id that was not forgotten.
+
+        Parameters
+        ----------
+        among
+            Only erasures with these numbers count.
+        """
+        found = np.full(len(ids), -1, np.int64)
+        if not len(ids) or not len(self._quick):
+            return found
+        quick = salted(keys_of(ids), self._salt)
+        place = np.searchsorted(self._quick, quick)
+        place[place == len(self._quick)] = 0
+        likely = np.flatnonzero(self._quick[place] == quick)
+        allowed = None if among is None else set(among)
+        for row, strong in zip(likely.tolist(), self._strong(take(ids, likely)), strict=True):
+            numbers = self._numbers.get(strong, ())
+            found[row] = max((one for one in numbers if allowed is None or one in allowed), default=-1)
+        return found
+
+    def is_old(self, number: int, stream: str, offset: int, t: int | float | None) -> bool:
+        """Say whether an event of an id that was forgotten is from before that: by its offset or its time."""
+        limit = self.all[number].t
+        if t is not None and limit is not None and t <= limit:
+            return True
+        known = self._by_stream.get(stream)
+        if known is None or offset < 0:
+            return False
+        last = bisect_right(known, (number, 1 << 63)) - 1
+        return last >= 0 and offset <= known[last][1]
+
+    # ---- hashes ------------------------------------------------------------------------------------
+
+    def _index(self) -> None:
+        self._salt = int.from_bytes(bytes.fromhex(self._key)[:8], "little") >> 1
+        self._numbers: dict[bytes, list[int]] = {}
+        quick: set[int] = set()
+        self._by_stream: dict[str, list[tuple[int, int]]] = {}  # number of an erasure, offset; in order
+        for number, one in enumerate(self.all):
+            for text in one.hashes:
+                quick.add(int(text[: 2 * _QUICK], 16))
+                self._numbers.setdefault(bytes.fromhex(text[2 * _QUICK :]), []).append(number)
+            for stream, offset in one.offsets.items():
+                self._by_stream.setdefault(stream, []).append((number, offset))
+        self._quick: UInt64 = np.sort(np.fromiter(quick, np.uint64, len(quick)))
+
+    def _offsets_at(self, number: int) -> dict[str, int]:
+        return {stream: known[-1][1] for stream, known in self._by_stream.items() if known[0][0] < number}
+
+    def _hashes(self, ids: IdColumn) -> tuple[list[int], list[bytes]]:
+        return salted(keys_of(ids), self._salt).tolist(), self._strong(ids)
+
+    def _strong(self, ids: IdColumn) -> list[bytes]:
+        key, kind = bytes.fromhex(self._key), ids.kind
+        texts = (f"{kind} {one}".encode("utf-8", "surrogatepass") for one in python_ids(ids).tolist())
+        return [hashlib.blake2b(text, digest_size=_STRONG, key=key).digest() for text in texts]
+
+
+def _read(path: Path) -> _File | None:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        found = msgspec.json.decode(content, type=_File)
+        fits = found.checksum == _checksum(found) and len(bytes.fromhex(found.key)) == 32
+        fits = fits and all(
+            len(bytes.fromhex(h)) == _QUICK + _STRONG for e in found.erasures for h in e.hashes
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError):
+        fits = False
+    if not fits or found.format != _FORMAT:
+        raise DamagedFolder(f"{path} is not what was written; restore a copy, else forgotten ids may return")
+    return found
+
+
+def _checksum(content: _File) -> str:
+    blank = msgspec.structs.replace(content, checksum="")
+    return hashlib.blake2b(msgspec.json.encode(blank), digest_size=16).hexdigest()

@@ -1,0 +1,584 @@
+"""A forgotten id is in no file and does not come back, whatever is replayed; everyone else stays exact."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dygcn
+from dygcn.engine.events import decode_events, id_column, read_events
+from dygcn.errors import DamagedFolder, EventError, FolderError, MissingFolder, StorageError
+from dygcn.live.durable import feed, forgetting, redacting
+from dygcn.live.durable.opening import restore
+from dygcn.live.durable.redacting import Redaction
+from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.live.durable.storage import DeadLetter
+from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
+from dygcn.live.durable.storage.log import EventLog
+
+NAME = "dan-miller"
+FRIENDS = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("ann", NAME), (NAME, "bob"), ("cat", "eve")]
+
+
+def files_with(folder, name=NAME):
+    """Return the files of a folder that have an id in them, as bytes."""
+    wanted = name.encode()
+    return sorted(
+        str(file.relative_to(folder))
+        for file in folder.rglob("*")
+        if file.is_file() and wanted in file.read_bytes()
+    )
+
+
+def fitted(**options):
+    return dygcn.fit(FRIENDS, dim=8, **options)
+
+
+def lived(folder, **options):
+    """Return a folder that has the id wherever a folder can have one: also in what it once was."""
+    live = dygcn.open(folder, fitted(**options))
+    live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
+    live.snapshot()
+    live.remove_nodes([NAME])
+    live.update(add=[("hal", NAME), ("hal", "ann")], stream="clicks", position=2)
+    bad = decode_events(b'[{"src": "%b", "dst": 7}, {"src": "ann"}]' % NAME.encode(), "json", "string")
+    dead = tuple(DeadLetter("clicks", 3, one.row, one.reason, one.text) for one in bad.bad)
+    live.ingest([SourceBatch(bad.batch, "clicks", 3, rows=bad.rows, dead=dead)])
+    live.snapshot()
+    live.update(add=[(NAME, "ann")], remove=[("cat", "eve")], stream="clicks", position=4)
+    return live
+
+
+def test_no_file_names_it_and_everyone_else_is_exact(tmp_path):
+    live = lived(tmp_path / "x")
+    assert len(files_with(tmp_path / "x")) > 4
+    before = live.digest()
+    receipt = live.forget([NAME])
+    assert files_with(tmp_path / "x") == []
+    assert receipt.digest_before == before
+    assert receipt.digest_after == live.digest() == live.recompute().digest()
+    assert (receipt.found, receipt.dead_letters) == (1, 1)
+    assert receipt.entries >= 2
+    assert receipt.sequence == live.sequence
+    assert [letter.event for _, letter in live.log.dead_letters()] == ['{"src": "ann"}']
+    digest = live.digest()
+    live.close()
+    assert files_with(tmp_path / "x") == []
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.digest() == digest
+        assert again.damage == []
+        assert NAME not in again
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"features": "hashed"},
+        {"features": (["ann", "bob", "cat", NAME, "eve"], np.eye(5, 8, dtype=np.float32))},
+        {"features": dygcn.Embedding(["ann", "bob", "cat", NAME, "eve"], np.eye(5, 8, dtype=np.float32))},
+        {"memory": 10.0},
+        {"directed": True},
+    ],
+    ids=["hashed", "given", "embedding", "memory", "directed"],
+)
+def test_every_kind_of_model(tmp_path, options):
+    if "memory" in options:
+        events = {"src": [a for a, _ in FRIENDS], "dst": [b for _, b in FRIENDS], "t": range(len(FRIENDS))}
+        live = dygcn.open(tmp_path / "x", dygcn.fit(events, dim=8, **options))
+        live.update({"src": [NAME], "dst": ["ann"], "op": [-1], "t": [7]})
+    else:
+        live = dygcn.open(tmp_path / "x", fitted(**options))
+        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
+    live.forget(NAME)
+    assert files_with(tmp_path / "x") == []
+    assert live.digest() == live.recompute().digest()
+    digest = live.digest()
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.digest() == digest
+
+
+@pytest.mark.filterwarnings("ignore::dygcn.errors.TrainingWarning")
+def test_the_papers_rule(tmp_path):
+    live = dygcn.open(tmp_path / "x", fitted(rule="rolling", base="hashed"))
+    live.update(add=[(NAME, "fay"), ("fay", "gus")])
+    live.forget(NAME)
+    assert files_with(tmp_path / "x") == []
+    digest = live.digest()
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.digest() == digest
+
+
+def test_a_row_of_the_model_does_not_come_back_with_a_new_person(tmp_path):
+    live = dygcn.open(tmp_path / "x", fitted())
+    live.forget(NAME)
+    live.update(add=[(NAME, "zoe")])
+    assert live.unreached == 2
+    digest = live.digest()
+    assert digest == live.recompute().digest()
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.digest() == digest
+
+
+def test_integer_ids(tmp_path):
+    rare = 7_215_431_899_125_551
+    live = dygcn.open(tmp_path / "x", dygcn.fit([(1, 2), (2, rare), (rare, 1), (2, 3)], dim=4))
+    live.update(add=[(rare, 4), (4, 1)])
+    live.snapshot()
+    live.forget(rare)
+    raw = rare.to_bytes(8, "little")
+    assert [file for file in (tmp_path / "x").rglob("*") if file.is_file() and raw in file.read_bytes()] == []
+    assert live.digest() == live.recompute().digest()
+    live.close()
+
+
+def test_ids_of_another_type_are_refused(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live, pytest.raises(EventError):
+        live.forget([7])
+
+
+# ---- what comes back, and what does not --------------------------------------------------------------------
+
+
+def event(t=None, name=NAME, other="ann"):
+    return read_events({"src": [name], "dst": [other], **({} if t is None else {"t": [t]})})
+
+
+@pytest.mark.parametrize(
+    ("stream", "position", "t", "comes"),
+    [
+        ("clicks", 4, None, False),  # at the offset of the forget, or before
+        ("clicks", 5, None, True),
+        ("other", 0, None, True),  # nobody can know
+        ("late", 9, 100.0, False),  # a partition that delivers late
+        ("late", 9, 100.5, True),
+        ("", -1, 99.0, False),
+        ("", -1, 101.0, True),
+        ("", -1, None, True),
+    ],
+)
+def test_old_events_are_dropped_and_later_ones_are_a_new_person(tmp_path, stream, position, t, comes):
+    live = lived(tmp_path / "x")
+    live.forget(NAME, t=100.0)
+    if stream == "clicks":
+        live.followed.streams.clear()  # as if the broker's stream were read from its start
+    batch = event(t)
+    live.ingest([SourceBatch(batch, stream, position), SourceBatch(event(t, "new", "ann"))])
+    assert (NAME in live) is comes
+    assert "new" in live
+    assert live.forgotten.old_events == (not comes)
+    assert live.digest() == live.recompute().digest()
+    live.close()
+
+
+def test_an_update_drops_old_events_too(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.forget(NAME, t=5)
+        live.update({"src": [NAME, "ann"], "dst": ["bob", "zoe"], "t": [5, 6]})
+        assert NAME not in live
+        assert "zoe" in live
+        assert live.forgotten.old_events == 1
+
+
+def test_numbered_events_of_a_client_have_an_offset_each(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.ingest([SourceBatch(event(), "http:shop", 0, first=0)])
+        live.forget(NAME)
+        live.followed.streams.clear()
+        both = read_events({"src": [NAME, NAME], "dst": ["bob", "cat"]})
+        live.ingest([SourceBatch(both, "http:shop", 1, first=0)])
+        assert live.forgotten.old_events == 1
+        assert NAME in live
+
+
+def test_a_new_folder_goes_on_where_the_old_one_was(tmp_path):
+    live = lived(tmp_path / "old")
+    live.forget(NAME)
+    fresh = live.refit().embedding
+    with dygcn.open(tmp_path / "new", fresh, after=live) as new:
+        assert new.streams == live.streams
+        for position in range(1, 5):
+            new.ingest([SourceBatch(event(), "clicks", position)])
+        assert NAME not in new
+        new.followed.streams.clear()
+        new.ingest([SourceBatch(event(), "clicks", 4)])
+        assert NAME not in new
+        new.ingest([SourceBatch(event(), "clicks", 5)])
+        assert NAME in new
+    live.close()
+    assert files_with(tmp_path / "new") != []  # the new person
+
+
+def test_a_new_folder_remembers_offsets_after_a_restart(tmp_path):
+    live = lived(tmp_path / "old")
+    live.forget(NAME)
+    dygcn.open(tmp_path / "new", live.refit().embedding, after=live).close()
+    with dygcn.open(tmp_path / "new") as new:
+        assert new.streams == live.streams
+        assert new.forgotten.ids == 1
+    live.close()
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_restoring_an_older_backup_applies_later_forgets(tmp_path, file):
+    live = lived(tmp_path / "x")
+    live.close()
+    shutil.copytree(tmp_path / "x", tmp_path / "backup")
+    with dygcn.open(tmp_path / "x") as live:
+        live.forget(NAME)
+        digest = live.digest()
+    forgets = tmp_path / "x" / ERASURES_FILE if file else tmp_path / "x"
+    restore(tmp_path / "backup", tmp_path / "again", forgets=forgets)
+    assert files_with(tmp_path / "again") == []
+    with dygcn.open(tmp_path / "again") as again:
+        assert again.digest() == digest
+        assert NAME not in again
+        again.ingest([SourceBatch(event(), "clicks", 4)])
+        assert NAME not in again
+
+
+def test_forgets_of_another_folder_are_refused(tmp_path):
+    for name in ("x", "y"):
+        with dygcn.open(tmp_path / name, fitted()) as live:
+            live.forget(NAME)
+    with pytest.raises(FolderError, match="of another folder"):
+        restore(tmp_path / "x", tmp_path / "z", forgets=tmp_path / "y")
+    with pytest.raises(MissingFolder, match=ERASURES_FILE):
+        restore(tmp_path / "x", tmp_path / "z", forgets=tmp_path)
+    assert not (tmp_path / "z").exists()
+
+
+# ---- forget events of a source -----------------------------------------------------------------------------
+
+
+def part_of(body, position=5, stream="clicks"):
+    found = decode_events(body, "json", "string")
+    return SourceBatch(found.batch, stream, position, rows=found.rows, forgets=found.forgets)
+
+
+def test_an_event_of_a_source_forgets(tmp_path):
+    live = lived(tmp_path / "x")
+    body = (
+        b'[{"src": "dan-miller", "dst": "ann"}, {"src": "ann", "dst": "ivy"}, {"op": "forget", "id": '
+        b'"dan-miller"}, {"src": "ivy", "dst": "bob"}]'
+    )
+    before = SourceBatch(event(), "clicks", 5)
+    (first, receipt) = live.ingest([before, part_of(body, 6)])
+    assert (first.applied, receipt.applied) == (1, 2)
+    assert NAME not in live
+    assert "ivy" in live
+    assert files_with(tmp_path / "x") == []
+    (again,) = live.ingest([part_of(body, 6)])
+    assert again.status == "repeated"
+    assert live.forgotten.ids == 1
+    live.ingest([part_of(b'[{"op": "forget", "id": "dan-miller"}, {"src": "dan-miller", "dst": "bob"}]', 7)])
+    assert NAME in live  # what comes after the forget is a new person
+    assert live.digest() == live.recompute().digest()
+    live.close()
+
+
+@pytest.mark.parametrize(
+    "bad", [b'{"op": "forget"}', b'{"op": "forget", "id": 7}', b'{"op": "forget", "id": "%b"}' % (b"x" * 257)]
+)
+def test_a_bad_forget_event_is_a_dead_letter(bad):
+    found = decode_events(b"[%b]" % bad, "json", "string")
+    assert not found.forgets
+    assert "forget event is" in found.bad[0].reason
+
+
+# ---- readers and sinks -------------------------------------------------------------------------------------
+
+
+def left_of(live, cursor):
+    page = live.feed.since(cursor, 1_000)
+    return page.reset, page.rows.left.tolist()
+
+
+def test_readers_learn_that_it_left_and_cursors_stay_good(tmp_path):
+    live = lived(tmp_path / "x")
+    before = live.feed.cursor
+    live.forget(NAME)
+    assert left_of(live, before) == (False, [NAME])
+    after = live.feed.cursor
+    live.update(add=[("ann", "gus")])
+    live.close()
+    with dygcn.open(tmp_path / "x") as again:
+        assert left_of(again, after) == (False, [])
+        assert left_of(again, before)[0]  # whoever was not told begins anew, and drops what is not shown
+
+
+def test_the_past_is_redacted_and_says_so(tmp_path):
+    live = lived(tmp_path / "x")
+    noted = live.sequence
+    live.forget(NAME)
+    live.close()
+    for sequence in range(noted + 1):
+        past = dygcn.open(tmp_path / "x", as_of=sequence)
+        assert NAME not in past
+        assert past.redacted
+        assert past.digest() == past.recompute().digest()
+    assert not dygcn.open(tmp_path / "x", as_of="now").redacted
+
+
+# ---- interrupted -------------------------------------------------------------------------------------------
+
+STEPS = {
+    "before the graph": (redacting.Redaction, "nodes_in"),
+    "before the rows": (redacting.Redaction, "forget_rows"),
+    "before snapshots": (redacting.Redaction, "redact_snapshots"),
+    "in the base": (redacting, "complete_base"),
+    "in snapshots": (redacting.Redaction, "_redact_snapshot"),
+    "before the log": (EventLog, "redact"),
+    "before the end": (Erasures, "complete"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_interrupted_forget_is_completed_when_the_folder_is_opened(tmp_path, monkeypatch, step):
+    live = lived(tmp_path / "x")
+    owner, name = STEPS[step]
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, stop)
+    with pytest.raises(KeyboardInterrupt):
+        live.forget(NAME)
+    live.let_go()
+    monkeypatch.undo()
+    with dygcn.open(tmp_path / "x") as again:
+        assert NAME not in again
+        assert again.digest() == again.recompute().digest()
+        assert again.forgotten.ids == 1
+        again.ingest([SourceBatch(event(), "clicks", 4)])
+        assert NAME not in again
+    assert files_with(tmp_path / "x") == []
+
+
+@pytest.mark.parametrize("nth", range(1, 4))
+def test_files_of_the_base_are_replaced_one_by_one(tmp_path, monkeypatch, nth):
+    live, calls, replace = lived(tmp_path / "x"), [], os.replace
+
+    def replaced(source, target):
+        if "redacted" in str(source):
+            calls.append(target)
+            if len(calls) == nth:
+                raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(redacting.os, "replace", replaced)
+    with pytest.raises(KeyboardInterrupt):
+        live.forget(NAME)
+    live.let_go()
+    monkeypatch.undo()
+    with dygcn.open(tmp_path / "x") as again:
+        assert again.damage == []
+    assert files_with(tmp_path / "x") == []
+    assert NAME not in dygcn.open(tmp_path / "x", as_of=0)
+
+
+def test_a_reader_of_the_journal_is_waited_for_then_said(tmp_path, monkeypatch):
+    live = lived(tmp_path / "x")
+    monkeypatch.setattr(EventLog, "_truncated", lambda self: False)
+    monkeypatch.setattr("dygcn.live.durable.storage.redaction._PATIENCE", 0.1)
+    with pytest.raises(StorageError, match="is being read by another program"):
+        live.forget(NAME)
+    monkeypatch.undo()
+    assert NAME not in live
+    live.forget(["nobody"])  # whatever is forgotten next completes it
+    assert files_with(tmp_path / "x") == []
+    live.close()
+
+
+def test_lost_erasures_are_noticed(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.forget(NAME)
+    (tmp_path / "x" / ERASURES_FILE).unlink()
+    with pytest.raises(DamagedFolder, match="lost erasures"):
+        dygcn.open(tmp_path / "x")
+
+
+def test_damaged_erasures_are_noticed(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.forget(NAME)
+    file = tmp_path / "x" / ERASURES_FILE
+    content = bytearray(file.read_bytes())
+    for at in range(0, len(content), 7):
+        damaged = content.copy()
+        damaged[at] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(DamagedFolder):
+            Erasures(tmp_path / "x")
+
+
+# ---- seeded bugs -------------------------------------------------------------------------------------------
+
+
+def keep_log(monkeypatch):
+    monkeypatch.setattr(Redaction, "redact_log", lambda self, log: (0, 0))
+
+
+def keep_pages(monkeypatch):
+    monkeypatch.setattr("dygcn.live.durable.storage.log.purge", lambda *_: None)
+
+
+def keep_departures(monkeypatch):
+    monkeypatch.setattr(feed, "without_forgotten", lambda image, floor, _: (image, floor))
+
+
+def keep_rows(monkeypatch):
+    monkeypatch.setattr(Redaction, "forget_rows", lambda *_: None)
+
+
+def keep_base(monkeypatch):
+    monkeypatch.setattr(Redaction, "_redact_base", lambda *_: None)
+
+
+def keep_snapshots(monkeypatch):
+    monkeypatch.setattr(Redaction, "_redact_snapshot", lambda *_: None)
+
+
+def keep_letters(monkeypatch):
+    monkeypatch.setattr(Redaction, "_names", lambda *_: False)
+
+
+def offsets_do_not_count(monkeypatch):
+    monkeypatch.setattr(SourceBatch, "offsets_of", lambda self, events: [1 << 40] * len(events))
+
+
+def times_do_not_count(monkeypatch):
+    is_old = Erasures.is_old
+    monkeypatch.setattr(Erasures, "is_old", lambda self, n, stream, at, _: is_old(self, n, stream, at, None))
+
+
+def nothing_is_completed(monkeypatch):
+    monkeypatch.setattr(forgetting.Forgetting, "complete", lambda *_: None)
+
+
+def positions_are_lost(monkeypatch):
+    monkeypatch.setattr("dygcn.live.durable.embedding.DurableEmbedding._take_over", lambda *_: None)
+
+
+def in_files(path, monkeypatch):
+    test_no_file_names_it_and_everyone_else_is_exact(path)
+
+
+def by_offset(path, monkeypatch):
+    test_old_events_are_dropped_and_later_ones_are_a_new_person(path, "clicks", 4, None, False)
+
+
+def by_time(path, monkeypatch):
+    test_old_events_are_dropped_and_later_ones_are_a_new_person(path, "late", 9, 100.0, False)
+
+
+def interrupted(path, monkeypatch):
+    live = lived(path / "x")
+    monkeypatch.setattr(EventLog, "redact", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        live.forget(NAME)
+    live.let_go()
+    monkeypatch.delattr(EventLog, "redact", raising=False)
+    dygcn.open(path / "x").close()
+    assert files_with(path / "x") == []
+
+
+def in_a_new_folder(path, monkeypatch):
+    test_a_new_folder_goes_on_where_the_old_one_was(path)
+
+
+BUGS = {
+    keep_log: in_files,
+    keep_pages: in_files,
+    keep_departures: in_files,
+    keep_rows: in_files,
+    keep_base: in_files,
+    keep_snapshots: in_files,
+    keep_letters: in_files,
+    offsets_do_not_count: by_offset,
+    times_do_not_count: by_time,
+    positions_are_lost: in_a_new_folder,
+}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_seeded_bug_is_noticed(tmp_path, monkeypatch, bug):
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        BUGS[bug](tmp_path, monkeypatch)
+
+
+def test_a_forget_that_is_never_completed_would_be_noticed(tmp_path, monkeypatch):
+    nothing_is_completed(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_an_interrupted_forget_is_completed_when_the_folder_is_opened(
+            tmp_path, pytest.MonkeyPatch(), "before the log"
+        )
+
+
+# ---- any order of events, forgets, snapshots and restarts --------------------------------------------------
+
+NAMES = [f"node-{letter}" for letter in "abcdefgh"]
+pairs = st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)).filter(lambda pair: pair[0] != pair[1])
+steps = st.one_of(
+    st.tuples(st.just("add"), st.lists(pairs, min_size=1, max_size=4)),
+    st.tuples(st.just("remove"), st.lists(pairs, min_size=1, max_size=2)),
+    st.tuples(st.just("forget"), st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)),
+    st.tuples(st.sampled_from(["snapshot", "restart", "again"]), st.none()),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(steps, min_size=3, max_size=12))
+def test_a_folder_is_that_of_its_graph_whatever_was_forgotten(tmp_path_factory, script):
+    folder = tmp_path_factory.mktemp("any") / "x"
+    edges, forgotten, sent = {tuple(sorted(edge)) for edge in [("anna", "bert"), ("bert", "carl")]}, set(), []
+    model = dygcn.fit([("anna", "bert"), ("bert", "carl")], dim=4, features="hashed").model
+    live = dygcn.open(folder, dygcn.fit([("anna", "bert"), ("bert", "carl")], dim=4, features="hashed"))
+    for what, names in script:
+        if what in ("add", "remove"):
+            live.update(**{what: names}, stream="s", position=len(sent))
+            sent.append((what, names))
+            for pair in names:
+                edge = tuple(sorted(pair))
+                edges.add(edge) if what == "add" else edges.discard(edge)
+                forgotten -= set(pair)  # named by a later event
+        elif what == "forget":
+            live.forget(names)
+            edges = {edge for edge in edges if not set(edge) & set(names)}
+            forgotten |= set(names)
+        elif what == "snapshot":
+            live.snapshot()
+        elif what == "restart":
+            live.let_go()
+            live = dygcn.open(folder)
+        else:  # everything is sent again
+            live.ingest([SourceBatch(read_events(names), "s", at) for at, (what, names) in enumerate(sent)])
+        fresh = dygcn.start(model)
+        fresh.update(add=sorted(edges))
+        assert live.digest() == fresh.digest()
+    for name in forgotten:
+        assert files_with(folder, name) == []
+    live.close()
+
+
+def test_an_id_is_found_by_its_keyed_hash_alone(tmp_path):
+    erasures = Erasures(tmp_path)
+    ids = id_column([f"p{i}" for i in range(2_000)])
+    erasures.add(id_column(["p7", "p1999"]), 1, t=None, offsets={})
+    assert np.flatnonzero(erasures.find(ids) >= 0).tolist() == [7, 1999]
+    assert b"p1999" not in (tmp_path / ERASURES_FILE).read_bytes()
+    assert np.flatnonzero(Erasures(tmp_path).find(ids) >= 0).tolist() == [7, 1999]
+
+
+def test_offsets_are_kept_once(tmp_path):
+    erasures = Erasures(tmp_path)
+    for number in range(3):
+        erasures.add(id_column([f"p{number}"]), number, t=None, offsets={"a": 5, "b": number})
+    assert [len(one.offsets) for one in erasures.all] == [2, 1, 1]
+    assert [erasures.is_old(number, "b", 1, None) for number in range(3)] == [False, True, True]
+    assert all(erasures.is_old(number, "a", 5, None) for number in range(3))
