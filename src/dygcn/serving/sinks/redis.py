@@ -154,8 +154,9 @@ class RedisSink:
 
     That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. A node that left has the hash
     ``<prefix>:left:<SHA-256>`` instead, which does not name it and expires. ``<prefix>:about`` has the kind
-    of the ids, the size of the vectors and the newest position that was written. A write is not one transaction; each hash changes in one step,
-    only to a later version, and never for an older history than that of ``<prefix>:about``.
+    of the ids, the size of the vectors and the newest position that was written. A write is not one
+    transaction; each hash changes in one step, only to a later version, and never for an older history than
+    that of ``<prefix>:about``.
 
     The settings of Redis decide whether an answered write survives its crash: with ``appendonly yes`` and
     ``appendfsync always`` it does; by default the last second may be lost, and without an append-only file
