@@ -144,7 +144,7 @@ def waiting(monkeypatch):
 
 
 def test_requests_that_come_faster_than_they_are_answered_wait_outside(serve, waiting):
-    """A request takes some kilobytes once it is parsed, token or not, and a client decides how many it sends."""
+    """A request takes some kilobytes once it is parsed, token or not; a client decides how many it sends."""
     with connect(serve()) as connection:
         for _ in range(10):
             connection.sendall(ASKED * 400)
