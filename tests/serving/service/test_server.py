@@ -158,7 +158,7 @@ def test_requests_that_are_read_after_every_answer_would_be_noticed(serve, waiti
     protocol = listening._Protocol
     for name in ("data_received", "on_response_complete"):
         monkeypatch.setattr(listening.Connection, name, getattr(protocol, name))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"max\("):
         test_requests_that_come_faster_than_they_are_answered_wait_outside(serve, waiting)
 
 
