@@ -17,6 +17,7 @@ from dygcn.cluster.protocol import SEQUENCER, Fetch
 from dygcn.cluster.registry import Epochs, Registry
 from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.store import leave_note
+from dygcn.engine._disk import make_folder, replace_own
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ProcessFront:
         self, folder: str | os.PathLike[str], store: str, log: EntryLog, shards: Iterable[int], host: str
     ) -> None:
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, parents=True)
         self._secret, epochs = _secret_in(folder), Epochs(folder / "epoch")
         self._registry: Registry | None = None
         self.post = Post(SEQUENCER, self._secret, self._take, self._answer, host)
@@ -132,10 +133,5 @@ def _secret_in(folder: Path) -> str:
     """Return the secret of a cluster; the first time, make one."""
     file = folder / "secret"
     if not file.exists():
-        staged = folder / f"{uuid.uuid4().hex}.part"
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(secrets.token_urlsafe(32))
-            out.flush()
-            os.fsync(out.fileno())
-        staged.replace(file)
+        replace_own(file, folder / f"{uuid.uuid4().hex}.part", secrets.token_urlsafe(32).encode())
     return file.read_text()

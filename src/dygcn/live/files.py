@@ -109,14 +109,16 @@ class Snapshot:
         Parameters
         ----------
         beside
-            A folder that may hold the model already: then its file gets a second name, if it is large.
+            The folder that this one is a part of, for its owner alone. It may hold the model already: then
+            that file gets a second name, if it is large.
         """
         graph = _graph_tensors(self.image.arranged(), self.model.unit) | _feed_tensors(self.feed)
         files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
         entry, known = _model_files.get(self.model), {}
         if entry is not None and beside is not None:
             known = {MODEL_FILE: (Path(beside) / MODEL_FILE, entry)}
-        written = write_folder(path, msgspec.to_builtins(self.settings), files, known)
+        settings = msgspec.to_builtins(self.settings)
+        written = write_folder(path, settings, files, known, private=beside is not None)
         _model_files[self.model] = written[MODEL_FILE]
 
 

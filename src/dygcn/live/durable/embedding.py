@@ -407,7 +407,9 @@ class DurableEmbedding(EmbeddingView):
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
+        """Write what is needed to start fast, and let go of the folder. Safe to call twice, and in a fork."""
+        if self._held.inherited:  # the folder is another process's, and so may be locks of this one
+            return
         with self._ahead.one_writer():
             if self._closed:
                 return
@@ -425,6 +427,8 @@ class DurableEmbedding(EmbeddingView):
 
     def let_go(self) -> None:
         """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
+        if self._held.inherited:
+            return
         with self._ahead.one_writer():
             self._closed = True
             self._snapshots.wait()
