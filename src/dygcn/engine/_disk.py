@@ -82,9 +82,14 @@ def write_own(path: Path, *parts: bytes | memoryview) -> None:
 
 def replace_own(path: Path, beside: Path, *parts: bytes | memoryview) -> None:
     """Write a file under another name, then give it its own: when it returns, all of it is on disk."""
-    write_own(beside, *parts)
-    sync_file(beside)
-    beside.replace(path)
+    try:
+        write_own(beside, *parts)
+        sync_file(beside)
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the disk may be full
+            beside.unlink()
+        raise
     sync_names(path.parent)
 
 

@@ -8,14 +8,18 @@ from types import SimpleNamespace
 import pytest
 
 import dygcn
+from dygcn import cluster
+from dygcn.cluster import store
+from dygcn.engine import _disk
 from dygcn.errors import StorageError, WriteFailed
 from dygcn.live.durable import snapshots
 from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.storage import list_snapshots
+from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.files import Snapshot
 from tests.forked import in_child
-from tests.live.crashing import begin, crash, reopened, same
+from tests.live.crashing import begin, crash, reopened, same, small_model
 
 
 class FullDisk:
@@ -170,6 +174,22 @@ def test_old_snapshots_that_cannot_be_dropped_stop_nobody(tmp_path, monkeypatch)
     crash(again)
 
 
+def test_a_watermark_that_cannot_be_written_is_of_the_log(tmp_path, monkeypatch):
+    live = begin(tmp_path / "x")
+    live.update(add=[(1, 2)])
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Watermark, "reach", fails)
+    with pytest.raises(WriteFailed, match="Input/output"):
+        live.snapshot()
+    monkeypatch.undo()
+    with pytest.raises(WriteFailed, match="Input/output"):
+        live.update(add=[(2, 3)])
+    live.close()
+
+
 def test_no_memory_for_a_snapshot_stops_nobody(tmp_path, monkeypatch):
     live = begin(tmp_path / "x", snapshot_every=1)
 
@@ -228,3 +248,39 @@ def test_a_real_disk_without_room_for_snapshots(tmp_path):
     said = in_child(lambda: with_room_for_the_log_alone(started.folder))
     with dygcn.open(started.folder) as again:
         assert said == repr((True, 1, None, 7, None, again.digest()))
+
+
+def check_shards_go_on(folder, monkeypatch):
+    begin(folder).close()
+    twin, whole = dygcn.start(small_model()), store.replace_own
+    live = cluster.start(folder, 2, on="here", batches=2)
+
+    def full(path, beside, *parts):
+        if path.suffix == ".snapshot":
+            raise OSError(28, "No space left on device")
+        whole(path, beside, *parts)
+
+    monkeypatch.setattr(store, "replace_own", full)
+    kept = sorted(folder.rglob("*.snapshot"))
+    for step in range(7):
+        for one in (live, twin):
+            one.update(add=[(step, step + 1)])
+    assert sorted(folder.rglob("*.snapshot")) == kept
+    monkeypatch.setattr(store, "replace_own", whole)
+    for one in (live, twin):
+        one.update(add=[(8, 9)])
+    assert sorted(folder.rglob("*.snapshot")) != kept
+    live.let_go()
+    with cluster.start(folder, on="here") as again:
+        assert again.digest() == twin.digest()
+
+
+def test_shards_go_on_too(tmp_path, monkeypatch):
+    check_shards_go_on(tmp_path / "x", monkeypatch)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(_disk, "sync_file", lambda file: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(OSError, match="No space left"):
+        _disk.replace_own(tmp_path / "a", tmp_path / "b", b"x")
+    assert list(tmp_path.iterdir()) == []

@@ -287,7 +287,10 @@ class EventLog:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
         with self._lock:
             self.saved = max(self.saved, sequence)
-            self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            try:
+                self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            except OSError as error:
+                raise self.fail(error) from None
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
