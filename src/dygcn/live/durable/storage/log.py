@@ -24,7 +24,7 @@ from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.letters import DeadLetter, bury, letter_sum, named, newest, settle
-from dygcn.live.durable.storage.sqlite_file import connect, storage_error
+from dygcn.live.durable.storage.sqlite_file import connect, storage_error, write_again
 from dygcn.live.durable.storage.tables import (
     FORMAT,
     RESTORE,
@@ -41,7 +41,6 @@ EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
 KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
-_BLOCK = 1 << 20
 _ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
 _COUNTED = 10_000  # entries whose bytes are counted at once
 
@@ -444,21 +443,6 @@ def reading(log: EventLog) -> Iterator[None]:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
         raise storage_error(log.path, error) from None
-
-
-def write_again(file: Path) -> None:
-    """Write a file over itself and sync it, if it is there.
-
-    After a sync that failed, the system may hold what it never wrote and take it for written: another sync
-    does nothing, and the next power cut shows it.
-    """
-    if not file.is_file() or file.is_symlink():
-        return
-    with file.open("r+b", buffering=0) as handle:
-        while (block := handle.read(_BLOCK)) and block.count(0) < len(block):  # holes would be filled
-            handle.seek(-len(block), os.SEEK_CUR)
-            handle.write(block)
-        os.fsync(handle.fileno())
 
 
 def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:

@@ -23,6 +23,7 @@ _SURROUNDINGS = (
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_NOLFS,
 )
+_BLOCK = 1 << 20
 _DAMAGE = sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS
 
 
@@ -54,6 +55,21 @@ def connect(path: Path) -> OwnConnection:
     db.process = os.getpid()
     _open.add(db)
     return db
+
+
+def write_again(file: Path) -> None:
+    """Write a file over itself and sync it, if it is there.
+
+    After a sync that failed, the system may hold what it never wrote and take it for written: another sync
+    does nothing, and the next power cut shows it.
+    """
+    if not file.is_file() or file.is_symlink():
+        return
+    with file.open("r+b", buffering=0) as handle:
+        while (block := handle.read(_BLOCK)) and block.count(0) < len(block):  # holes would be filled
+            handle.seek(-len(block), os.SEEK_CUR)
+            handle.write(block)
+        os.fsync(handle.fileno())
 
 
 def _keep_open() -> None:
