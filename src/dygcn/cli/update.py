@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dygcn.cli.as_of import is_durable
 from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.cli.reading import events_file, format_option
@@ -19,6 +18,7 @@ from dygcn.engine.events.windows import rows_of
 from dygcn.errors import FolderInUse
 from dygcn.live import DurableEmbedding, LiveEmbedding, load
 from dygcn.live import open as open_folder
+from dygcn.live.durable.storage.layout import is_durable
 
 if TYPE_CHECKING:
     from dygcn._progress import Notify

@@ -18,7 +18,7 @@ from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed, Float32, History, Nodes
-from dygcn.errors import DygcnError, EventError, FolderError
+from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
@@ -254,7 +254,7 @@ class DurableEmbedding(EmbeddingView):
 
         settled = [number for part in parts for number, _ in part.replayed]
         done = self._ahead.log_then(entries, apply, dead, refusable=EventError, settled=settled)
-        if self._ahead.events >= self._every:
+        if self._snapshots.is_due(self._every):
             self._snapshots.write_behind()
         if isinstance(done, Warning):
             raise done
@@ -352,7 +352,7 @@ class DurableEmbedding(EmbeddingView):
     def _then_snapshot(self, change: Callable[[], _Done]) -> _Done:
         def change_and_write() -> _Done:
             done = change()
-            self._snapshots.write()
+            self._snapshots.write(needed=True)
             return done
 
         with self._ahead.one_writer():
@@ -398,7 +398,13 @@ class DurableEmbedding(EmbeddingView):
     # ---- snapshots -----------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten."""
+        """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written. Events are accepted all the same, and later updates try it again.
+        """
         with self._ahead.one_writer():
             self._snapshots.wait()
             self._ahead.check_whole()
@@ -462,6 +468,11 @@ class DurableEmbedding(EmbeddingView):
         """How long the last snapshot took to write."""
         return self._snapshots.seconds
 
+    @property
+    def snapshot_failure(self) -> str | None:
+        """Why the last snapshot could not be written; None if it was. Until one is, the log grows."""
+        return self._snapshots.failure
+
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         return self._live.cached()
@@ -481,7 +492,9 @@ class DurableEmbedding(EmbeddingView):
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
+        """Write what is needed to start fast, and let go of the folder. Safe to call twice, and in a fork."""
+        if self._held.inherited:  # the folder is another process's, and so may be locks of this one
+            return
         with self._ahead.one_writer():
             if self._closed:
                 return
@@ -493,12 +506,17 @@ class DurableEmbedding(EmbeddingView):
                     self.flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:
                     self._snapshots.write()
+            except StorageError:
+                if self.log.failure is not None:
+                    raise  # of a snapshot alone, the log holds everything: the next start takes longer
             finally:
                 self.log.close()
                 self._held.release()
 
     def let_go(self) -> None:
         """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
+        if self._held.inherited:
+            return
         with self._ahead.one_writer():
             self._closed = True
             self._snapshots.wait()

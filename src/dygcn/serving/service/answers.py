@@ -449,6 +449,7 @@ class SnapshotStatus(msgspec.Struct):
     time: float  # when it was written, in seconds since 1970
     seconds: float  # that the last one took to write
     damage: list[str]
+    failure: str | None = None  # of the last one that was tried; events are taken all the same
 
 
 class Status(msgspec.Struct):

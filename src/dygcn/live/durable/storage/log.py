@@ -22,6 +22,7 @@ from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.epochs import Epoch
+from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.letters import (
     MOST_DEAD_LETTERS,
     DeadLetter,
@@ -32,6 +33,7 @@ from dygcn.live.durable.storage.letters import (
     settle,
 )
 from dygcn.live.durable.storage.redaction import is_redacted, purge, rewritten
+from dygcn.live.durable.storage.sqlite_file import connect, storage_error, write_again
 from dygcn.live.durable.storage.tables import (
     FORMAT,
     RESTORE,
@@ -48,7 +50,6 @@ EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
 KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
-_BLOCK = 1 << 20
 _ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
 _COUNTED = 10_000  # entries whose bytes are counted at once
 
@@ -65,6 +66,13 @@ class NewEntry:
 
 class EventLog:
     """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads.
+
+    Parameters
+    ----------
+    path
+        The file.
+    held
+        The lock on its folder: whoever does not hold it any more does not write.
 
     Attributes
     ----------
@@ -93,8 +101,8 @@ class EventLog:
     last_logged: int
     chain: bytes
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], held: FolderLock | None = None) -> None:
+        self.path, self._held = Path(path), held
         self.failure: WriteFailed | None = None
         self.on_failure: Callable[[WriteFailed], None] | None = None
         self._lock = threading.RLock()
@@ -106,9 +114,7 @@ class EventLog:
         self._watermark = Watermark(self.path.with_suffix(".watermark"))
         try:
             write_again(self.path.with_name(f"{self.path.name}-wal"))
-            self._db = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, cached_statements=32
-            )
+            self._db = connect(self.path)
             try:
                 self._prepare()
             except BaseException:
@@ -116,7 +122,7 @@ class EventLog:
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: what SQLite says of damaged text
             self._watermark.close()
-            raise DamagedLog(f"{self.path} cannot be used as a log: {error}") from None
+            raise storage_error(self.path, error) from None
         except OSError as error:
             self._watermark.close()
             if isinstance(error, DygcnError):
@@ -334,7 +340,10 @@ class EventLog:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
         with self._lock:
             self.saved = max(self.saved, sequence)
-            self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            try:
+                self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            except OSError as error:
+                raise self.fail(error) from None
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
@@ -349,11 +358,29 @@ class EventLog:
         return self.failure
 
     def check(self) -> None:
-        """Raise the failure of an earlier write, if there was one; or say that the log was closed."""
+        """Make sure that this process may write.
+
+        Raises
+        ------
+        WriteFailed
+            If an earlier write failed, or the folder is no longer the one that was opened.
+        FolderInUse
+            If this process was forked from the one that opened the folder.
+        StorageError
+            If the log was closed.
+        """
+        self.check_process()
         if self.failure is not None:
             raise self.failure
         if self._closed:
             raise StorageError(f"{self.path} was closed; open the folder again")
+        if self._held is not None and not self._held.stands():
+            raise self.fail(OSError("it was moved, removed or replaced since it was opened"))
+
+    def check_process(self) -> None:
+        """Refuse a process that was forked: connections of SQLite are of no use there, also for reading."""
+        if self._held is not None:
+            self._held.check_process()
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""
@@ -462,28 +489,14 @@ class EventLog:
 
 @contextmanager
 def reading(log: EventLog) -> Iterator[None]:
-    """Turn what SQLite says of a file that it cannot read into `DamagedLog`."""
+    """Turn what SQLite says of a file that it cannot read into an error of ours."""
+    log.check_process()
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
-        raise DamagedLog(f"{log.path} cannot be read: {error}; {RESTORE}") from None
-
-
-def write_again(file: Path) -> None:
-    """Write a file over itself and sync it, if it is there.
-
-    After a sync that failed, the system may hold what it never wrote and take it for written: another sync
-    does nothing, and the next power cut shows it.
-    """
-    if not file.is_file() or file.is_symlink():
-        return
-    with file.open("r+b", buffering=0) as handle:
-        while (block := handle.read(_BLOCK)) and block.count(0) < len(block):  # holes would be filled
-            handle.seek(-len(block), os.SEEK_CUR)
-            handle.write(block)
-        os.fsync(handle.fileno())
+        raise storage_error(log.path, error) from None
 
 
 def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
