@@ -1,5 +1,6 @@
 """Ways to an embedding without fitting: what may be opened, by whom, and what may not."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -134,6 +135,12 @@ def test_one_process_at_a_time(live):
         [sys.executable, "-c", code, str(live.folder)], capture_output=True, text=True, check=True
     )
     assert run.stdout == "in use"
+
+
+def test_one_that_was_dropped_lets_go(tmp_path):
+    dygcn.open(tmp_path / "x", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4))
+    gc.collect()
+    dygcn.open(tmp_path / "x").close()
 
 
 def test_after_a_failed_opening_it_can_be_tried_again(live):

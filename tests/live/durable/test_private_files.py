@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster.process_front import _secret_in
+from dygcn.cluster.certificates import made_in
 from dygcn.cluster.registry import Epochs
 from dygcn.cluster.store import leave_folder, leave_note
 from dygcn.engine import _disk
@@ -62,7 +62,7 @@ def life_on_shards(folder):
         shards.update(add=[(1, 9)])
         shards.resize(3)
         Epochs(folder / "epoch").next()
-        _secret_in(folder)
+        made_in(folder)
         leave_note(str(folder / "shards"), "here")
         shards.snapshot()
         leave_folder(str(folder / "shards"), "model", list_snapshots(folder)[0][1])

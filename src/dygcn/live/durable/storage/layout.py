@@ -46,6 +46,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._process = folder, os.getpid()
+        self._handles: list[int] = []
         try:
             self._handles = [open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)]
         except OSError as error:
@@ -95,6 +96,11 @@ class FolderLock:
         """Let go. Safe to call twice."""
         while self._handles:
             unlock(self._handles.pop())
+
+    def __del__(self) -> None:
+        """Let go where the embedding that held the lock was dropped without `close`."""
+        if not self.inherited:
+            self.release()
 
     def leave(self) -> None:
         """Close what a fork left of a lock, which stays with the process that holds it."""
