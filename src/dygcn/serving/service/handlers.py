@@ -19,6 +19,7 @@ from dygcn.live.durable.followed import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.json_text import encode
 from dygcn.serving.service import answers
+from dygcn.serving.service.body_limits import Bodies
 from dygcn.serving.service.changes import Waiters, page_of, stream_changes
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.service import Service
@@ -47,6 +48,7 @@ class Handlers:
     def __init__(self, service: Service, waiters: Waiters) -> None:
         self.service, self.waiters = service, waiters
         self.kind = service.live.model.kind
+        self.bodies = Bodies(self.limits.bodies_bytes)
 
     @property
     def limits(self) -> Limits:
@@ -66,7 +68,7 @@ class Handlers:
         if len(body) < _LARGE:
             decoded = decode_events(body, form, self.kind, latest=latest, limit=limit)
         else:
-            decoded = await run_in_threadpool(
+            decoded = await self.bodies.decode(
                 decode_events, body, form, self.kind, latest=latest, limit=limit
             )
         if decoded.bad and decoded.bad[0].row < 0:
@@ -177,7 +179,7 @@ class Handlers:
 
     async def post_vectors(self, request: Request) -> Response:
         """Return the vectors of many nodes, as JSON or Arrow."""
-        wanted = read_body(await request.body(), answers.WantedVectors)
+        wanted = await self._read(request, answers.WantedVectors)
         self._check_count(len(wanted.ids), self.limits.ids, "ids")
         as_of, moment = request.query_params.get("as_of"), {}
         if as_of is None:
@@ -190,6 +192,13 @@ class Handlers:
             kind = pa.int64() if self.kind == "int64" else pa.string()
             return arrow_answer({"id": pa.array(ids, kind)}, vectors, sequence, **moment)
         return respond(answers.ManyVectors(sequence, ids, vectors, missing, **moment))
+
+    async def _read(self, request: Request, kind: type[Any]) -> Any:
+        """Decode the body of a question."""
+        body = await request.body()
+        if len(body) < _LARGE:
+            return read_body(body, kind)
+        return await self.bodies.decode(read_body, body, kind)
 
     def _id(self, text: str) -> int | str:
         return read_id(text, self.kind)

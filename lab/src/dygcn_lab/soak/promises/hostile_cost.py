@@ -26,6 +26,7 @@ from dygcn.testing.crafted import ids_of_one_place, names_of_one_key
 from dygcn.testing.seeding import seeded, small_model
 from dygcn.testing.served import served_process
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.promises.flood import time_floods
 from dygcn_lab.soak.promises.images import memory_folder
 
 TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /livez may take
@@ -319,6 +320,10 @@ def run(size: int, seed: int) -> Finding:
         }
         wrong += [f"{n}: {t.ratio:.1f} times as long" for n, t in timed.items() if t.ratio > TIMES]
         slow = {n: median(t.health) for n, t in timed.items() if median(t.health) > PATIENCE}
+        floods = figures["times as long as in quiet, with sixty such bodies in flight"] = time_floods()
+        wrong += [
+            f"{n}: {p} takes {r} times as long" for n, f in floods.items() for p, r in f.items() if r > TIMES
+        ]
         wrong += [f"{n}: /livez took {1e3 * wait:.0f} ms" for n, wait in slow.items()]
     with seeded(DurableEmbedding, "_sift", _unsifted):
         _, noticed = count_costs(min(size, 500))
