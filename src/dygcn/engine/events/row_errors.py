@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -30,6 +31,8 @@ Columns = dict[str, Any]
 """Columns of events by name: lists, numpy or Arrow arrays, all of one length and of readable types."""
 
 OP_WORDS = {"add": 1, "remove": -1}
+NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes of anybody."""
 
 
 @dataclass(slots=True)

@@ -9,14 +9,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.events.row_errors import NOT_READ, OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
 
 MAX_TEXT = 1_000
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Id = TypeVar("_Id")
-_NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EVENT = 'an event is an object such as {"src": 1, "dst": 2, "op": 1, "weight": 1.0, "t": 0}'
 _ALLOWED = {
     "int64": "are whole numbers within int64, never floats",
@@ -75,7 +74,7 @@ def read_json(body: bytes, kind: str, limit: int) -> Table:
         return _row_by_row(_split_list(body, limit), kind, slow=True)
     try:
         events = _LISTS[kind].decode(body)
-    except _NOT_READ:
+    except NOT_READ:
         return _row_by_row(_split_list(body, limit), kind)
     if len(events) > limit:
         raise TooManyRows(limit)
@@ -100,7 +99,7 @@ def _split_list(body: bytes, limit: int) -> list[bytes]:
     if body.count(b",") < limit:  # a list of many small things would take far more memory than its body
         try:
             return [bytes(row) for row in _RAWS.decode(body)]
-        except _NOT_READ as error:
+        except NOT_READ as error:
             return _split_by_brackets(body, limit, f" ({error})")
     return _split_by_brackets(body, limit)
 
@@ -148,7 +147,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
             continue
         try:
             event: Any = decode(row)
-        except _NOT_READ as error:
+        except NOT_READ as error:
             event = _removal(row, kind)
             if event is None:
                 bad.append((index, _why(row, kind, error, whole), _text(row)))
@@ -163,7 +162,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
     try:
         event: Any = _REMOVES[kind].decode(row)
-    except _NOT_READ:
+    except NOT_READ:
         return None
     return _Event(event.src, event.dst, event.op, t=event.t)
 
@@ -172,7 +171,7 @@ def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
     """Return the reason why a row is not an event."""
     try:
         event = msgspec.json.decode(row)
-    except _NOT_READ as deeper:
+    except NOT_READ as deeper:
         if whole and not isinstance(deeper, msgspec.ValidationError):
             raise Unreadable(f"cannot be read as JSON ({deeper}); {_EVENT}, or a list of them") from None
         return f"cannot be read as JSON ({deeper}); {_EVENT}"

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events import decode_events, join_events
+from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.errors import OptionError
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import DeadLetter, EventLog
@@ -90,6 +91,6 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
 def _is_dated(event: bytes) -> bool:
     try:
         found: Any = msgspec.json.decode(event)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_READ:
         return False
     return isinstance(found, dict) and found.get("t") is not None

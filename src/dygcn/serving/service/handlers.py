@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dygcn._extras import extra
 from dygcn.engine.events import decode_events
+from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.followed import CLIENT
@@ -344,7 +345,7 @@ def read_body(body: bytes, kind: type[Any]) -> Any:
         raise OptionError("the body has too many numbers with exponents of three digits; send plain numbers")
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_READ as error:
         known = ", ".join(getattr(kind, "__struct_fields__", ()))
         unknown = known and "unknown field" in str(error) and "- at" not in str(error)
         hint = f"; known are {known}" if unknown else ""
