@@ -33,6 +33,7 @@ Columns = dict[str, Any]
 OP_WORDS = {"add": 1, "remove": -1}
 NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes of anybody."""
+NO_TIME = "t is missing, where other events of the message have one; give every event a t, or none"
 
 
 @dataclass(slots=True)
@@ -84,9 +85,7 @@ def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
                 found[row] = reason(row)
     if columns.get("t") is not None:
         for row in _alone_without_t(empty_cells(columns["t"]), found):
-            found[row] = (
-                "t is missing, where other events of the message have one; give every event a t, or none"
-            )
+            found[row] = NO_TIME
     return found
 
 

@@ -29,7 +29,8 @@ _SLOW = (
     "a number has an exponent of three digits or more, and the message has too many such numbers; "
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
-_EXPONENT = re.compile(rb"[eE][+-]?[0-9]{3}")
+_BLAMED = re.compile(r"`\$\.(\w+)`")
+_REMOVAL_SIGNS = b"-1", b"remove", b"\\"  # one of them is in every removal: a word may be escaped
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
 
 
@@ -142,7 +143,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
     bad: list[tuple[int, str, str]] = []
     decode = _EVENTS[kind].decode
     for index, row in enumerate(rows):
-        if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
+        if slow and row and count_long_exponents(np.frombuffer(row, np.uint8)):
             bad.append((index, _SLOW, _text(row)))
             continue
         try:
@@ -160,6 +161,8 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
 
 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
+    if not any(sign in row for sign in _REMOVAL_SIGNS):
+        return None
     try:
         event: Any = _REMOVES[kind].decode(row)
     except NOT_READ:
@@ -180,7 +183,7 @@ def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
     for name in ("src", "dst"):
         if name not in event:
             return f"there is no {name}; every event names two nodes: {_EVENT}"
-    blamed = re.search(r"`\$\.(\w+)`", str(error))
+    blamed = _BLAMED.search(str(error))
     name = blamed[1] if blamed else ""
     return f"{name} is {_brief(event.get(name))}; allowed {_ALLOWED.get(name, _ALLOWED[kind])}"
 
@@ -195,7 +198,7 @@ def _brief(value: object) -> str:
 def _text(row: bytes) -> str:
     """Return the beginning of a row as text; no character is longer than four bytes."""
     try:
-        return row[: 4 * MAX_TEXT].decode("utf-8", "strict" if len(row) <= 4 * MAX_TEXT else "replace")
+        return row.decode() if len(row) <= 4 * MAX_TEXT else row[: 4 * MAX_TEXT].decode(errors="replace")
     except UnicodeDecodeError:
         return repr(row[:MAX_TEXT])
 

@@ -17,7 +17,7 @@ from dygcn.live.durable.storage.layout import (
     set_aside,
     snapshot_path,
 )
-from dygcn.live.durable.storage.letters import DeadLetter
+from dygcn.live.durable.storage.letters import DeadLetter, events_of
 from dygcn.live.durable.storage.log import (
     BARRIER,
     EPOCH,
@@ -58,6 +58,7 @@ __all__ = [
     "OldSnapshot",
     "clear_leftovers",
     "drop_old_snapshots",
+    "events_of",
     "keep_cursor",
     "list_snapshots",
     "own_bytes",
