@@ -30,7 +30,7 @@ _SLOW = (
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
 _BLAMED = re.compile(r"`\$\.(\w+)`")
-_REMOVAL_SIGNS = b"-1", b"remove", b"\\"  # one of them is in every removal: a word may be escaped
+_EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
 
 
@@ -151,7 +151,9 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
         except NOT_READ as error:
             event = _removal(row, kind)
             if event is None:
-                bad.append((index, _why(row, kind, error, whole), _text(row)))
+                explained = len(bad) < _EXPLAINED
+                reason = _why(row, kind, error, whole) if explained else f"{error}; {_EVENT}"
+                bad.append((index, reason, _text(row)))
                 continue
         events.append(event)
         good.append(index)
@@ -161,7 +163,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
 
 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
-    if not any(sign in row for sign in _REMOVAL_SIGNS):
+    if b"-1" not in row and b"remove" not in row and b"\\" not in row:  # a word may be escaped
         return None
     try:
         event: Any = _REMOVES[kind].decode(row)
