@@ -46,7 +46,7 @@ class Questions(LetterBox):
         UnknownNode
             If it is not in the graph.
         """
-        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, as_of=as_of)
+        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, id, as_of=as_of)
 
     def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.Vectors]:
         """Return the vectors of many nodes, of one sequence; they come as Arrow.
@@ -78,7 +78,10 @@ class Questions(LetterBox):
         self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine"
     ) -> Operation[answers.NearestOf]:
         """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
-        return self._post("/v1/nearest", answers.NearestOf, ids=list(ids), k=k, by=by)
+        asked = [plain(one) for one in ids]
+        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by)
+        answers.check_among((one.id for one in found.of), asked)
+        return found
 
     def recommend(
         self,
@@ -92,24 +95,28 @@ class Questions(LetterBox):
         """Return the nodes that a node is likeliest to link with; the options are those of the embedding."""
         some = None if among is None else list(among)
         asked = {"id": id, "k": k, "among": some, "exclude_linked": exclude_linked, "links": links}
-        return self._post("/v1/recommend", answers.Recommended, **asked)
+        return self._post("/v1/recommend", answers.Recommended, id, **asked)
 
     def scores(
         self, pairs: Iterable[tuple[Id, Id]], *, links: str = "new", probability: bool = False
     ) -> Operation[answers.Scores]:
         """Return how likely pairs are linked next: log-odds, or probabilities."""
-        asked = {"pairs": list(pairs), "links": links, "probability": probability}
-        return self._post("/v1/score", answers.Scores, **asked)
+        wanted = list(pairs)
+        asked = {"pairs": wanted, "links": links, "probability": probability}
+        found = yield from self._post("/v1/score", answers.Scores, **asked)
+        if len(found.scores) != len(wanted):
+            raise answers.unreadable(f"it has {len(found.scores)} scores for {len(wanted)} pairs")
+        return found
 
     def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Linked]:
         """Return with whom a node has an edge."""
-        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, limit=limit)
+        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, id, limit=limit)
 
     # ---- why, and what if ----------------------------------------------------------------------------
 
     def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.Explained]:
         """Return what each neighbour of a node adds to its vector, order by order."""
-        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, k=k)
+        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, id, k=k)
 
     def explain_change(
         self,
@@ -122,7 +129,7 @@ class Questions(LetterBox):
     ) -> Operation[answers.Movement]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
         change = as_dicts(read_update(events, add, remove, None, None))
-        return self._post("/v1/explain", answers.Movement, id=id, events=change, now=now)
+        return self._post("/v1/explain", answers.Movement, id, id=id, events=change, now=now)
 
     def what_if(
         self,
@@ -262,15 +269,23 @@ class Questions(LetterBox):
 
     # ---- requests ------------------------------------------------------------------------------------
 
-    def _get(self, path: str, shape: Callable[..., T], **query: object) -> Operation[T]:
-        reply = yield from self._trying.ask(Request("GET", path, _query(**query)))
-        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
-        return found
+    def _get(
+        self, path: str, shape: Callable[..., T], about: Id | None = None, /, **query: object
+    ) -> Operation[T]:
+        return self._ask(Request("GET", path, _query(**query)), shape, about)
 
-    def _post(self, path: str, shape: Callable[..., T], **body: object) -> Operation[T]:
-        reply = yield from self._trying.ask(Request("POST", path, (), encode(body), JSON))
-        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
-        return found
+    def _post(
+        self, path: str, shape: Callable[..., T], about: Id | None = None, /, **body: object
+    ) -> Operation[T]:
+        return self._ask(Request("POST", path, (), encode(body), JSON), shape, about)
+
+    def _ask(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
+        reply = yield from self._trying.ask(request)
+        found: Any = answers.read(reply.body, shape)  # type: ignore[arg-type]
+        if about is not None:
+            answers.check_about(found.id, about)
+        answer: T = found
+        return answer
 
 
 def _query(**values: object) -> tuple[tuple[str, str], ...]:
@@ -305,13 +320,24 @@ def _as_list(value: object) -> Any:
 
 
 def vectors_of(reply: Reply, asked: list[Any]) -> answers.Vectors:
-    """Read vectors that came as Arrow."""
-    with pa.ipc.open_stream(reply.body) as reader:
-        table = reader.read_all()
-    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
-    vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
-    known = set(ids)
+    """Read vectors that came as Arrow.
+
+    Raises
+    ------
+    ServiceError
+        If the body is anything else, or has vectors of nodes that were not asked for.
+    """
+    try:
+        with pa.ipc.open_stream(reply.body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what its buffers say of each other may be wrong
+        said = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        sequence, moment = int(said["sequence"]), (said.get("digest"), said.get("logged"))
+        ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
+        vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
+        known = set(ids)
+    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
+        raise answers.unreadable(error) from None
+    answers.check_among(known, asked)
     missing = [one for one in asked if one not in known]
-    moment = about.get("digest"), about.get("logged")
-    return answers.Vectors(int(about["sequence"]), ids, vectors, missing, *moment)
+    return answers.Vectors(sequence, ids, vectors, missing, *moment)

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +22,16 @@ from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, Forgotten, runs
+from dygcn.live.durable.replaying import still_dead
 from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, whole, without_refused
+from dygcn.live.durable.source_batch import (
+    Receipt,
+    SourceBatch,
+    groups,
+    one_by_one,
+    whole,
+    without_refused,
+)
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import check_alone, many_ids
@@ -151,7 +158,7 @@ class DurableEmbedding(EmbeddingView):
         return self._forgetting.follow(part)
 
     def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
-        parts = self._still_dead(parts)
+        parts = still_dead(parts, self.log)
         receipts, fresh, leaving, repeated = screen(parts, self.followed)
         if leaving:
             self._ahead.forget(leaving)
@@ -162,7 +169,7 @@ class DurableEmbedding(EmbeddingView):
             try:
                 self._commit(done)
             except EventError as error:
-                done = self._one_by_one(done, error)
+                done = one_by_one(done, error, self._commit, self.log)
             for part, (_, receipt) in zip(done, group, strict=True):
                 receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
                 receipt.applied = len(part.batch)
@@ -192,44 +199,12 @@ class DurableEmbedding(EmbeddingView):
                 self._ahead.forget([name])
             return position
 
-    def _still_dead(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
-        """Leave out the events of dead letters that are dead no longer: somebody else replayed them."""
-        asked = [number for part in parts for number, _ in part.replayed]
-        if not asked:
-            return parts
-        left = {number for number, _ in self.log.letters(asked)}
-        kept = []
-        for part in parts:
-            kept.append(part.of_letters(left) if part.replayed else part)
-            left -= {number for number, _ in part.replayed}
-        return kept
-
     def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
         self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
         refused = find_refused(self._state.graph, batch, parts[0].now)
         return without_refused(parts, refused, self.log.last) if refused else parts
-
-    def _one_by_one(self, parts: Sequence[SourceBatch], error: EventError) -> list[SourceBatch]:
-        """Write and apply parts of a batch that was refused, though it was found to be fine; return them so.
-
-        Of a part that is refused alone, all events become dead letters: some work for each part, never for
-        each event.
-        """
-        done = []
-        for part in parts:
-            applied = replace(part, dead=())  # its dead letters are written
-            try:
-                if len(parts) == 1:
-                    raise error
-                self._commit([applied])
-            except EventError as refusal:
-                every = dict.fromkeys(range(len(part.batch)), refusal.reason)
-                applied = applied.without(every, self.log.last + 1)
-                self._commit([applied])
-            done.append(replace(applied, dead=(*part.dead, *applied.dead)))
-        return done
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
         """Write one batch to the log, then apply it.

@@ -7,13 +7,11 @@ watermark beside the log notices an end that is missing.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.chains import Chains
+from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained, check_entry
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.letters import (
@@ -32,7 +31,7 @@ from dygcn.live.durable.storage.letters import (
     newest,
     settle,
 )
-from dygcn.live.durable.storage.redaction import is_redacted, purge, rewritten
+from dygcn.live.durable.storage.redaction import purge, rewritten, without_dropped
 from dygcn.live.durable.storage.sqlite_file import connect, storage_error, write_again
 from dygcn.live.durable.storage.tables import (
     FORMAT,
@@ -45,23 +44,10 @@ from dygcn.live.durable.storage.tables import (
 )
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
-EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
-EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
-KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
 _ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
 _COUNTED = 10_000  # entries whose bytes are counted at once
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """What is to be appended."""
-
-    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
-    stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
-    position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
-    body: bytes = b""
 
 
 class EventLog:
@@ -298,7 +284,7 @@ class EventLog:
         Returns
         -------
         tuple
-            How many entries were rewritten, and how many dead letters dropped.
+            How many entries were rewritten, and how many dead letters dropped or shortened.
         """
         with self._lock:
             self.check()
@@ -307,11 +293,12 @@ class EventLog:
             while entries := self._some(after):
                 after = entries[-1].seq
                 bodies += rewritten([entry for entry in entries if entry.kind == EVENTS], left_of)
-            dead = [number for number, letter in self.dead_letters(MOST_DEAD_LETTERS) if drop(letter)]
+            dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
                 settle(self._db, dead)
+                bury(self._db, left)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
@@ -497,34 +484,3 @@ def reading(log: EventLog) -> Iterator[None]:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
         raise storage_error(log.path, error) from None
-
-
-def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
-    """Return the checksum of an entry and of all before it."""
-    digest = hashlib.blake2b(chain, digest_size=16)
-    head = (
-        f"{seq} {batch_id} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream} {len(entry.body)}"
-    )
-    digest.update(head.encode())
-    digest.update(entry.body)
-    return digest.digest()
-
-
-def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
-    """Return the chain value of an entry, which is the next one and what was written."""
-    whole = (
-        entry.seq == expected
-        and isinstance(entry.batch_id, int)
-        and 0 <= entry.batch_id < 1 << 62
-        and entry.kind in KINDS
-        and isinstance(entry.stream, str)
-        and isinstance(entry.position, int)
-        and entry.position >= -1
-        and isinstance(entry.body, bytes)
-        and (entry.chain == chained(chain, entry.seq, entry.batch_id, entry) or is_redacted(entry))
-        and times.is_time(entry.logged)
-        and entry.seal == times.seal(entry.chain, entry.logged)
-    )
-    if not whole:
-        raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {RESTORE}")
-    return entry.chain

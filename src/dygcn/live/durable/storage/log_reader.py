@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
 from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.entries import check_entry
 from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.log import check_entry
 from dygcn.live.durable.storage.sqlite_file import is_permission, storage_error
 from dygcn.live.durable.storage.tables import RESTORE, Entry, check_tables, read_about, some_entries
 

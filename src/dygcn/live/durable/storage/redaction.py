@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dygcn.errors import StorageError
+from dygcn.live.durable.storage.letters import DeadLetter, events_of
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from dygcn.live.durable.storage.letters import DeadLetter
     from dygcn.live.durable.storage.tables import Entry
 
 _MARK = hashlib.blake2b(b"a redacted entry of dygcn", digest_size=16).digest()
@@ -72,6 +72,21 @@ def names_any(letter: DeadLetter, ids: Callable[[list[int | str]], bool]) -> boo
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         values += _values(msgspec.json.decode(letter.event))
     return ids(values)
+
+
+def without_dropped(
+    letters: Sequence[tuple[int, DeadLetter]], drop: Callable[[DeadLetter], bool]
+) -> tuple[list[int], list[DeadLetter]]:
+    """Return the numbers of dead letters that go, and letters for what is left of those with many events."""
+    gone: list[int] = []
+    left: list[DeadLetter] = []
+    for number, letter in letters:
+        events = events_of(letter)
+        kept = [one for one in events if not drop(one)]
+        if len(kept) < len(events):
+            gone.append(number)
+            left += kept
+    return gone, left
 
 
 def _words(text: str) -> list[str]:
