@@ -359,15 +359,9 @@ class DurableEmbedding(EmbeddingView):
 
     def _take_over(self, other: DurableEmbedding) -> None:
         """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
-
-        def follow() -> None:
-            self.followed.take_over(other.followed)
-            self._ahead.erasures.take_over(other._ahead.erasures)
-
-        self._then_snapshot(follow)
+        self._then_snapshot(lambda: self._forgetting.take_over(other._ahead))
 
     def _complete_erasures(self) -> None:
-        """Take forgotten ids out of files where a process died before it had; `dygcn.open` calls it."""
         self._forgetting.complete()
 
     # ---- snapshots -----------------------------------------------------------------------------------

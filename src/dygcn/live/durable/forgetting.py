@@ -115,6 +115,11 @@ class Forgetting:
             with self._ahead.one_writer():
                 self._complete([])
 
+    def take_over(self, other: WriteAhead) -> None:
+        """Take over the offsets and the erasures of another folder."""
+        self._ahead.followed.take_over(other.followed)
+        self._ahead.erasures.take_over(other.erasures)
+
     def _complete(self, ids: list[int | str]) -> tuple[int, int, int]:
         """Return how many of the ids were in the graph, and how many entries and dead letters changed."""
         ahead, live = self._ahead, self._ahead.live
