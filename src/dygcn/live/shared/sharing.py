@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import State
+    from dygcn.engine.records import UInt64
 
 
 def can_share(state: State) -> bool:
@@ -104,10 +105,8 @@ class SharedRows:
         units = [segments.copied(array) for array in table.arrays]
         weights = [segments.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
         scales, secret = segments.copied(plan.scales), segments.copied(state.graph.ids.secret)
-        self._hashes, self._kept = (
-            units[0],
-            (units, weights, scales, secret),
-        )  # their files are open while they are here
+        self._kept = units, weights, scales, secret  # their files are open while they are here
+        self._hashes: UInt64 = units[0]
         place = segments.place
         self._fixed = {
             "kind": state.model.kind,
