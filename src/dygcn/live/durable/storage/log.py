@@ -278,14 +278,14 @@ class EventLog:
             self._tidy_journal(LONGEST_JOURNAL)
 
     def redact(
-        self, left_of: Callable[[bytes], bytes | None], drop: Callable[[DeadLetter], bool]
+        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[DeadLetter], bool]
     ) -> tuple[int, int]:
         """Rewrite events and drop dead letters, and leave none of the old bytes in the file.
 
         Parameters
         ----------
         left_of
-            Returns what is left of the body of an entry with events; None: all of it.
+            Returns what is left of the body of an entry with events, by its sequence; None: all of it.
         drop
             Says whether a dead letter goes.
 
