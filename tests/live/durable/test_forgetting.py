@@ -317,6 +317,20 @@ def test_readers_learn_that_it_left_and_cursors_stay_good(tmp_path):
         assert left_of(again, before)[0]  # whoever was not told begins anew, and drops what is not shown
 
 
+def test_who_forgets_again_after_a_crash_has_sinks_told_again(tmp_path):
+    live = lived(tmp_path / "x")
+    live.forget(NAME)
+    live.let_go()  # before a sink read it
+    with dygcn.open(tmp_path / "x") as again:
+        after = again.feed.cursor
+        again.forget(NAME)
+        assert left_of(again, after) == (False, [NAME])
+        again.update(add=[(NAME, "ann")])
+        assert left_of(again, after) == (False, [])
+        again.forget(NAME)
+    assert files_with(tmp_path / "x") == []
+
+
 def test_the_past_is_redacted_and_says_so(tmp_path):
     live = lived(tmp_path / "x")
     noted = live.sequence

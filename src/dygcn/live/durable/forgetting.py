@@ -110,7 +110,11 @@ class Forgetting:
             letters = self._drop_letters([one for ids, _ in wanted for one in python_ids(ids).tolist()])
             for ids, t in wanted:
                 ahead.erasures.add(ids, t=state.graph.clock if t is None else t, offsets=offsets)
+            absent = [take(ids, np.flatnonzero(state.graph.find(ids) < 0)) for ids, _ in wanted]
             found, entries, others = self._complete()
+            with ahead.live.guard.lock:
+                for ids in absent:  # a sink may have missed that they left, when the process died, say
+                    ahead.feed.note(state.graph.nodes()[:0], ids, ahead.sequence)
             return ForgetReceipt(
                 ahead.sequence, before, ahead.live.digest(), found, entries, letters + others
             )
