@@ -1,8 +1,9 @@
 """Sphinx configuration.
 
-``python -m sphinx -W -b html docs build/html`` fails at any link or anchor inside the documentation that
-leads nowhere. ``python -m sphinx -b linkcheck docs build/links`` also asks the addresses of other sites, so
-it needs a network.
+``pip install torch`` (a CPU build is enough) and ``pip install ".[docs]" ./lab`` install what pages and
+tutorials need. Then ``python -m sphinx -W -b html docs build/html`` fails at any link or anchor inside the
+documentation that leads nowhere. ``python -m sphinx -b linkcheck docs build/links`` also asks the addresses
+of other sites, so it needs a network.
 """
 
 from docutils.nodes import Text, literal_block

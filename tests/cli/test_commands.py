@@ -437,12 +437,15 @@ def test_refit_writes_a_new_folder_and_leaves_the_old_one(home, tmp_path):
 
 def test_refit_reads_a_durable_folder_and_writes_nothing_to_it(home, tmp_path):
     with dygcn.open(tmp_path / "d", dygcn.load(home / "f")) as live:
-        live.update(add=[("zed", "zoe")])
+        live.update(add=[("zed", "zoe")], stream="clicks", position=7)
         expected, history = live.refit().embedding.digest(), live.history
     run("refit", tmp_path / "d", "--out", tmp_path / "new")
-    assert dygcn.load(tmp_path / "new").digest() == expected
+    with dygcn.open(tmp_path / "new") as new:
+        assert new.digest() == expected
+        assert new.streams == {"clicks": 7}
     with dygcn.open(tmp_path / "d") as live:
         assert live.history == history
+    run("refit", tmp_path / "d", "--out", tmp_path / "new", code=2)  # begun already
 
 
 def test_forget(tmp_path):

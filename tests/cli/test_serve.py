@@ -33,7 +33,9 @@ def tokens_file(path, *tokens):
     lines = []
     for token in tokens:
         scopes = ", ".join(f'"{scope}"' for scope in token.scopes)
-        lines.append(f'[[tokens]]\nname = "{token.name}"\nsha256 = "{token.sha256}"\nscopes = [{scopes}]\n')
+        lines.append(
+            f'[[http.tokens]]\nname = "{token.name}"\nsha256 = "{token.sha256}"\nscopes = [{scopes}]\n'
+        )
     return write(path, "\n".join(lines))
 
 
@@ -203,13 +205,13 @@ def test_ipv6(folder):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "tokens"),
-        ("tokens = []", "has no [[tokens]]"),
-        ('[[token]]\nname = "a"', "token"),
-        ('[[http.tokens]]\nname = "a"', "http"),
-        ('[[tokens]]\nname = "a"\nsha256 = "00"\nscopes = []', "64 lower-case"),
-        ('[[tokens]]\nname = "a"\nsecret = "hunter2"\nscopes = []', "secret"),
-        ('[[tokens]]\nname = "a"\nsha256 = "00"\nscopes = ["root"]', "root"),
+        ("", "allowed is [[http.tokens]]"),
+        ("[http]\ntokens = []", "has no [[http.tokens]]"),
+        ('[[http.token]]\nname = "a"', "token"),
+        ('[[tokens]]\nname = "a"', "allowed is [[http.tokens]]"),
+        ('[[http.tokens]]\nname = "a"\nsha256 = "00"\nscopes = []', "64 lower-case"),
+        ('[[http.tokens]]\nname = "a"\nsecret = "hunter2"\nscopes = []', "secret"),
+        ('[[http.tokens]]\nname = "a"\nsha256 = "00"\nscopes = ["root"]', "root"),
         ("[[tokens", "cannot be read as tokens"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from dygcn.cli import main
+from dygcn.cli.serving import _read_tokens
 from dygcn.serving.service.auth import Doors, hashed
 from dygcn.serving.service.settings import Http, Token, parse_settings
 
@@ -29,14 +30,20 @@ def test_for_machines():
 
 @pytest.mark.parametrize("name", ["dashboard", 'a "quoted" one', "back\\slash", "é 日本", "'''", "a]\\u0041"])
 def test_for_people_it_can_be_pasted(name):
-    shown = token(name).stdout
-    secret = shown.splitlines()[0].removeprefix("token (shown only now): ")
-    pasted = shown[shown.index("[[tokens]]") :]
-    [found] = tomllib.loads(pasted)["tokens"]
+    shown = token(name)
+    secret = shown.stderr.splitlines()[0].removeprefix("token (shown only now, for the client): ")
+    pasted = shown.stdout
+    [found] = tomllib.loads(pasted)["http"]["tokens"]
     assert found == {"name": name, "sha256": hashed(secret), "scopes": ["read"]}
     assert secret not in pasted
-    settings = parse_settings('folder = "f"\n' + pasted.replace("[[tokens]]", "[[http.tokens]]"))
-    assert settings.http.tokens[0].name == name
+    settings = parse_settings('folder = "f"\n[http]\nport = 1\n' + pasted + token("another").stdout)
+    assert [one.name for one in settings.http.tokens] == [name, "another"]
+
+
+def test_a_file_of_tokens_takes_what_is_printed(tmp_path):
+    file = tmp_path / "tokens.toml"
+    file.write_text("".join(token(name, "--scope", "write").stdout for name in ("one", "other")))
+    assert [one.name for one in _read_tokens(str(file))] == ["one", "other"]
 
 
 def test_the_default_is_to_read():

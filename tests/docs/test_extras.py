@@ -29,6 +29,27 @@ def pages():
     return (ROOT / "docs" / "quickstart.md").read_text(), (ROOT / "README.md").read_text()
 
 
+def named(texts, extras):
+    """Return the packages that requirements name, with those of our own extras that they name."""
+    for text in texts:
+        package, inside = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?.*", text).groups()
+        yield package
+        for extra in inside.split(",") if package == "dygcn" and inside else ():
+            yield extra
+            yield from named(extras[extra], extras)
+
+
+def test_the_extra_of_the_documentation_has_what_tutorials_install():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    there = {*named(extras["docs"], extras), "torch"}  # which is installed separately, as docs/conf.py says
+    pages = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    lines = [re.search(r"(?m)^\$ pip install (.*)$", page.read_text()) for page in pages]
+    wanted = [one.strip('"') for line in lines if line for one in line[1].split()]
+    assert len(wanted) > 5
+    assert set(named(wanted, extras)) - there == set()
+    assert set(extras["client"][0].split(">")[:1]) <= there  # the page of the API shows it
+
+
 def test_every_extra_is_listed():
     assert faults(*pages()) == set()
 

@@ -45,6 +45,13 @@ def names(command, above):
 print(json.dumps(list(names(main, []))))
 """
 
+EXAMPLE = """
+import doctest, sys
+flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+failed, ran = doctest.testfile(sys.argv[1], module_relative=False, optionflags=flags)
+sys.exit(bool(failed) or not ran)
+"""
+
 
 def python(script, *arguments):
     """Run a script where there are no extras."""
@@ -63,6 +70,12 @@ def dygcn(*arguments):
 @pytest.mark.parametrize("package", ["starlette", "torch", "scipy", "matplotlib", "redis", "pandas"])
 def test_there_are_no_extras(package):
     assert "ModuleNotFoundError" in python(f"import {package}").stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_lines_that_are_read_need_no_extra(page):
+    done = python(EXAMPLE, ROOT / page)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_every_help_answers():

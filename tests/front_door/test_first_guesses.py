@@ -143,4 +143,4 @@ def test_a_name_that_is_there_is_never_explained_away(names):
         _ = live.magic
     with pytest.raises(TypeError, match="unexpected keyword argument 'magic'"):
         dygcn.fit(EDGES, magic=1)
-    assert "num_nodes" in OPTIONS
+    assert "num_nodes" in OPTIONS["fit"]

@@ -4,8 +4,10 @@ Other tests look at each of these in depth; here is the least that a new user wo
 """
 
 import copy
+import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -13,14 +15,19 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.csv
 import pytest
 from click.testing import CliRunner
 
 import dygcn
-from dygcn import _progress
+from dygcn import _progress, cluster
 from dygcn.cli import main
+from dygcn.client.questions import Questions
+from dygcn.engine.records import DEFAULT_K
+from dygcn.serving.service import answers
+from dygcn.serving.service.routes import ROUTES
 from tests.end_to_end import test_core_install
 
 ROOT = Path(__file__).parents[2]
@@ -275,7 +282,7 @@ NAMES = {"src": "user", "dst": "item", "t": "time", "op": "sign", "weight": "sta
     ("wrong", "reason"),
     [
         ({"time": ["yesterday", "today"]}, "column 'time' holds string; allowed are numbers and dates"),
-        ({"time": [1.0, float("nan")]}, "row 1: time is nan; allowed is .* or no time at all"),
+        ({"time": [1.0, float("nan")]}, "row 1: time is missing .* or no time at all"),
         ({"item": ["i1", None]}, "row 1: column 'item' "),
         ({"user": [1, 2]}, "user holds int64 ids and item string; one type a graph: .astype.str. makes"),
         ({"user": [1.0, 2.0]}, "column 'user' holds float; .*; .astype.\"int64\". makes integers"),
@@ -307,3 +314,128 @@ def test_self_loops_alone_are_refused(events):
     features = {one: [1.0, 2.0] for one, _ in events}
     assert len(dygcn.fit(events, dim=2, features=features)) == len(events)
     assert dygcn.fit([("ab", "c"), ("d", "abc")], dim=2).edge_count == 2
+
+
+# ---- asking ------------------------------------------------------------------------------------------------
+
+
+def test_k_has_one_default_everywhere(live):
+    questions = "nearest", "nearest_to", "nearest_of", "recommend", "explain", "what_if"
+    asked = [inspect.signature(getattr(Questions, name)).parameters["k"].default for name in questions]
+    asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[::3]]
+    for wanted in (answers.WantedNearest, answers.WantedNodes, answers.WantedTrial):
+        asked += [field.default for field in msgspec.structs.fields(wanted) if field.name == "k"]
+    for name in ("nearest", "recommend", "explain", "what-if"):
+        command = main.get_command(None, name)
+        asked += [option.default for option in command.params if option.name == "k"]
+    assert asked == [DEFAULT_K] * 15
+    said = [param.about for route in ROUTES for param in route.params if param.name == "k"]
+    assert said
+    assert all(f"{DEFAULT_K} by default" in text for text in said)
+    page = (Path(answers.__file__).parent / "page.html").read_text()
+    assert re.findall(r"nearest[^\n]*\bk\b ?[:=]", page) == []  # it takes what the service says
+
+
+def test_a_sink_and_a_source_of_ones_own_are_checked_as_contributing_says():
+    done = test_core_install.python("from dygcn.testing import check_sink, check_source")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nodes_are_removed_by_update_as_in_a_trial(live, tmp_path):
+    twin, sharded = copy.deepcopy(live), tmp_path / "sharded"
+    for folder in (tmp_path / "durable", sharded):
+        live.save(folder)
+    with dygcn.open(tmp_path / "durable") as durable, cluster.start(sharded, 2, on="here") as shards:
+        wanted = twin.remove_nodes(["cat", "nobody"])
+        with live.what_if(remove_nodes=["cat"]) as trial:
+            tried = sorted(trial.ids().tolist())
+        for one in (live, durable, shards):
+            change = one.update(remove_nodes=["cat", "nobody"])
+            assert (sorted(change.left), change.missing) == (sorted(wanted.left), 1)
+            assert sorted(one.ids().tolist()) == tried == sorted(twin.ids().tolist())
+            assert one.digest() == twin.digest()
+            for more in (
+                {"add": [("a", "b")]},
+                {"remove": [("ann", "bob")]},
+                {"events": FRIENDS},
+                {"now": 3},
+            ):
+                with pytest.raises(
+                    dygcn.errors.OptionError, match="remove_nodes= goes alone; make two updates"
+                ):
+                    one.update(remove_nodes=["ann"], **more)
+        with pytest.raises(dygcn.errors.OptionError, match="goes alone"):
+            durable.update(remove_nodes=["ann"], stream="s", position=3)
+        assert one.digest() == twin.digest()
+    with dygcn.open(tmp_path / "durable") as again:
+        assert again.digest() == twin.digest()
+
+
+# ---- first calls that were answered in words of others -----------------------------------------------------
+
+
+def answered(call, *words):
+    """Return the error of a call, which has all of the words."""
+    with pytest.raises((TypeError, AttributeError, dygcn.DygcnError)) as caught:
+        call()
+    said = str(caught.value)
+    assert all(word in said for word in words), said
+    assert len(said) <= 500
+    return said
+
+
+def test_two_columns_without_a_table_are_told_their_names():
+    pd = pytest.importorskip("pandas")
+    df = pd.DataFrame({"user_id": ["u1", "u2"], "item_id": ["i1", "i2"]})
+    said = answered(lambda: dygcn.fit(df.user_id, df.item_id), "name the columns: ")
+    call = said.partition("name the columns: ")[2].partition(", or pass")[0]
+    assert len(eval(f"dygcn.{call}", {"dygcn": dygcn, "df": df})) == 4
+    answered(lambda: dygcn.fit([1, 2], [2, 3]), 'src="...", dst="..."', '{"src": ..., "dst": ...}')
+    answered(lambda: dygcn.fit(np.arange(3), np.arange(3)), "name the columns")
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        {"a": ["b", "c"]},
+        {"a": ["b"], "b": ["a"]},
+        {1: [2], 2: [1]},
+        {"a": {"b", "c"}, "b": {"a"}},
+        {"a": {"b": {"weight": 1}}, "b": {}},
+        {"ann": ["bob", "cat"], "bob": ["dan"]},
+    ],
+)
+def test_an_adjacency_dict_is_told_how_it_becomes_edges(graph):
+    said = answered(lambda: dygcn.fit(graph), "adjacency dict")
+    edges = eval(said.partition("pass its edges: ")[2].partition(";")[0], {"graph": graph})
+    assert dygcn.fit(edges, dim=4).edge_count >= 1
+    with pytest.raises(dygcn.EventError, match="adjacency dict"):
+        dygcn.fit([(9, 8)], dim=4).update(graph)
+
+
+def test_columns_of_other_names_are_no_adjacency_dict():
+    answered(lambda: dygcn.fit({"user": ["ann", "bob"], "item": ["tea", "tea"]}), 'src="user", dst="item"')
+    answered(lambda: dygcn.fit({"who": np.arange(2), "what": np.arange(2)}), "there is no column 'src'")
+
+
+def test_mixed_types_in_a_column_are_told_how_they_become_one():
+    pd = pytest.importorskip("pandas")
+    df = pd.DataFrame({"src": [1, "b", 3], "dst": ["x", "y", "z"]})
+    answered(lambda: dygcn.fit(df), "row 1: column 'src' holds int and str", ".astype(str) makes strings")
+    assert len(dygcn.fit(df.astype(str), dim=4)) == 6
+    df = pd.DataFrame({"src": [1, 2], "dst": [3, 4], "note": [1, "b"]})  # a column that nobody asked for
+    assert len(dygcn.fit(df, dim=4)) == 4
+
+
+def test_a_missing_date_is_told_by_its_row():
+    pd = pytest.importorskip("pandas")
+    df = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "date": pd.to_datetime(["2026-01-01", None])})
+    answered(lambda: dygcn.fit(df, t="date"), "row 1: date is missing (NaN, NaT or an empty cell)")
+
+
+def test_names_that_other_libraries_have(live):
+    for name in ("topn", "top_k", "n_neighbors"):
+        for call in (live.nearest, live.recommend):
+            answered(lambda call=call, name=name: call("ann", **{name: 3}), name, "k= is how many nodes")
+    answered(lambda: dygcn.fit_transform(FRIENDS), "dygcn.fit(events).vectors()", "NodeEmbedder")
+    answered(lambda: dygcn.fit([(1, 2)], memory="7d"), "'7d'", "datetime.timedelta(days=7)", "units of t")

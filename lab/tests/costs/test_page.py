@@ -7,6 +7,7 @@ import pytest
 
 from costs import made_up
 from dygcn.errors import DygcnError, OptionError
+from dygcn_lab.costs import page
 from dygcn_lab.costs.page import page_text, seen_from, write_page
 from dygcn_lab.costs.results import KINDS, read_results, rows_of, write_result
 from dygcn_lab.costs.tables import tables_of
@@ -20,10 +21,10 @@ RESULTS = sorted((ROOT / "results" / "costs").glob("*.json"))
 @pytest.mark.skipif(not RESULTS, reason="nothing was measured yet")
 def test_the_page_of_the_docs_is_written_from_the_results():
     results = read_results(RESULTS)
-    page = ROOT / "docs" / "costs.md"
-    images = {kind: page.parent / "images" / "costs" / f"{kind}.png" for kind in results}
+    file = ROOT / "docs" / "costs.md"
+    images = {kind: file.parent / "images" / "costs" / f"{kind}.png" for kind in results}
     assert all(image.exists() for image in images.values())
-    assert page_text(results, seen_from(page, images)) == page.read_text()
+    assert page_text(results, seen_from(file, images)) == file.read_text()
 
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.name)
@@ -54,6 +55,51 @@ def test_every_result_has_its_picture_and_its_tables(written):
             assert markdown_table(table) in text
     assert "Not measured" not in text
     assert "Left out: the moon. It is too far away." in text
+
+
+OF_SECTIONS = {  # a column that the sentences of the section are about
+    "Beside the bare additions": "times bare",
+    "Where a rerun becomes cheaper": "rival",
+    "As the graph grows": "peak",
+    "Memory": "bytes a node",
+    "Tolerance": "within the bound",
+    "Threads": "two threads us",
+    "The walk base": "steps of walks",
+    "Kinds of features": "rows of the model, a node",
+    "The score of a link": "new, times the cosine",
+    "Recommending": "least recall of a node",
+    "Reads over HTTP": "reads a second",
+    "Compiled ahead of time, and at run time": "ratio, AVX2",
+    "Reading": "ahead of time, us a vector",
+    "Starting": "seconds until it answers",
+}
+
+
+@pytest.mark.parametrize("which", ["made up", "of the docs"])
+def test_each_section_has_its_own_tables(written, which):
+    text = written[2] if which == "made up" else (ROOT / "docs" / "costs.md").read_text()
+    sections = dict(one.split("\n", 1) for one in text.split("\n## ")[1:])
+    columns = {
+        title: [line for line in sections[title].splitlines() if line[:1] == "|"] for title in OF_SECTIONS
+    }
+    for title, column in OF_SECTIONS.items():
+        assert any(column in line for line in columns[title]), title
+
+
+def test_sections_in_another_order_keep_their_tables(written, monkeypatch):
+    results, pictures, _ = written
+    head, *sections = page._prose().split("\n## ")
+    monkeypatch.setattr(page, "_prose", lambda: "\n## ".join([head, *sections[::-1]]))
+    test_each_section_has_its_own_tables((results, pictures, page_text(results, {})), "made up")
+
+
+def test_sentences_over_other_tables_would_be_noticed(written, monkeypatch):
+    results, pictures, _ = written
+    right = page.sections_of
+    by_order = [(kind, *one[1:]) for kind, one in zip(KINDS, right(page._prose()), strict=True)]
+    monkeypatch.setattr(page, "sections_of", lambda prose: by_order)
+    with pytest.raises(AssertionError, match="Reads over HTTP"):
+        test_each_section_has_its_own_tables((results, pictures, page_text(results, {})), "made up")
 
 
 def test_numbers_of_the_page_are_those_of_the_results(written):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
 from dygcn import live
-from dygcn.live.durable.storage import LOG_FILE
+from dygcn.live.durable.storage.layout import is_durable
 
 as_of_option = click.option(
     "--as-of",
@@ -23,8 +20,3 @@ def load_as_of(folder: str, as_of: str | None) -> live.EmbeddingView:
     if as_of is None and not is_durable(folder):
         return live.load(folder)
     return live.open(folder, as_of="now" if as_of is None else as_of)
-
-
-def is_durable(folder: str) -> bool:
-    """Tell whether a folder was served, or opened by `dygcn.open`, and so has a log."""
-    return os.path.exists(Path(folder) / LOG_FILE)

@@ -17,7 +17,8 @@ _FIELDS = {
 
 
 def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --src, --dst, --t, --weight and --op to a command."""
+    """Add the options --src, --dst, --t, --weight, --op and --shared-ids to a command."""
     for field, text in reversed(_FIELDS.items()):
         command = click.option(f"--{field}", metavar="COLUMN", help=text)(command)
-    return command
+    shared = "An id that is in both columns is one node."
+    return click.option("--shared-ids", is_flag=True, help=shared)(command)

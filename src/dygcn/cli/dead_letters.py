@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import click
 import msgspec
 
-from dygcn.cli.as_of import is_durable
 from dygcn.cli.printing import json_option, print_json, show, show_table
 from dygcn.errors import FolderInUse, OptionError
+from dygcn.live.durable.storage.layout import is_durable
 
 _SHOWN = 60  # characters of a reason and of an event, for people
 

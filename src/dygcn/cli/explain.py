@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import numpy as np
 
@@ -18,13 +20,14 @@ from dygcn.cli.printing import (
 )
 from dygcn.engine.events import ColumnNames, read_events
 from dygcn.engine.models import Movement
+from dygcn.engine.records import DEFAULT_K
 from dygcn.live import Explanation
 
 
 @click.command("explain", cls=IdsCommand, context_settings=negative_ids)
 @folder_argument
 @click.argument("node", metavar="ID")
-@click.option("-k", default=10, show_default=True, help="How many neighbours, or events.")
+@click.option("-k", default=DEFAULT_K, show_default=True, help="How many neighbours, or events.")
 @click.option("--events", metavar="FILE", help="Print which of these events would move it instead.")
 @column_options
 @click.option("--now", type=float, help="The time of the events, for a model with memory.")
@@ -38,7 +41,7 @@ def command(
     now: float | None,
     as_of: str | None,
     as_json: bool,
-    **names: str | None,
+    **names: Any,
 ) -> None:
     """Print what each neighbour of ID adds to its vector, order by order."""
     with progress_bar() as notify:

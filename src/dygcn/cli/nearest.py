@@ -14,12 +14,13 @@ from dygcn.cli.printing import (
     progress_bar,
     show_table,
 )
+from dygcn.engine.records import DEFAULT_K
 
 
 @click.command("nearest", cls=IdsCommand, context_settings=negative_ids)
 @folder_argument
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("-k", default=5, show_default=True, help="How many.")
+@click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")
 @as_of_option
 @json_option
 def command(folder: str, ids: tuple[str, ...], k: int, as_of: str | None, as_json: bool) -> None:

@@ -15,12 +15,13 @@ from dygcn.cli.printing import (
     show_table,
 )
 from dygcn.engine.models import KINDS
+from dygcn.engine.records import DEFAULT_K
 
 
 @click.command("recommend", cls=IdsCommand, context_settings=negative_ids)
 @folder_argument
 @click.argument("node", metavar="ID")
-@click.option("-k", default=10, show_default=True, help="How many.")
+@click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")
 @click.option("--prefix", default="", metavar="TEXT", help="Only ids that begin with TEXT.")
 @click.option("--linked", is_flag=True, help="Recommend nodes that ID is linked with, too.")
 @click.option("--links", default=None, type=click.Choice(KINDS), help="The score, as in `dygcn score`.")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dygcn.cli.as_of import is_durable
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.engine.models.folder import check_target
 from dygcn.live import load, open
+from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.refitting import PHASES
 
 if TYPE_CHECKING:

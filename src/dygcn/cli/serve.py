@@ -15,7 +15,7 @@ from dygcn.cli.printing import folder_argument, json_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Any other address needs a token.")
 @click.option("--port", default=8470, show_default=True, help="0: any free one.")
 @click.option("--readers", default=0, show_default=True, help="Processes that listen and answer reads.")
-@click.option("--tokens", type=click.Path(), help="A TOML file with [[tokens]]; see `dygcn token`.")
+@click.option("--tokens", type=click.Path(), help="A TOML file with [[http.tokens]]; see `dygcn token`.")
 @click.option(
     "--source",
     "sources",

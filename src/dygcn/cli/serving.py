@@ -22,8 +22,12 @@ from dygcn.serving.service.settings import Http, ServiceSettings, Shards, Token,
 from dygcn.serving.service.shorthand import source_from
 
 
-class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
+class _Tokens(msgspec.Struct, forbid_unknown_fields=True):
     tokens: list[Token]
+
+
+class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
+    http: _Tokens
 
 
 def serve_folder(
@@ -63,11 +67,12 @@ def _read_tokens(path: str | None) -> list[Token]:
         return []
     try:
         raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        tokens = msgspec.convert(raw, _TokenFile).tokens
+        tokens = msgspec.convert(raw, _TokenFile).http.tokens
     except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise OptionError(f"{path} cannot be read as tokens: {error}") from None
+        allowed = "allowed is [[http.tokens]], as `dygcn token` prints it"
+        raise OptionError(f"{path} cannot be read as tokens: {error}; {allowed}") from None
     if not tokens:
-        raise OptionError(f"{path} has no [[tokens]]; `dygcn token` makes one")
+        raise OptionError(f"{path} has no [[http.tokens]]; `dygcn token` makes one")
     return tokens
 
 

@@ -21,14 +21,17 @@ def with_options(message: str, names: Sequence[str]) -> str:
     "say which they are: --src user --dst 'the item'"
     >>> with_options("there is no column 'usr', as src= says", ["src", "dst"])
     "there is no column 'usr', as --src says"
+    >>> with_options("say shared_ids=True", ["shared_ids"])
+    'say --shared-ids'
     """
     if not names:
         return message
-    keyword = rf"""\b({"|".join(map(re.escape, names))})=("[^"]*"|'[^']*')?"""
+    keyword = rf"""\b({"|".join(map(re.escape, names))})=("[^"]*"|'[^']*'|True\b)?"""
     run = rf"{keyword}(, {keyword})*".replace("(", "(?:")
     return re.sub(run, lambda found: " ".join(map(_option, re.findall(keyword, found[0]))), message)
 
 
 def _option(keyword: tuple[str, str]) -> str:
     name, value = keyword
-    return " ".join([f"--{name.replace('_', '-')}", *([shlex.quote(value[1:-1])] if value else [])])
+    text = [] if value in ("", "True") else [shlex.quote(value[1:-1])]
+    return " ".join([f"--{name.replace('_', '-')}", *text])

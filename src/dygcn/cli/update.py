@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from dygcn.cli.as_of import is_durable
 from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.cli.reading import events_file, format_option
@@ -19,6 +18,7 @@ from dygcn.engine.events.windows import rows_of
 from dygcn.errors import FolderInUse
 from dygcn.live import DurableEmbedding, LiveEmbedding, load
 from dygcn.live import open as open_folder
+from dygcn.live.durable.storage.layout import is_durable
 
 if TYPE_CHECKING:
     from dygcn._progress import Notify
@@ -35,7 +35,7 @@ _BATCH = 10_000
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @json_option
 def command(
-    folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: str | None
+    folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: Any
 ) -> None:
     """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved.
 

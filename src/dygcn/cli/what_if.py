@@ -17,6 +17,7 @@ from dygcn.live.trying import Moves
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
+from dygcn.engine.records import DEFAULT_K
 
 
 @click.command("what-if")
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @column_options
 @click.option("--now", type=float, help="The time, for a model with memory.")
 @click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be.")
-@click.option("-k", default=10, show_default=True, help="How many nodes are printed.")
+@click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed.")
 @as_of_option
 @json_option
 def command(
@@ -44,7 +45,7 @@ def command(
     k: int,
     as_of: str | None,
     as_json: bool,
-    **names: str | None,
+    **names: Any,
 ) -> None:
     """Print who would move, and how far, if edges were added or removed; DIR does not change."""
     if not (add or remove or nodes or events):
@@ -131,5 +132,5 @@ def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
     return node_id(first, kind), node_id(second, kind)
 
 
-def _events(path: str | None, kind: str, names: dict[str, str | None]) -> EventBatch | None:
+def _events(path: str | None, kind: str, names: dict[str, Any]) -> EventBatch | None:
     return None if path is None else read_events(path, kind, names=ColumnNames(**names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -61,7 +61,7 @@ class LetterBox:
         *,
         stream: str | None = None,
         reason: str | None = None,
-        mended: Mapping[int, Mapping[str, Any]] | None = None,
+        mended: Mapping[int, Mapping[str, Any] | Sequence[Mapping[str, Any]]] | None = None,
     ) -> Operation[answers.Replayed]:
         """Apply dead letters again, oldest first; what cannot be applied stays, with its new reason.
 
@@ -72,7 +72,7 @@ class LetterBox:
         stream, reason
             All of a stream; all whose reason has these words in it.
         mended
-            Events to apply in the place of letters, by number.
+            Events to apply in the place of letters, by number; for a letter of several, a list of as many.
         """
         events = dict(mended or {})
         wanted = yield from self._named([*numbers, *events], stream, reason)

@@ -17,6 +17,7 @@ from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
 from dygcn.engine.events import as_dicts, read_update
 from dygcn.engine.events.column_names import column_names
+from dygcn.engine.records import DEFAULT_K
 
 Id = int | str
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Questions(LetterBox):
         UnknownNode
             If it is not in the graph.
         """
-        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, as_of=as_of)
+        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, id, as_of=as_of)
 
     def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.Vectors]:
         """Return the vectors of many nodes, of one sequence; they come as Arrow.
@@ -63,26 +64,29 @@ class Questions(LetterBox):
         reply = yield from self._trying.ask(request)
         return vectors_of(reply, asked)
 
-    def nearest(self, id: Id, k: int = 10) -> Operation[answers.ScoredNodes]:
+    def nearest(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.ScoredNodes]:
         """Return the nearest nodes of a node, by cosine."""
         return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k)
 
     def nearest_to(
-        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = 10
+        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = DEFAULT_K
     ) -> Operation[answers.ScoredNodes]:
         """Return the nearest nodes of a vector, by cosine."""
         return self._post("/v1/nearest", answers.ScoredNodes, vector=vector, k=k)
 
     def nearest_of(
-        self, ids: Iterable[Id], k: int = 10, *, by: str = "cosine"
+        self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine"
     ) -> Operation[answers.NearestOf]:
         """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
-        return self._post("/v1/nearest", answers.NearestOf, ids=list(ids), k=k, by=by)
+        asked = [plain(one) for one in ids]
+        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by)
+        answers.check_among((one.id for one in found.of), asked)
+        return found
 
     def recommend(
         self,
         id: Id,
-        k: int = 10,
+        k: int = DEFAULT_K,
         *,
         among: Iterable[Id] | None = None,
         exclude_linked: bool = True,
@@ -91,24 +95,28 @@ class Questions(LetterBox):
         """Return the nodes that a node is likeliest to link with; the options are those of the embedding."""
         some = None if among is None else list(among)
         asked = {"id": id, "k": k, "among": some, "exclude_linked": exclude_linked, "links": links}
-        return self._post("/v1/recommend", answers.Recommended, **asked)
+        return self._post("/v1/recommend", answers.Recommended, id, **asked)
 
     def scores(
         self, pairs: Iterable[tuple[Id, Id]], *, links: str = "new", probability: bool = False
     ) -> Operation[answers.Scores]:
         """Return how likely pairs are linked next: log-odds, or probabilities."""
-        asked = {"pairs": list(pairs), "links": links, "probability": probability}
-        return self._post("/v1/score", answers.Scores, **asked)
+        wanted = list(pairs)
+        asked = {"pairs": wanted, "links": links, "probability": probability}
+        found = yield from self._post("/v1/score", answers.Scores, **asked)
+        if len(found.scores) != len(wanted):
+            raise answers.unreadable(f"it has {len(found.scores)} scores for {len(wanted)} pairs")
+        return found
 
     def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Linked]:
         """Return with whom a node has an edge."""
-        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, limit=limit)
+        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, id, limit=limit)
 
     # ---- why, and what if ----------------------------------------------------------------------------
 
-    def explain(self, id: Id, k: int = 10) -> Operation[answers.Explained]:
+    def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.Explained]:
         """Return what each neighbour of a node adds to its vector, order by order."""
-        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, k=k)
+        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, id, k=k)
 
     def explain_change(
         self,
@@ -121,7 +129,7 @@ class Questions(LetterBox):
     ) -> Operation[answers.Movement]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
         change = as_dicts(read_update(events, add, remove, None, None))
-        return self._post("/v1/explain", answers.Movement, id=id, events=change, now=now)
+        return self._post("/v1/explain", answers.Movement, id, id=id, events=change, now=now)
 
     def what_if(
         self,
@@ -136,7 +144,7 @@ class Questions(LetterBox):
         nearest: Iterable[Id] = (),
         recommend: Iterable[Id] = (),
         scores: Iterable[tuple[Id, Id]] = (),
-        k: int = 10,
+        k: int = DEFAULT_K,
         links: str = "new",
     ) -> Operation[answers.Trial]:
         """Return what would be after a change; nothing is changed.
@@ -179,6 +187,7 @@ class Questions(LetterBox):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -187,7 +196,7 @@ class Questions(LetterBox):
 
         Parameters
         ----------
-        events, add, remove, columns, src, dst, t, op, weight
+        events, add, remove, columns, src, dst, t, op, weight, shared_ids
             As in `dygcn.LiveEmbedding.update`.
 
         Raises
@@ -200,7 +209,7 @@ class Questions(LetterBox):
             If the service has fewer events of this name than it acknowledged: it was restored from a backup,
             say. Send events again from the number ``expected`` of the error on.
         """
-        names = column_names(src, dst, t, op, weight)
+        names = column_names(src, dst, t, op, weight, shared_ids)
         return (yield from self._sender.send(read_update(events, add, remove, None, columns, names)))
 
     def position(self) -> Operation[int]:
@@ -260,15 +269,23 @@ class Questions(LetterBox):
 
     # ---- requests ------------------------------------------------------------------------------------
 
-    def _get(self, path: str, shape: Callable[..., T], **query: object) -> Operation[T]:
-        reply = yield from self._trying.ask(Request("GET", path, _query(**query)))
-        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
-        return found
+    def _get(
+        self, path: str, shape: Callable[..., T], about: Id | None = None, /, **query: object
+    ) -> Operation[T]:
+        return self._ask(Request("GET", path, _query(**query)), shape, about)
 
-    def _post(self, path: str, shape: Callable[..., T], **body: object) -> Operation[T]:
-        reply = yield from self._trying.ask(Request("POST", path, (), encode(body), JSON))
-        found: T = answers.read(reply.body, shape)  # type: ignore[arg-type]
-        return found
+    def _post(
+        self, path: str, shape: Callable[..., T], about: Id | None = None, /, **body: object
+    ) -> Operation[T]:
+        return self._ask(Request("POST", path, (), encode(body), JSON), shape, about)
+
+    def _ask(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
+        reply = yield from self._trying.ask(request)
+        found: Any = answers.read(reply.body, shape)  # type: ignore[arg-type]
+        if about is not None:
+            answers.check_about(found.id, about)
+        answer: T = found
+        return answer
 
 
 def _query(**values: object) -> tuple[tuple[str, str], ...]:
@@ -303,13 +320,24 @@ def _as_list(value: object) -> Any:
 
 
 def vectors_of(reply: Reply, asked: list[Any]) -> answers.Vectors:
-    """Read vectors that came as Arrow."""
-    with pa.ipc.open_stream(reply.body) as reader:
-        table = reader.read_all()
-    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
-    vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
-    known = set(ids)
+    """Read vectors that came as Arrow.
+
+    Raises
+    ------
+    ServiceError
+        If the body is anything else, or has vectors of nodes that were not asked for.
+    """
+    try:
+        with pa.ipc.open_stream(reply.body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what its buffers say of each other may be wrong
+        said = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        sequence, moment = int(said["sequence"]), (said.get("digest"), said.get("logged"))
+        ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
+        vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
+        known = set(ids)
+    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
+        raise answers.unreadable(error) from None
+    answers.check_among(known, asked)
     missing = [one for one in asked if one not in known]
-    moment = about.get("digest"), about.get("logged")
-    return answers.Vectors(int(about["sequence"]), ids, vectors, missing, *moment)
+    return answers.Vectors(sequence, ids, vectors, missing, *moment)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dygcn.client.steps import Lost, Operation, Pause, Reply, Request
+from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.errors import DygcnError, ServiceError, UnknownNode, UnknownOutcome, Unreachable
 
 _BASE = "/problems/"
@@ -117,7 +118,7 @@ def read_problem(reply: Reply) -> _Problem:
     """Read why something was refused; a proxy in front of the service may say nothing readable."""
     try:
         return msgspec.json.decode(reply.body, type=_Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_READ:
         return _Problem()
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dygcn._extras import extra
 from dygcn._late import late
+from dygcn.engine._disk import replace_own
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
@@ -85,12 +86,7 @@ def made_in(folder: Path) -> Certificates:
     """
     file = folder / _MADE
     if not file.exists():
-        staged = folder / f"{uuid.uuid4().hex}.part"
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(_new())
-            out.flush()
-            os.fsync(out.fileno())
-        staged.replace(file)
+        replace_own(file, folder / f"{uuid.uuid4().hex}.part", _new())
     return Certificates(*[os.path.abspath(file)] * 3)
 
 

@@ -258,11 +258,12 @@ class ClusterEmbedding(DurableEmbedding):
 
     def close(self) -> None:
         """Write what is needed to start fast, end all shards, let go of the folder. Safe to call twice."""
-        if not self._closed:
+        if not self._closed and not self._held.inherited:
             super().close()
             self.front.asking.processes.close()
 
     def let_go(self) -> None:
         """Let go of the folder as a crash would. For tests."""
-        super().let_go()
-        self.front.asking.processes.close()
+        if not self._held.inherited:
+            super().let_go()
+            self.front.asking.processes.close()

@@ -14,7 +14,7 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder, is_used
 from dygcn.cluster.wire import unpack
-from dygcn.engine._disk import sync_file, sync_names
+from dygcn.engine._disk import replace_own
 from dygcn.errors import DamagedFolder, OptionError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import SHARDS
@@ -53,10 +53,7 @@ def read_cluster_file(folder: Path) -> ClusterFile | None:
 def write_cluster_file(folder: Path, about: ClusterFile) -> None:
     """Write it; when it returns, it is on disk."""
     beside = folder / f".{CLUSTER_FILE}.{os.getpid()}"
-    beside.write_bytes(msgspec.json.encode(about))
-    sync_file(beside)
-    beside.replace(folder / CLUSTER_FILE)
-    sync_names(folder)
+    replace_own(folder / CLUSTER_FILE, beside, msgspec.json.encode(about))
 
 
 def snapshots_of(folder: Path, about: ClusterFile) -> str:

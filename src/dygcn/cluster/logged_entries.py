@@ -12,7 +12,7 @@ from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
 from dygcn.live.durable.storage import EVENTS, SHARDS, EventLog, unpack
-from dygcn.live.durable.storage.log import check_entry
+from dygcn.live.durable.storage.entries import check_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

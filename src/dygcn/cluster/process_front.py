@@ -16,6 +16,7 @@ from dygcn.cluster.protocol import SEQUENCER, Fetch
 from dygcn.cluster.registry import Epochs, Registry
 from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.store import leave_note
+from dygcn.engine._disk import make_folder
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ProcessFront:
         certificates: Certificates | None = None,
     ) -> None:
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, parents=True)
         self.certificates, epochs = certificates or made_in(folder), Epochs(folder / "epoch")
         self._registry: Registry | None = None
         self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._answer, host)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.members import Beat, Failed, Member, Members, Register, Replaced, Welcome
 from dygcn.cluster.protocol import SEQUENCER
-from dygcn.engine._disk import sync_names
+from dygcn.engine._disk import replace_own
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -43,13 +42,7 @@ class Epochs:
         """Return the next number, once it is on disk."""
         with self._lock:
             self._last += 1
-            staged = self._file.with_suffix(".part")
-            with staged.open("w") as out:
-                out.write(str(self._last))
-                out.flush()
-                os.fsync(out.fileno())
-            staged.replace(self._file)
-            sync_names(self._file.parent)
+            replace_own(self._file, self._file.with_suffix(".part"), str(self._last).encode())
             return self._last
 
 

@@ -25,7 +25,7 @@ from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.storage import KEEP_LOG, LOG_FILE, FolderLock, KeepLog, prepare_layout
-from dygcn.live.durable.storage.layout import clear_leftovers
+from dygcn.live.durable.storage.layout import check_log, clear_leftovers, mark_durable
 
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards
@@ -108,9 +108,11 @@ def start(
     held, log = FolderLock(folder), None
     try:
         about = read_cluster_file(folder) or about  # nobody else changes it from now on
+        check_log(folder)
         prepare_layout(folder)
         clear_leftovers(folder)
-        log = ShardLog(folder / LOG_FILE)
+        log = ShardLog(folder / LOG_FILE, held)
+        mark_durable(folder)
         live = _opened(folder, held, log, about, on, snapshot_every, keep_log, batches, certificates)
     except BaseException:
         if log is not None:

@@ -17,7 +17,7 @@ from dygcn._extras import extra
 from dygcn._late import late
 from dygcn.cluster.protocol import Snapshot
 from dygcn.cluster.wire import pack_parts, unpack
-from dygcn.engine._disk import sync_names
+from dygcn.engine._disk import make_folder, replace_own, write_own
 from dygcn.engine.graph.image import GraphImage
 from dygcn.errors import ClusterError
 
@@ -51,8 +51,7 @@ class SnapshotFolder:
     def __init__(self, path: str, number: int) -> None:
         self._files, self._root = _files_at(path)
         self.number = number
-        self._local = "file" in _as_tuple(self._files.protocol)
-        self._files.makedirs(self._folder(number), exist_ok=True)
+        _make(self._files, self._folder(number))
         floor = self._floor()
         kept = []
         for name in self._names(number):
@@ -115,7 +114,7 @@ class SnapshotFolder:
 
     def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
         """Keep edges of nodes that another shard owns from an entry on; when it returns, it is on disk."""
-        self._files.makedirs(self._folder(to), exist_ok=True)
+        _make(self._files, self._folder(to))
         self._write(to, f"{sequence:020}-{self.number}.edges", image)
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
@@ -167,14 +166,7 @@ class SnapshotFolder:
         for part in parts:
             checksum.update(part)
         parts.append(checksum.digest())
-        place, other = self._place(number, name), self._place(self.number, f"{uuid.uuid4().hex}.part")
-        if self._local:
-            _write_local(Path(other), Path(place), parts)
-            return
-        with self._files.open(other, "wb") as file:
-            for part in parts:
-                file.write(part)
-        self._files.mv(other, place)
+        _replace(self._files, self._place(number, name), self._folder(self.number), parts)
 
     def _read(self, name: str, kind: type) -> Any:
         place = self._place(self.number, name)
@@ -192,10 +184,8 @@ class SnapshotFolder:
 def leave_note(path: str, text: str) -> None:
     """Write where the one is found that all shards of a store look for."""
     files, root = _files_at(path)
-    files.makedirs(root, exist_ok=True)
-    other = f"{root}/{uuid.uuid4().hex}.part"
-    files.pipe_file(other, text.encode())
-    files.mv(other, f"{root}/front")
+    _make(files, root)
+    _replace(files, f"{root}/front", root, [text.encode()])
 
 
 def read_note(path: str) -> str | None:
@@ -229,10 +219,11 @@ def is_used(path: str) -> bool:
 def leave_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
     """Put a copy of the files of a local folder where all shards of a store find it."""
     files, root = _files_at(path)
-    files.makedirs(f"{root}/{name}", exist_ok=True)
+    inside = f"{root}/{name}"
+    _make(files, inside)
     for file in sorted(Path(folder).iterdir()):
-        files.pipe_file(f"{root}/{name}/{file.name}", file.read_bytes())
-    files.pipe_file(f"{root}/{name}/{_WHOLE}", b"")
+        _replace(files, f"{inside}/{file.name}", root, [file.read_bytes()])
+    _replace(files, f"{inside}/{_WHOLE}", root, [b""])
 
 
 def has_folder(path: str, name: str) -> bool:
@@ -253,7 +244,7 @@ def fetch_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
     for place in files.ls(f"{root}/{name}", detail=False):
         file = str(place).rpartition("/")[2]
         if file != _WHOLE:
-            (Path(folder) / file).write_bytes(files.cat_file(place))
+            write_own(Path(folder) / file, files.cat_file(place))
 
 
 def _files_at(path: str) -> tuple[Any, str]:
@@ -262,21 +253,31 @@ def _files_at(path: str) -> tuple[Any, str]:
     return files, root.rstrip("/")
 
 
-def _as_tuple(protocol: Any) -> tuple[str, ...]:
-    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+def _is_local(files: Any) -> bool:
+    return "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
+
+
+def _make(files: Any, folder: str) -> None:
+    """Make a folder, of the local ones for its owner alone."""
+    if _is_local(files):
+        make_folder(Path(folder), parents=True)
+    else:
+        files.makedirs(folder, exist_ok=True)
+
+
+def _replace(files: Any, place: str, beside: str, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file under another name in a folder, then give it its own: a local one is on disk then."""
+    other = f"{beside}/{uuid.uuid4().hex}.part"
+    if _is_local(files):
+        replace_own(Path(place), Path(other), *parts)
+        return
+    with files.open(other, "wb") as file:
+        for part in parts:
+            file.write(part)
+    files.mv(other, place)
 
 
 def _sequence_of(name: str, suffix: str) -> int | None:
     """Return the sequence in the name of a file, None if its name ends otherwise."""
     digits = name.partition(".")[0].partition("-")[0]
     return int(digits) if name.endswith(suffix) and digits.isdecimal() else None
-
-
-def _write_local(other: Path, place: Path, parts: Iterable[bytes | memoryview]) -> None:
-    with other.open("wb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-    other.replace(place)
-    sync_names(place.parent)

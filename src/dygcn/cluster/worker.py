@@ -5,6 +5,7 @@ No clock, no thread and no socket: whoever drives it calls `receive` and `tick`,
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from dygcn.cluster.protocol import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model
 
+_LOG = logging.getLogger(__name__)
 _AHEAD = 64  # entries that are kept before they are needed
 
 
@@ -253,8 +255,13 @@ class Worker:
             if self._moved is not None:
                 self._moved(following, None)
         self._step_to(following)
-        if following % self._every == 0 or isinstance(entry, Move | Resize):
+        if isinstance(entry, Move | Resize):
             self._save()
+        elif following % self._every == 0:
+            try:
+                self._save()
+            except OSError as error:  # the log and an older snapshot have it, and the next one is soon
+                _LOG.warning("shard %d: the snapshot of entry %d failed: %s", self.number, following, error)
         return True
 
     def _arriving(self, sequence: int, entry: Move | Resize) -> list[GraphImage] | None:

@@ -1,9 +1,16 @@
-"""What systems do not do alike with files: locks, and the wait until something is on disk."""
+"""What systems do not do alike with files: locks, whom files are shown to, the wait until they are on disk.
+
+What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
+says; `keep_private` narrows what others made.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
+import stat
 from pathlib import Path
 
 try:
@@ -15,14 +22,47 @@ except ImportError:  # Windows
         windows = importlib.import_module("msvcrt")
         os.lseek(handle, 0, os.SEEK_SET)
         windows.locking(handle, windows.LK_NBLCK, 1)
+
+    def unlock(handle: int) -> None:
+        """Let go of a lock, and close the file."""
+        os.close(handle)
+
+    def lock_folder(folder: Path) -> int | None:
+        """Return None: Windows has no handle of a folder, and does not remove a file that is open."""
+        return None
 else:
 
     def lock(handle: int) -> None:
         """Lock an open file, an `OSError` if another one has it; whoever closes it or dies lets go."""
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    def unlock(handle: int) -> None:
+        """Let go of a lock, also for processes that were forked meanwhile, and close the file."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+    def lock_folder(folder: Path) -> int | None:
+        """Lock a folder itself and return its handle, None where the file system locks only files.
+
+        Raises
+        ------
+        BlockingIOError
+            If another one has it.
+        """
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            lock(handle)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+                raise
+            return None
+        return handle
+
 
 _OURS = ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
+_OTHERS = 0o077  # what a mode allows to others than the owner
 _SYNCS_NAMES = os.name != "nt"  # Windows has no handle of a folder, and writes names down by itself
 
 
@@ -30,18 +70,54 @@ def open_own(path: Path, flags: int) -> int:
     """Open a file that should be ours: no link is followed, no pipe waited for, where the system can."""
     for name in _OURS:
         flags |= getattr(os, name, 0)
-    return os.open(path, flags, 0o644)
+    return os.open(path, flags, 0o600)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a small file beside its name, and then give it the name: nobody ever sees half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(open_own(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+def write_own(path: Path, *parts: bytes | memoryview) -> None:
+    """Write a file for its owner alone, without waiting for the disk."""
+    with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        for part in parts:
+            file.write(part)
+
+
+def replace_own(path: Path, beside: Path, *parts: bytes | memoryview) -> None:
+    """Write a file under another name, then give it its own: when it returns, all of it is on disk."""
+    try:
+        write_own(beside, *parts)
+        sync_file(beside)
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the disk may be full
+            beside.unlink()
+        raise
     sync_names(path.parent)
+
+
+def make_folder(folder: Path, parents: bool = False) -> None:
+    """Make a folder for its owner alone, with `parents` also those around it; what is there stays so."""
+    if parents and not folder.parent.exists():
+        make_folder(folder.parent, parents)
+    folder.mkdir(0o700, exist_ok=True)
+
+
+def is_private(path: Path) -> bool:
+    """Say whether something is there, and for its owner alone."""
+    return path.exists() and not path.stat().st_mode & _OTHERS
+
+
+def keep_private(folder: Path) -> None:
+    """Take from all others what a folder, and everything in it, allows them; files of others stay."""
+    _narrow(folder)
+    for inside, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            _narrow(Path(inside, name))
+
+
+def _narrow(path: Path) -> None:
+    with contextlib.suppress(OSError):  # only the owner may, and readers remove files meanwhile
+        mode = path.stat(follow_symlinks=False).st_mode
+        if mode & _OTHERS and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
 
 
 def sync_file(file: Path) -> None:

@@ -48,6 +48,9 @@ Integer: TypeAlias = int | np.integer[Any]
 Nodes: TypeAlias = NDArray[np.int32]
 """Nodes: dense internal numbers."""
 
+DEFAULT_K = 10
+"""How many nodes an answer names unless another k is asked for: in Python, over HTTP and in commands."""
+
 
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class IdColumn:

@@ -19,7 +19,7 @@ from dygcn.live.change import Change
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.distances import DistanceTracker
-from dygcn.live.finding import many_ids
+from dygcn.live.finding import check_alone, many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
@@ -60,6 +60,7 @@ class LiveEmbedding(EmbeddingView):
         *,
         add: object = None,
         remove: object = None,
+        remove_nodes: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
         src: str | None = None,
@@ -67,6 +68,7 @@ class LiveEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -76,13 +78,17 @@ class LiveEmbedding(EmbeddingView):
             Anything that `dygcn.fit` takes as events, in order of arrival; the last one on an edge wins.
         add, remove
             Edges instead of events; removes come first. An added edge that exists gets the new weight.
+        remove_nodes
+            Ids to remove with all of their edges, as by the method `remove_nodes`. Not together with events,
+            edges or a time: an update happens as a whole, and this would be two.
         now
             The time: it moves the clock, and dates events without `t`. Without it they happen when the last
             one did; a model with memory refuses them.
         columns
             What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
-        src, dst, t, op, weight
-            What a table calls these columns, as in `dygcn.fit`.
+        src, dst, t, op, weight, shared_ids
+            What a table calls these columns, as in `dygcn.fit`. Ids in common are looked for in this table
+            alone: the graph does not know which of its nodes came as `src`, and which as `dst`.
 
         Returns
         -------
@@ -99,7 +105,10 @@ class LiveEmbedding(EmbeddingView):
         ClockWarning
             If a time is so far ahead of all before it that it may be in another unit.
         """
-        names = column_names(src, dst, t, op, weight)
+        if remove_nodes is not None:
+            check_alone(events, add, remove, now)
+            return self.remove_nodes(remove_nodes)
+        names = column_names(src, dst, t, op, weight, shared_ids)
         plain = events is None and now is None and columns is None and names is OWN_NAMES
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
@@ -140,6 +149,7 @@ class LiveEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
@@ -157,7 +167,8 @@ class LiveEmbedding(EmbeddingView):
         _ = self._state.exact
         self._before_change()
         with self._state.changing:
-            how = self.model.kind, columns, column_names(src, dst, t, op, weight), self.model.directed
+            names = column_names(src, dst, t, op, weight, shared_ids)
+            how = self.model.kind, columns, names, self.model.directed
             read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)
             change = self._changed(outcome, self._version + 1)

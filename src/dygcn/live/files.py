@@ -115,7 +115,8 @@ class Snapshot:
         Parameters
         ----------
         beside
-            A folder that may hold the model already: then its file gets a second name, if it is large.
+            The folder that this one is a part of, for its owner alone. It may hold the model already: then
+            that file gets a second name, if it is large.
         model_file
             Size and checksum of the model's file there, where they are not known of this very model.
         """
@@ -124,7 +125,8 @@ class Snapshot:
         entry, known = model_file or _model_files.get(self.model), {}
         if entry is not None and beside is not None:
             known = {MODEL_FILE: (Path(beside) / MODEL_FILE, entry)}
-        written = write_folder(path, msgspec.to_builtins(self.settings), files, known)
+        settings = msgspec.to_builtins(self.settings)
+        written = write_folder(path, settings, files, known, private=beside is not None)
         _model_files[self.model] = written[MODEL_FILE]
         return written[MODEL_FILE]
 

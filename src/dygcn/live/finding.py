@@ -26,6 +26,20 @@ OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]
 """The numbers of a vector."""
 
 
+def check_alone(*others: object) -> None:
+    """Refuse an update that removes nodes and also has events or a time: these would be two steps.
+
+    Examples
+    --------
+    >>> check_alone(None, [(1, 2)])
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: remove_nodes= goes alone; make two updates, first of edges, then of nodes
+    """
+    if any(one is not None for one in others):
+        raise OptionError("remove_nodes= goes alone; make two updates, first of edges, then of nodes")
+
+
 def many_ids(ids: object) -> IdColumn:
     """Read a list of ids; one id alone is refused."""
     if isinstance(ids, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +45,7 @@ def fit(
     t: str | None = None,
     op: str | None = None,
     weight: str | None = None,
+    shared_ids: bool = False,
     columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
@@ -87,6 +89,11 @@ def fit(
     src, dst, t, op, weight
         What a table calls these columns, where it calls them otherwise: ``src="user_id"``. Of a graph, `t`
         and `weight` name attributes of edges.
+    shared_ids
+        Whether an id that is in both columns is one node. All nodes share one set of ids, so user 1 and item
+        1 would be one node: ids in common are refused where `src` and `dst` name columns that do not say that
+        both hold the same things, as ``source`` and ``target`` do, or ``user_1`` and ``user_2``. Rows without
+        names, and columns that are called src and dst, are not looked at.
     columns
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op and weight, in any order. Not for events that have names.
@@ -123,10 +130,10 @@ def fit(
     >>> dygcn.fit({"user": ["ann", "bob"], "item": ["tea", "tea"]}, src="user", dst="item", dim=8).edge_count
     2
     """
-    _refuse_names(dim, orders)
+    _refuse_columns(events, dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
-    names = ColumnNames(src, dst, t, op, weight)
+    names = ColumnNames(src, dst, t, op, weight, shared_ids)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     batch = sort_by_time(read_events(source, None, columns, names, directed))
     if len(batch) == 0:
@@ -175,8 +182,14 @@ def phases_of(rule: str, features: object) -> Plan:
     return _WALKS if kind == "walks" else _TRAINED
 
 
-def _refuse_names(dim: object, orders: object) -> None:
-    """Refuse ``fit(df, "user", "item")``."""
+def _refuse_columns(events: object, dim: object, orders: object) -> None:
+    """Refuse ``fit(df, "user", "item")`` and ``fit(df.user, df.item)``."""
+    if isinstance(dim, Sized) and not isinstance(dim, str):
+        src, dst = (f"{getattr(one, 'name', None) or '...'!s:.40}" for one in (events, dim))
+        raise OptionError(
+            f'name the columns: fit(df, src="{src}", dst="{dst}"), or pass {{"src": ..., "dst": ...}}; what '
+            "follows the events is dim, a whole number"
+        )
     if isinstance(dim, str):
         other = shown(orders) if isinstance(orders, str) else '"..."'
         raise OptionError(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from dygcn.engine.models import Model, State
 from dygcn.errors import FolderError
-from dygcn.live.durable.storage.layout import LOG_FILE
+from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import load_state
 
@@ -55,6 +54,6 @@ def load(path: str | os.PathLike[str]) -> LiveEmbedding:
     >>> same.digest() == live.digest()
     True
     """
-    if os.path.exists(Path(path) / LOG_FILE):  # also where the name is too long to be one
+    if is_durable(path):
         raise FolderError(f"{path} is durable: its log is newer than what is saved; use dygcn.open")
     return LiveEmbedding(*load_state(path))

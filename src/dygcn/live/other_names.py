@@ -97,6 +97,8 @@ NAMES = {
     "Node2Vec": _NO_CLASS,
     "train": _NO_CLASS,
     "embed": _NO_CLASS,
+    "fit_transform": "dygcn.fit(events).vectors() returns all vectors; dygcn.sklearn.NodeEmbedder transforms",
+    "cluster": "import dygcn.cluster, and dygcn.cluster.start(folder, 4) divides a graph among four shards",
     "read_csv": _READS,
     "read_parquet": _READS,
     "from_pandas": "dygcn.fit(df, src=..., dst=...) takes a frame",
@@ -108,22 +110,29 @@ NAMES = {
 
 _DIM = "dim= is the length of the vectors"
 _NODES = "leave it out, the nodes are those that have edges or features"
+_HOW_MANY = dict.fromkeys(
+    ("topn", "top_n", "top_k", "topk", "n", "n_neighbors", "limit"), "k= is how many nodes"
+)
 OPTIONS = {
-    "dimensions": _DIM,
-    "embedding_dim": _DIM,
-    "n_components": _DIM,
-    "vector_size": _DIM,
-    "num_nodes": _NODES,
-    "n_nodes": _NODES,
-    "source": "src= names the column of the first end",
-    "target": "dst= names the column of the second end",
-    "time": "t= names the column of the time",
-    "timestamp": "t= names the column of the time",
-    "edge_attr": "weight= names the weights of edges",
-    "random_state": "seed= makes a fit repeatable",
-    "verbose": "progress=False is silent",
+    "fit": {
+        "dimensions": _DIM,
+        "embedding_dim": _DIM,
+        "n_components": _DIM,
+        "vector_size": _DIM,
+        "num_nodes": _NODES,
+        "n_nodes": _NODES,
+        "source": "src= names the column of the first end",
+        "target": "dst= names the column of the second end",
+        "time": "t= names the column of the time",
+        "timestamp": "t= names the column of the time",
+        "edge_attr": "weight= names the weights of edges",
+        "random_state": "seed= makes a fit repeatable",
+        "verbose": "progress=False is silent",
+    },
+    "nearest": _HOW_MANY,
+    "recommend": _HOW_MANY,
 }
-"""Of `dygcn.fit`."""
+"""Of functions, by name."""
 
 
 def no_attribute(owner: str, name: str, known: dict[str, str]) -> AttributeError:
@@ -150,12 +159,13 @@ def names_options(function: Callable[P, T]) -> Callable[P, T]:
     TypeError: fit() has no option 'dimensions': dim= is the length of the vectors
     """
     options = inspect.signature(function).parameters
+    known = OPTIONS[function.__name__]
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
-            if name not in options and name in OPTIONS:
-                raise TypeError(f"{function.__name__}() has no option {name!r}: {OPTIONS[name]}")
+            if name not in options and name in known:
+                raise TypeError(f"{function.__name__}() has no option {name!r}: {known[name]}")
         return function(*args, **kwargs)
 
     return call

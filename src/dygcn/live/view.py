@@ -21,12 +21,14 @@ from dygcn.engine.models import (
 )
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.links import COSINE
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live import plotting
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
 from dygcn.live.guard import guarded
+from dygcn.live.other_names import names_options
 from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
@@ -118,10 +120,11 @@ class EmbeddingView(VectorView):
         links: str | None = ...,
     ) -> list[list[tuple[int | str, float]]]: ...
 
+    @names_options
     def recommend(
         self,
         node: Any,
-        k: int = 10,
+        k: int = DEFAULT_K,
         *,
         among: Among = None,
         exclude_linked: bool = True,
@@ -194,7 +197,8 @@ class EmbeddingView(VectorView):
         self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ...
     ) -> list[list[tuple[int | str, float]]]: ...
 
-    def nearest(self, node: Any, k: int = 5, among: Among = None, by: str = "cosine") -> Any:
+    @names_options
+    def nearest(self, node: Any, k: int = DEFAULT_K, among: Among = None, by: str = "cosine") -> Any:
         """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
 
         Parameters
@@ -253,6 +257,7 @@ class EmbeddingView(VectorView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> trying.TrialBlock:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
@@ -262,7 +267,7 @@ class EmbeddingView(VectorView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`.
         remove_nodes
             Ids to remove with all of their edges, after the events.
@@ -285,7 +290,7 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names, model = column_names(src, dst, t, op, weight), self.model
+            names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
@@ -347,6 +352,7 @@ class EmbeddingView(VectorView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> ExplainedChange:
         """Return which events would move the vector of a node, and how far each; nothing is changed.
 
@@ -359,7 +365,7 @@ class EmbeddingView(VectorView):
         ----------
         node
             The node; it may come or go with the events, and counts as zero while it is not there.
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
         Raises
@@ -377,7 +383,7 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names, model = column_names(src, dst, t, op, weight), self.model
+        names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)

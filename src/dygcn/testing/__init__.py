@@ -1,6 +1,6 @@
 """For tests, ours and yours: slow twins of everything fast, small graphs with known traps, real servers.
 
-`check_source` checks a source of your own. No client of a server is imported here.
+`check_source` checks a source of your own, `check_sink` a sink. No client of a server is imported here.
 """
 
 from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors
@@ -8,13 +8,17 @@ from dygcn.testing.graphs import GRAPHS, random_events
 from dygcn.testing.oracle import GraphOracle
 from dygcn.testing.rolled import DenseTwin, dense_rings, dense_rolling, dense_spectral
 from dygcn.testing.servers import kafka_mock, nats_server, redis_server
+from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_sink
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
 __all__ = [
     "GRAPHS",
+    "SINK_CHECKS",
     "SOURCE_CHECKS",
     "DenseTwin",
     "GraphOracle",
+    "SinkTarget",
+    "check_sink",
     "check_source",
     "dense_messages",
     "dense_rings",

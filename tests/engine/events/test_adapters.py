@@ -76,7 +76,7 @@ def test_edges_without_a_weight_weigh_one_and_times_are_for_all():
     graph = friends()
     graph.add_edge("cat", "dan")
     assert read_events(graph).weight.tolist() == [5.0, 2.0, 1.0]
-    with pytest.raises(EventError, match="row 2: since is nan"):
+    with pytest.raises(EventError, match="row 2: since is missing"):
         read_events(graph, names=ColumnNames(t="since"))
     with pytest.raises(EventError, match=r"no edge has the attribute 'age'.*attributes: weight, since"):
         read_events(graph, names=ColumnNames(weight="age"))

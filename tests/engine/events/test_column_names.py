@@ -12,7 +12,7 @@ from dygcn.errors import DatasetError, EventError, OptionError
 from tests.cli.test_commands import run, run_json
 from tests.engine.events.test_bare_rows import same
 
-OURS = {"src": [7, 8], "dst": [8, 9], "t": [2, 1], "op": [1, -1], "weight": [0.5, 2.0]}
+OURS = {"src": [7, 8], "dst": [6, 9], "t": [2, 1], "op": [1, -1], "weight": [0.5, 2.0]}
 NAMES = {"src": "user_id", "dst": "item_id", "t": "when", "op": "sign", "weight": "rating"}
 THEIRS = {NAMES[field]: values for field, values in OURS.items()}
 
@@ -105,7 +105,7 @@ def test_the_error_has_the_call(columns, tmp_path):
         assert LIKELY[columns] in str(caught.value)
         assert f"columns: {', '.join(columns.split())}" in str(caught.value)
     if "as in" not in LIKELY[columns]:
-        assert len(read_events(table, names=eval(f"ColumnNames({LIKELY[columns]})"))) == 2
+        assert len(read_events(table, names=eval(f"ColumnNames({LIKELY[columns]}, shared_ids=True)"))) == 2
 
 
 def test_an_edge_list_of_networkx_is_refused_with_the_call():

@@ -446,7 +446,7 @@ SINGLE = {
     "weight": (columns(weight=[1, 0, 2]), "string", "weight is 0"),
     "not a weight": (columns(weight=[1, math.nan, 2]), "string", "weight is nan"),
     "no weight": (columns(weight=[1, None, 2]), "string", "weight is nan"),
-    "not a time": (columns(t=[1, math.nan, 2]), "string", "t is nan"),
+    "not a time": (columns(t=[1, math.nan, 2]), "string", "t is missing"),
     "an infinite time": (columns(t=[1, -math.inf, 2]), "string", "t is -inf"),
     "no time": (columns(t=[1, None, 2]), "string", "t is missing"),
 }
@@ -789,3 +789,19 @@ def test_damaged_messages(message):
 @settings(max_examples=100_000, deadline=None)
 def test_many_damaged_messages(message):
     assert_typed(*message)
+
+
+def test_rows_behind_many_bad_ones_have_the_reason_of_the_decoder():
+    body = b"[%b]" % b",".join([b'{"src":"a","dst":2}'] * 1_500)
+    bad = decode_events(body, "json", "int64").bad
+    assert [one.row for one in bad] == list(range(1_500))
+    assert bad[999].reason == 'src is "a"; allowed are whole numbers within int64, never floats'
+    assert bad[1_000].reason.startswith(
+        "Expected `int`, got `str` - at `$.src`; an event is an object such as"
+    )
+
+
+@pytest.mark.parametrize("op", ["-1", '"remove"', '"re\\u006dove"', " -1 "])
+def test_the_weight_of_a_removal_is_not_looked_at_however_it_is_written(op):
+    found = decode_events(b'[{"src":1,"dst":2,"weight":"x","op":%b}]' % op.encode(), "json", "int64")
+    assert (found.batch.op.tolist(), found.bad) == ([-1], ())

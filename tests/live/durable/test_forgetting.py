@@ -19,7 +19,7 @@ from dygcn.live.durable import feed, forgetting, redacting
 from dygcn.live.durable.opening import restore
 from dygcn.live.durable.redacting import Redaction
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import LOG_FILE, DeadLetter
+from dygcn.live.durable.storage import LOG_FILE, DeadLetter, events_of
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.redaction import text_finder
@@ -145,6 +145,20 @@ def test_integer_ids(tmp_path):
 def test_ids_of_another_type_are_refused(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live, pytest.raises(EventError):
         live.forget([7])
+
+
+def test_dead_letters_that_many_events_share_keep_the_others(tmp_path):
+    names = [NAME if row == 250 else f"p{row}" for row in range(300)]
+    dead = [
+        DeadLetter("clicks", 1, row, f'src "{name}", dst 7; allowed are strings', f'{{"src": "{name}"}}')
+        for row, name in enumerate(names)
+    ]
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.ingest([SourceBatch(read_events([("ann", "bob")]), "clicks", 1, dead=tuple(dead))])
+        live.forget(NAME)
+        left = [one for _, letter in live.log.dead_letters(1_000) for one in events_of(letter)]
+        assert sorted(one.row for one in left) == [row for row in range(300) if row != 250]
+        assert files_with(tmp_path / "x") == []
 
 
 # ---- what comes back, and what does not --------------------------------------------------------------------

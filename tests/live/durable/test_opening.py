@@ -1,5 +1,6 @@
 """Ways to an embedding without fitting: what may be opened, by whom, and what may not."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -136,6 +137,12 @@ def test_one_process_at_a_time(live):
     assert run.stdout == "in use"
 
 
+def test_one_that_was_dropped_lets_go(tmp_path):
+    dygcn.open(tmp_path / "x", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4))
+    gc.collect()
+    dygcn.open(tmp_path / "x").close()
+
+
 def test_after_a_failed_opening_it_can_be_tried_again(live):
     live.close()
     log = live.folder / "log.sqlite3"
@@ -182,6 +189,7 @@ def test_saving_over_a_log_would_be_noticed(live, monkeypatch):
     monkeypatch.setattr("dygcn.engine.models.folder._is_ours", lambda path: True)
     with pytest.raises(pytest.fail.Exception):
         test_a_durable_folder_is_not_saved_over(live)
+    live.let_go()
 
 
 def test_a_snapshot_can_be_loaded_and_begun_with(live, tmp_path):

@@ -31,6 +31,7 @@ from dygcn.live.durable.storage import (
     pack,
     snapshot_path,
 )
+from dygcn.live.durable.storage.layout import MARK_FILE
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
 from dygcn.paper import BaseRecipe, Watch
@@ -285,7 +286,7 @@ def test_a_log_that_lost_its_end_is_refused(folder):
 def test_a_log_that_is_gone_is_refused(folder):
     (folder / "log.sqlite3").unlink()
     for _ in range(2):
-        with pytest.raises(DamagedLog, match=r"no log\.sqlite3"):
+        with pytest.raises(DamagedLog, match=r"log\.sqlite3 is missing"):
             dygcn.open(folder)
     assert not (folder / "log.sqlite3").exists()
 
@@ -295,6 +296,7 @@ def test_a_log_that_is_gone_is_refused_where_there_is_no_snapshot(tmp_path):
     live.update(add=[(1, 2)])
     crash(live)
     (live.folder / "log.sqlite3").unlink()
+    (live.folder / MARK_FILE).unlink()  # as before there was one
     for _ in range(2):
         with pytest.raises(DamagedLog, match="reached entry 1"):
             dygcn.open(live.folder)

@@ -330,7 +330,7 @@ def test_a_writer_that_holds_the_lock_does_not_wait_for_another(tmp_path):
 def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 9)])
-    monkeypatch.setattr(Snapshots, "_write", lambda self, taken: fail())
+    monkeypatch.setattr(Snapshots, "_write", lambda self, taken, needed: fail())
     with pytest.raises(MemoryError):
         live.snapshot()
     monkeypatch.undo()

@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,11 +154,15 @@ def test_a_writer_that_does_not_answer_is_503(folder):
         assert client.get(STATUS).status_code == 200
         one.send(signal.SIGSTOP)
         try:
-            answer = client.get("/livez")
+            with ThreadPoolExecutor(3) as pool:
+                asked = [pool.submit(client.get, path) for path in ("/livez", STATUS)]
+                asked.append(pool.submit(post, client, (1, 50)))
+                answers = [one.result() for one in asked]
         finally:
             one.send(signal.SIGCONT)
-        assert answer.status_code == 503
-        assert answer.headers["retry-after"] == "1"
+        assert [answer.status_code for answer in answers] == [503] * 3
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+        assert {answer.json()["type"] for answer in answers} == {"/problems/writer-gone"}
         until(lambda: client.get("/livez").status_code == 200)
 
 

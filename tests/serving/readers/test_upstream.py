@@ -1,6 +1,10 @@
 """The way to the writer: what one client sends or leaves out is never felt by another one."""
 
+import signal
 import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -191,3 +195,77 @@ def test_a_reader_that_believes_its_client_would_be_noticed(path, monkeypatch):
     monkeypatch.setattr(upstream, "_NOT_PASSED_ON", upstream._NOT_PASSED_ON - {PEER})
     with pytest.raises(AssertionError):
         test_the_writer_hears_of_a_peer_what_the_reader_saw(path, FORGED[0])
+
+
+@contextmanager
+def stopped_writer(path, answers=b""):
+    """Start a process that listens as a writer, sends the same to everybody, and is then stopped."""
+    script = (
+        "import socket, sys\n"
+        "listening = socket.socket(socket.AF_UNIX)\n"
+        "listening.bind(sys.argv[1])\n"
+        "listening.listen()\n"
+        "print(flush=True)\n"
+        "kept = []\n"
+        "while True:\n"
+        "    kept.append(listening.accept()[0])\n"
+        "    kept[-1].recv(99999)\n"
+        "    kept[-1].sendall(eval(sys.argv[2]))\n"
+        "    print(flush=True)\n"
+    )
+    argv = [sys.executable, "-c", script, str(path), repr(answers)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_stopped_writer_is_503(path, monkeypatch):
+    """A process that is stopped takes connections and keeps them, and says nothing."""
+    monkeypatch.setattr(upstream, "_SILENCE", 0.05)
+    monkeypatch.setattr(upstream, "_PATIENCE_OF_HEALTH", 0.2)
+    with stopped_writer(path) as writer, reading(writer=str(path)) as (_, client):
+        writer.send_signal(signal.SIGSTOP)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda body: client.post("/v1/events", content=body), [b"{}"] * 4))
+        assert {one.status_code for one in found} == {503}
+        assert {one.json()["type"] for one in found} == {"/problems/writer-gone"}
+        assert {one.headers["retry-after"] for one in found} == {"1"}
+
+
+def test_an_answer_that_a_stopped_writer_has_begun_is_ended(path, monkeypatch):
+    monkeypatch.setattr(upstream, "_SILENCE", 0.05)
+    monkeypatch.setattr(upstream, "_PATIENCE_OF_HEALTH", 0.2)
+    begun = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab"
+    with (
+        stopped_writer(path, begun) as writer,
+        reading(writer=str(path)) as (_, client),
+        client.stream("GET", "/v1/status") as answer,
+    ):
+        writer.stdout.readline()
+        writer.send_signal(signal.SIGSTOP)
+        with pytest.raises(httpx.RemoteProtocolError):
+            answer.read()
+
+
+def test_a_writer_that_is_slow_is_waited_for(path, monkeypatch):
+    monkeypatch.setattr(upstream, "_SILENCE", 0.01)
+    with passing_on(path) as (writer, client), ThreadPoolExecutor(1) as pool:
+        writer.go.clear()
+        asked = pool.submit(client.get, "/one")
+        until(lambda: writer.looks > 2 or asked.done())
+        assert not asked.done()
+        writer.go.set()
+        assert asked.result().status_code == 200
+        assert writer.heads == [b"GET /one HTTP/1.1"]
+
+
+def test_a_reader_that_gives_up_on_a_slow_writer_would_be_noticed(path, monkeypatch):
+    async def is_alive(self):
+        return False
+
+    monkeypatch.setattr(upstream.Writer, "_is_alive", is_alive)
+    with pytest.raises(AssertionError):
+        test_a_writer_that_is_slow_is_waited_for(path, monkeypatch)

@@ -1,5 +1,8 @@
 """Bodies: all that are held together have a bound, and what was held is given back."""
 
+import asyncio
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +60,53 @@ def test_the_books_are_even(steps):
     for opened, _ in open_ones.values():
         opened.__exit__(None, None, None)
     assert bodies.held == 0
+
+
+def test_many_bodies_are_decoded_one_after_the_other():
+    """Sixty at once would take every thread, and questions would wait for all of them."""
+    entered, most, lock = 0, 0, threading.Lock()
+    meanwhile = threading.Barrier(2)
+
+    def decoder(wait):
+        nonlocal entered, most
+        with lock:
+            entered += 1
+            most = max(most, entered)
+        if wait:
+            meanwhile.wait(60)
+        with lock:
+            entered -= 1
+
+    async def flood():
+        bodies = Bodies(10)
+        decoding = [asyncio.create_task(bodies.decode(decoder, number == 0)) for number in range(60)]
+        await asyncio.to_thread(meanwhile.wait, 60)  # another thread runs while the first body is decoded
+        await asyncio.gather(*decoding)
+
+    asyncio.run(flood())
+    assert (entered, most) == (0, 1)
+
+
+def test_one_chunk_is_read_in_each_round_of_the_event_loop():
+    rounds, read = 0, []
+
+    async def count():
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    async def receive(bodies, chunks):
+        for _ in range(chunks):
+            read.append(rounds)
+            await bodies.turn()
+
+    async def all_bodies():
+        bodies, counting = Bodies(10), asyncio.create_task(count())
+        await asyncio.gather(*(receive(bodies, 20) for _ in range(5)))
+        counting.cancel()
+
+    asyncio.run(all_bodies())
+    later = read[5:]  # each body had a first chunk before there were turns
+    assert len(later) == 95
+    assert max(map(later.count, later)) <= 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dygcn.errors import OptionError
 from dygcn.serving.service import content_coding
-from dygcn.serving.service.content_coding import CODINGS, accepted, decoded
+from dygcn.serving.service.content_coding import CODINGS, MOST_MEMBERS, TooManyMembers, accepted, decoded
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import is_problem
 
@@ -70,6 +70,21 @@ def test_a_bomb_that_goes_off_would_be_noticed(coding, monkeypatch):
     monkeypatch.setattr(content_coding, "_decoder", lambda name: Unbounded(made(name)))
     with pytest.raises(AssertionError):
         test_a_bomb_takes_no_memory(coding)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_body_may_have_some_members(coding):
+    assert decoded(PACK[coding](b"ab") * MOST_MEMBERS, coding, 1000) == b"ab" * MOST_MEMBERS
+    with pytest.raises(TooManyMembers, match=f"{MOST_MEMBERS} {coding}"):
+        decoded(PACK[coding](b"ab") * (MOST_MEMBERS + 1), coding, 1000)
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/vectors"])
+@pytest.mark.parametrize("coding", CODINGS)
+def test_too_many_members_are_refused_by_name(serve, coding, path):
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    answer = serve().client.post(path, content=PACK[coding](b"") * (MOST_MEMBERS + 1), headers=headers)
+    assert "compress it as one" in is_problem(answer, 413, "too-many-members")
 
 
 @pytest.mark.parametrize("coding", CODINGS)

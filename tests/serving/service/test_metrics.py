@@ -1,10 +1,13 @@
 """Metrics: every name Prometheus can read, counts that only grow, and gauges that are true."""
 
 import re
+import shutil
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from dygcn.errors import DamagedLog
+from dygcn.live.durable import snapshots
+from dygcn.live.files import Snapshot
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.settings import Limits
@@ -96,6 +99,36 @@ def test_a_failing_pump_is_shown_by_its_public_name(serve):
     found = read(served)
     assert found["dygcn_source_failing", ("source", source.name)] == 1
     assert found["dygcn_sink_failing", ("sink", sink.name)] == 1
+
+
+def test_a_snapshot_that_fails_is_shown_and_stops_no_request(serve, monkeypatch):
+    """Until one is written, without a restart; the service ends in good order all the same."""
+    served = serve(snapshot_every=1)
+    monkeypatch.setattr(snapshots, "_PAUSES", (0.0, 0.0))
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(Snapshot, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        for step in range(3):
+            assert served.post([{"src": 1, "dst": 9 + step}]).status_code == 200
+            served.service.live._snapshots.wait()
+        found, status = read(served), served.get("/v1/status").json()
+        assert found["dygcn_snapshot_failing",] == found["dygcn_accepting",] == 1
+        assert found["dygcn_snapshot_failures_total",] == 3
+        assert "No space left" in status["snapshot"]["failure"]
+        assert status["failure"] is None
+    assert served.post([{"src": 1, "dst": 19}]).status_code == 200
+    served.service.live._snapshots.wait()
+    found = read(served)
+    assert (found["dygcn_snapshot_failing",], found["dygcn_snapshot_sequence",]) == (0, 4)
+    assert served.get("/v1/status").json()["snapshot"]["failure"] is None
+
+
+def test_the_disk_is_that_of_the_folder(serve):
+    served = serve()
+    found, disk = read(served), shutil.disk_usage(served.service.live.folder)
+    assert found["dygcn_disk_size_bytes",] == disk.total
+    assert 0 < found["dygcn_disk_free_bytes",] <= disk.total
+    served.service.live.folder = served.service.live.folder / "gone"
+    assert not [name for name in read(served) if "disk" in name[0]]
 
 
 def test_two_services_in_one_process_do_not_share(serve):

@@ -101,7 +101,7 @@ def neighbours(page):
 
 
 def expected(served, name):
-    found = served.get(f"nearest/{quote(str(name), safe='')}?k=10")["nodes"]
+    found = served.get(f"nearest/{quote(str(name), safe='')}")["nodes"]
     return [[str(one["id"]), f"{one['score']:.3f}"] for one in found]
 
 
@@ -457,7 +457,7 @@ def test_a_service_that_goes_away_and_comes_back(page, tmp_path):
 def test_a_token_in_the_address_opens_the_page(page, heard, tmp_path):
     dygcn.fit([(i, (i * 7 + 1) % 30) for i in range(30)], dim=8).save(tmp_path / "graph")
     secret, token = new_token("people", ["read"])
-    listed = f'[[tokens]]\nname = "people"\nsha256 = "{token.sha256}"\nscopes = ["read"]\n'
+    listed = f'[[http.tokens]]\nname = "people"\nsha256 = "{token.sha256}"\nscopes = ["read"]\n'
     (tmp_path / "tokens.toml").write_text(listed)
     one = Served(tmp_path / "graph", 0, "--tokens", str(tmp_path / "tokens.toml"))
     try:

@@ -196,7 +196,7 @@ def test_a_letter_that_can_be_applied_now_is_applied(page, serve, tmp_path):
 def test_a_token_without_the_scope_is_told_so(page, tmp_path):
     dygcn.fit([(i, (i * 7 + 1) % 30) for i in range(30)], dim=8).save(tmp_path / "graph")
     secret, token = new_token("people", ["read"])
-    listed = f'[[tokens]]\nname = "people"\nsha256 = "{token.sha256}"\nscopes = ["read"]\n'
+    listed = f'[[http.tokens]]\nname = "people"\nsha256 = "{token.sha256}"\nscopes = ["read"]\n'
     (tmp_path / "tokens.toml").write_text(listed)
     served = Served(tmp_path / "graph", 0, "--tokens", str(tmp_path / "tokens.toml"))
     try:

@@ -130,6 +130,38 @@ def test_requests_one_behind_the_other_are_answered_in_order(serve):
         assert read_all(connection).count(b"HTTP/1.1 200") == 4
 
 
+@pytest.fixture
+def waiting(monkeypatch):
+    """How many requests waited on a connection, each time that one more was read."""
+    seen, whole = [], listening.Connection.on_headers_complete
+
+    def on_headers_complete(self):
+        whole(self)
+        seen.append(len(self.pipeline))
+
+    monkeypatch.setattr(listening.Connection, "on_headers_complete", on_headers_complete)
+    return seen
+
+
+def test_requests_that_come_faster_than_they_are_answered_wait_outside(serve, waiting):
+    """A request takes some kilobytes once it is parsed, token or not; a client decides how many it sends."""
+    with connect(serve()) as connection:
+        for _ in range(10):
+            connection.sendall(ASKED * 400)
+        connection.sendall(head("/livez", "Connection: close", method="GET"))
+        assert read_all(connection).count(b"HTTP/1.1 200") == len(waiting) == 4_001
+    assert 1 < max(waiting) <= listening._PART // len(ASKED) + 1
+
+
+def test_requests_that_are_read_after_every_answer_would_be_noticed(serve, waiting, monkeypatch):
+    """The seeded bug is what the protocol does: it reads on while others still wait."""
+    protocol = listening._Protocol
+    for name in ("data_received", "on_response_complete"):
+        monkeypatch.setattr(listening.Connection, name, getattr(protocol, name))
+    with pytest.raises(AssertionError, match=r"max\("):
+        test_requests_that_come_faster_than_they_are_answered_wait_outside(serve, waiting)
+
+
 def test_nonsense_is_refused(serve):
     served = serve()
     for nonsense in (b"\x00\x01\x02\r\n\r\n", b"HELLO\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\xff" * 1_000):

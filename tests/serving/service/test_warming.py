@@ -37,7 +37,8 @@ def image(service):
     with live.lock:
         page = live.feed.since("", 100)
     standing = live.digest(), live.version, live.sequence, cursor, page.rows.ids.tolist(), live.log.last
-    metrics = [line for line in Metrics(service).text().splitlines() if not line.startswith(b"process_")]
+    of_others = b"process_", b"dygcn_disk_free_bytes"  # whatever else runs on this machine
+    metrics = [line for line in Metrics(service).text().splitlines() if not line.startswith(of_others)]
     return standing, dict(live.streams), status, files, metrics
 
 

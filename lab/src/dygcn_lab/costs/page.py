@@ -38,17 +38,38 @@ def page_text(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str
     pictures
         Kind -> path of its picture, as seen from the page.
     """
-    head, *sections = _prose().split("\n## ")
+    head = _prose().partition("\n## ")[0]
     asked = markdown_table(asked_table(read_asked(), results))
     parts = [head.strip(), *_at_a_glance(results), "## What was asked, and what was found", asked]
-    for kind, section in zip(KINDS, sections, strict=True):
-        title, says = section.strip().split("\n", 1)
-        parts += [f"## {title}", says.strip()]
+    for kind, title, says in sections_of(_prose()):
+        parts += [f"## {title}", says]
         if kind in results:
             parts += _measured(kind, title, results[kind], pictures)
         else:
             parts.append(f"Not measured yet. `dygcn bench {kind} --json` writes what stands here.")
     return "\n\n".join(parts) + "\n"
+
+
+def sections_of(prose: str) -> list[tuple[str, str, str]]:
+    r"""Return kind, title and sentences of each section; there has to be one of each kind.
+
+    Examples
+    --------
+    >>> sections_of("# Costs\n\n## memory: What a graph takes\n\nBytes.")
+    Traceback (most recent call last):
+    ...
+    ValueError: page.md has sections of memory; there has to be one of each of update, crossover, ...
+    """
+    found = []
+    for section in prose.split("\n## ")[1:]:
+        heading, _, says = section.strip().partition("\n")
+        kind, _, title = heading.partition(": ")
+        found.append((kind, title, says.strip()))
+    kinds = [kind for kind, _, _ in found]
+    if sorted(kinds) != sorted(KINDS):
+        one_each = f"there has to be one of each of {', '.join(KINDS)}"
+        raise ValueError(f"page.md has sections of {', '.join(kinds)}; {one_each}")
+    return found
 
 
 def _at_a_glance(results: Mapping[str, Result]) -> list[str]:

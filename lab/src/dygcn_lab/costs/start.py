@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 GRAPH = "power-law-100k-1m"
 LINES = """\
-import pandas as pd, dygcn
-orders = pd.DataFrame({"user": ["ann", "ann", "bob", "bob", "cat", "dan"],
-                       "item": ["tea", "jam", "tea", "jam", "tea", "oil"]})
+import dygcn
+orders = {"user": ["ann", "ann", "bob", "bob", "cat", "dan"],
+          "item": ["tea", "jam", "tea", "jam", "tea", "oil"]}
 live = dygcn.fit(orders, src="user", dst="item", dim=32)
 [item for item, score in live.recommend("cat", k=1, among=["tea", "jam", "oil"])]
 change = live.update(add=[("cat", "oil")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ from dygcn.errors import EventError, OptionError
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
+_LOOKED_AT = 100  # nodes, to tell what a dict is
+_ADJACENCY = (
+    "is this an adjacency dict, the neighbours of each node? pass its edges: "
+    "[(a, b) for a in graph for b in graph[a]]; a dict of columns has src and dst"
+)
 _ACCEPTED = (
     "events are a path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, "
     "a graph (networkx, igraph, scipy.sparse, PyG), or an iterable of (src, dst), "
@@ -275,7 +281,26 @@ def _columns(
         if names:
             raise OptionError("these events were read before; src=, dst=, t=, op= and weight= name columns")
         return {name: getattr(events, name) for name in COLUMNS}
-    return _from_table(_table(events, kind, names), names)
+    try:
+        return _from_table(_table(events, kind, names), names)
+    except EventError:
+        if not names and isinstance(events, Mapping) and _is_adjacency(events):
+            raise EventError(_ADJACENCY) from None
+        raise
+
+
+def _is_adjacency(events: Mapping[Any, Any]) -> bool:
+    """Tell the neighbours of each node, which were meant as a graph, from columns."""
+    near = list(islice(events.values(), _LOOKED_AT))
+    if not near or "src" in events or "dst" in events:
+        return False
+    if not all(isinstance(one, list | tuple | Set | Mapping) for one in near):
+        return False
+    if len(near) < 2 or not all(isinstance(one, Sequence) for one in near) or len(set(map(len, near))) > 1:
+        return True
+    return any(
+        one in events for ones in near for one in islice(ones, _LOOKED_AT) if isinstance(one, int | str)
+    )
 
 
 def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | dict[str, Any]:
@@ -303,10 +328,12 @@ def _from_rows(
     return by_name(columns_of(rows, _ACCEPTED), columns, pairs)
 
 
-def _import_frame(frame: object) -> pa.Table:
+def _import_frame(frame: Any) -> pa.Table | dict[str, Any]:
     try:
         return pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        if hasattr(frame, "to_dict") and hasattr(frame, "columns"):  # of pandas: a column of mixed objects
+            return {str(name): frame[name].to_numpy() for name in frame.columns}
         raise EventError(f"a column cannot be read: {str(error).splitlines()[0]}") from None
 
 
@@ -331,6 +358,7 @@ def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OW
     called = {field: names.named.get(field, field) for field in COLUMNS}
     src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
     src, dst = one_kind(src, dst, (called["src"], called["dst"]))
+    names.check_ends(src, dst)
     op_values = columns.get("op")
     op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values, called["op"])
     weight_values, t_values = columns.get("weight"), columns.get("t")

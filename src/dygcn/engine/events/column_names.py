@@ -5,32 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import takewhile
 
 from dygcn.engine.events.bare_rows import COLUMNS
+from dygcn.engine.events.columns import common_ids
 from dygcn.engine.events.showing import listed, shown
+from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError
 
-_ENDS = {  # without case, underscores and a last "id"
+_ONE_KIND = {  # both ends are things of one kind; without case, underscores and a last "id"
     "source": ("target", "destination", "dest", "sink"),
     "src": ("dst", "dest", "target", "tgt"),
     "from": ("to",),
     "fromnode": ("tonode",),
-    "user": ("item", "product", "movie", "book", "song", "track", "article", "business"),
-    "customer": ("item", "product"),
-    "u": ("v", "i"),
+    "u": ("v",),
     "i": ("j",),
     "a": ("b",),
+    "1": ("2",),
+    "0": ("1",),
     "head": ("tail",),
     "sender": ("receiver", "recipient"),
+    "payer": ("payee",),
     "origin": ("destination", "dest"),
     "start": ("end",),
+    "left": ("right",),
+    "parent": ("child",),
+    "citing": ("cited",),
     "caller": ("callee",),
     "buyer": ("seller",),
     "follower": ("followee", "followed"),
+    "user": ("friend",),
     "subject": ("object",),
     "node1": ("node2",),
     "id1": ("id2",),
 }
+_TWO_KINDS = {
+    "user": ("item", "product", "movie", "book", "song", "track", "article", "business"),
+    "customer": ("item", "product"),
+    "u": ("i",),
+}
+_ENDS = {one: _ONE_KIND.get(one, ()) + _TWO_KINDS.get(one, ()) for one in _ONE_KIND | _TWO_KINDS}
 _TIMES = ("time", "timestamp", "ts", "date", "datetime", "createdat", "edgetime")
 _COMPARED = 1000  # columns: a longer list would take seconds
 _WEIGHTS = ("w", "weights", "edgeweight")
@@ -40,7 +54,8 @@ _WEIGHTS = ("w", "weights", "edgeweight")
 class ColumnNames:
     """What a table calls the columns of an event; of a graph, what it calls attributes of edges.
 
-    A field that is None is looked for under its own name. False if nothing is named.
+    A field that is None is looked for under its own name. `shared_ids`: an id that is in both columns is one
+    node. False if nothing is named.
 
     Examples
     --------
@@ -53,6 +68,7 @@ class ColumnNames:
     t: str | None = None
     op: str | None = None
     weight: str | None = None
+    shared_ids: bool = False
 
     def __post_init__(self) -> None:
         given = [(field, getattr(self, field)) for field in COLUMNS if getattr(self, field) is not None]
@@ -104,17 +120,56 @@ class ColumnNames:
             raise EventError(f"there is no column {missing[0]!r} (columns: {known}); {_advice(there, named)}")
         return found
 
+    def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
+        """Refuse ids that both ends have where the names of the columns do not say that they are one thing.
+
+        Examples
+        --------
+        >>> from dygcn.engine.events import id_column
+        >>> ends = id_column([1, 2]), id_column([7, 1])
+        >>> ColumnNames(src="from_user", dst="to_user").check_ends(*ends)
+        >>> ColumnNames(src="user", dst="item").check_ends(*ends)
+        Traceback (most recent call last):
+        ...
+        dygcn.errors.EventError: user and item have ids in common: user 1 and item 1 would be one node. ...
+        """
+        one, other = self.src or "src", self.dst or "dst"
+        if self.shared_ids or self.src is self.dst is None or _of_one_kind(one, other):
+            return
+        common = common_ids(src, dst)
+        if common:
+            a, b, first = listed([one]), listed([other]), f"{common[0]!s:.24}"
+            raise EventError(
+                f"{a} and {b} have ids in common: {a} {first} and {b} {first} would be one node. Different "
+                f"things? Let their ids say so: df[{a!r}] = {shown(_plain(a) + ':')} + df[{a!r}].astype(str)"
+                ", and the other column likewise. The same things? Say shared_ids=True"
+            )
+
 
 OWN_NAMES = ColumnNames()
 
 
 def column_names(
-    src: str | None, dst: str | None, t: str | None, op: str | None, weight: str | None
+    src: str | None, dst: str | None, t: str | None, op: str | None, weight: str | None, shared_ids: bool
 ) -> ColumnNames:
     """Return the names of columns; the same object where none is given, which updates by the edge look at."""
     if src is dst is t is op is weight is None:
         return OWN_NAMES
-    return ColumnNames(src, dst, t, op, weight)
+    return ColumnNames(src, dst, t, op, weight, shared_ids)
+
+
+def _of_one_kind(one: str, other: str) -> bool:
+    """Tell whether two columns hold things of one kind, by their names: from and to, user_1 and user_2."""
+    names = _plain(one), _plain(other)
+    backwards = (name[::-1] for name in _without_beginning(*names))
+    rest = (name[::-1] for name in _without_beginning(*backwards))
+    return any(b in _ONE_KIND.get(a, ()) or a in _ONE_KIND.get(b, ()) for a, b in (names, rest))
+
+
+def _without_beginning(one: str, other: str) -> tuple[str, str]:
+    """Return two texts without the beginning that they have in common."""
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return one[same:], other[same:]
 
 
 def _meant(name: str, there: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ _NUMBERS = {
     "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
 }
 _A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_AS_TEXT = "; .astype(str) makes strings of all"
 IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
 _FLOATS = {"float", "float16", "float32", "float64"}
 _KINDS = {"large_string": "string", "string_view": "string", "double": "float"}  # of Arrow, in plain words
@@ -156,9 +157,9 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
 
 
 def _no_ids(found: str) -> str:
-    """Say what ids are; of floats, how they become some."""
+    """Say what ids are; of floats, and of numbers beside text, how they become some."""
     cast = '; .astype("int64") makes integers of them' if found in _FLOATS else ""
-    return f"{IDS_ALLOWED}, never through floats{cast}"
+    return f"{IDS_ALLOWED}, never through floats{_AS_TEXT if found == 'int and str' else cast}"
 
 
 def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
@@ -262,14 +263,32 @@ def python_ids(column: IdColumn) -> NDArray[Any]:
     return result
 
 
+def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
+    """Return the ids that two columns of one kind have in common, each once.
+
+    Examples
+    --------
+    >>> common_ids(id_column(["ann", "bob", "bob"]), id_column(["bob", "cat"]))
+    ['bob']
+    """
+    first, second = pc.unique(_as_arrow(one)), pc.unique(_as_arrow(other))
+    found: list[int | str] = first.filter(pc.is_in(first, value_set=second)).to_pylist()
+    return found
+
+
 def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
     """Return the given rows of a column, as a column."""
     if column.data is None:
         return IdColumn(column.values[rows])
-    array = pa.Array.from_buffers(
-        pa.large_string(), len(column), [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
-    )
-    return IdColumn(*strings_of(array.take(pa.array(rows))))
+    return IdColumn(*strings_of(_as_arrow(column).take(pa.array(rows))))
+
+
+def _as_arrow(column: IdColumn) -> pa.Array:
+    """Return ids as an Arrow array of int64 or large_string, without a copy."""
+    if column.data is None:
+        return pa.array(column.values)
+    buffers = [None, pa.py_buffer(column.values), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.large_string(), len(column), buffers)
 
 
 def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
@@ -394,5 +413,9 @@ def times(values: object, name: str = "t") -> NDArray[Any]:
 
 def time_faults(found: NDArray[Any], name: str = "t") -> Faults:
     """Find times that are missing or not finite."""
-    allowed = f"allowed is a finite number in every row, or no {name} at all"
-    return ~np.isfinite(found), lambda row: f"{name} is {found[row]}; {allowed}"
+
+    def reason(row: int) -> str:
+        value = "missing (NaN, NaT or an empty cell)" if np.isnan(found[row]) else found[row]
+        return f"{name} is {value}; allowed is a finite number or a date in every row, or no {name} at all"
+
+    return ~np.isfinite(found), reason

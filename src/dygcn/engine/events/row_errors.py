@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -30,6 +31,9 @@ Columns = dict[str, Any]
 """Columns of events by name: lists, numpy or Arrow arrays, all of one length and of readable types."""
 
 OP_WORDS = {"add": 1, "remove": -1}
+NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes of anybody."""
+NO_TIME = "t is missing, where other events of the message have one; give every event a t, or none"
 
 
 @dataclass(slots=True)
@@ -82,9 +86,7 @@ def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
                 found[row] = reason(row)
     if columns.get("t") is not None:
         for row in _alone_without_t(empty_cells(columns["t"]), found):
-            found[row] = (
-                "t is missing, where other events of the message have one; give every event a t, or none"
-            )
+            found[row] = NO_TIME
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from dygcn.engine.events.codec import assemble
@@ -16,8 +18,7 @@ from dygcn.errors import EventError, OptionError
 MAX_REASON = 500
 
 
-@dataclass(frozen=True, slots=True)
-class BadEvent:
+class BadEvent(msgspec.Struct, frozen=True, gc=False):
     """One event that was left out, and why."""
 
     row: int  # its position in the message; -1: the whole body
@@ -50,6 +51,7 @@ def without_forgets(decoded: Decoded) -> Decoded:
 _MAY_NOT = "an id is forgotten by DELETE /v1/nodes/ID, or by an event of a source; not by an event over HTTP"
 _READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
 _KINDS = ("int64", "string")
+_ROW = operator.attrgetter("row")
 
 
 def decode_events(
@@ -126,7 +128,7 @@ def _sifted(table: Table, kind: str, latest: float | None) -> Decoded:
         raise Unreadable(error.reason) from None
     texts = table.texts(list(reasons))
     unfit = [_bad(int(rows[row]), reasons[row], text) for row, text in zip(reasons, texts, strict=True)]
-    return Decoded(batch, rows[keep], tuple(sorted(unread + unfit, key=lambda event: event.row)))
+    return Decoded(batch, rows[keep], tuple(sorted(unread + unfit, key=_ROW)))
 
 
 def _bad(row: int, reason: str, text: str) -> BadEvent:

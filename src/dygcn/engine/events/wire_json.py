@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events.columns import MAX_ID_BYTES
-from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.events.row_errors import NOT_READ, OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
 from dygcn.engine.records import ForgetEvent
 
@@ -18,7 +18,6 @@ MAX_TEXT = 1_000
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Id = TypeVar("_Id")
-_NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EVENT = 'an event is an object such as {"src": 1, "dst": 2, "op": 1, "weight": 1.0, "t": 0}'
 _FORGET = 'a forget event is {"op": "forget", "id": ...}'
 _ALLOWED = {
@@ -33,7 +32,8 @@ _SLOW = (
     "a number has an exponent of three digits or more, and the message has too many such numbers; "
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
-_EXPONENT = re.compile(rb"[eE][+-]?[0-9]{3}")
+_BLAMED = re.compile(r"`\$\.(\w+)`")
+_EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
 
 
@@ -90,7 +90,7 @@ def read_json(body: bytes, kind: str, limit: int) -> Table:
         return _row_by_row(_split_list(body, limit), kind, slow=True)
     try:
         events = _LISTS[kind].decode(body)
-    except _NOT_READ:
+    except NOT_READ:
         return _row_by_row(_split_list(body, limit), kind)
     if len(events) > limit:
         raise TooManyRows(limit)
@@ -115,7 +115,7 @@ def _split_list(body: bytes, limit: int) -> list[bytes]:
     if body.count(b",") < limit:  # a list of many small things would take far more memory than its body
         try:
             return [bytes(row) for row in _RAWS.decode(body)]
-        except _NOT_READ as error:
+        except NOT_READ as error:
             return _split_by_brackets(body, limit, f" ({error})")
     return _split_by_brackets(body, limit)
 
@@ -159,18 +159,20 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
     forgets: list[ForgetEvent] = []
     decode = _EVENTS[kind].decode
     for index, row in enumerate(rows):
-        if slow and _EXPONENT.search(row) and count_long_exponents(np.frombuffer(row, np.uint8)):
+        if slow and row and count_long_exponents(np.frombuffer(row, np.uint8)):
             bad.append((index, _SLOW, _text(row)))
             continue
         try:
             event: Any = decode(row)
-        except _NOT_READ as error:
+        except NOT_READ as error:
             event = _removal(row, kind)
             if event is None and b'"forget"' in row and (forget := _forget(index, row, kind)) is not None:
                 forgets.append(forget)
                 continue
             if event is None:
-                bad.append((index, _why(row, kind, error, whole), _text(row)))
+                explained = len(bad) < _EXPLAINED
+                reason = _why(row, kind, error, whole) if explained else f"{error}; {_EVENT}"
+                bad.append((index, reason, _text(row)))
                 continue
         events.append(event)
         good.append(index)
@@ -186,16 +188,18 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
 def _forget(index: int, row: bytes, kind: str) -> ForgetEvent | None:
     try:
         event: Any = _FORGETS[kind].decode(row)
-    except _NOT_READ:
+    except NOT_READ:
         return None
     fits = kind == "int64" or len(event.id.encode()) <= MAX_ID_BYTES
     return ForgetEvent(index, event.id, event.t) if fits else None
 
 
 def _removal(row: bytes, kind: str) -> _Event[Any] | None:
+    if b"-1" not in row and b"remove" not in row and b"\\" not in row:  # a word may be escaped
+        return None
     try:
         event: Any = _REMOVES[kind].decode(row)
-    except _NOT_READ:
+    except NOT_READ:
         return None
     return _Event(event.src, event.dst, event.op, t=event.t)
 
@@ -204,7 +208,7 @@ def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
     """Return the reason why a row is not an event."""
     try:
         event = msgspec.json.decode(row)
-    except _NOT_READ as deeper:
+    except NOT_READ as deeper:
         if whole and not isinstance(deeper, msgspec.ValidationError):
             raise Unreadable(f"cannot be read as JSON ({deeper}); {_EVENT}, or a list of them") from None
         return f"cannot be read as JSON ({deeper}); {_EVENT}"
@@ -215,7 +219,7 @@ def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
     for name in ("src", "dst"):
         if name not in event:
             return f"there is no {name}; every event names two nodes: {_EVENT}"
-    blamed = re.search(r"`\$\.(\w+)`", str(error))
+    blamed = _BLAMED.search(str(error))
     name = blamed[1] if blamed else ""
     return f"{name} is {_brief(event.get(name))}; allowed {_ALLOWED.get(name, _ALLOWED[kind])}"
 
@@ -230,7 +234,7 @@ def _brief(value: object) -> str:
 def _text(row: bytes) -> str:
     """Return the beginning of a row as text; no character is longer than four bytes."""
     try:
-        return row[: 4 * MAX_TEXT].decode("utf-8", "strict" if len(row) <= 4 * MAX_TEXT else "replace")
+        return row.decode() if len(row) <= 4 * MAX_TEXT else row[: 4 * MAX_TEXT].decode(errors="replace")
     except UnicodeDecodeError:
         return repr(row[:MAX_TEXT])
 

@@ -46,7 +46,10 @@ class Choices:
         whole("seed", self.seed, 0, 2**63 - 1)
         memory = self.memory
         if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
-            raise OptionError(f"memory is {memory!r}; allowed is a half-life above 0 in units of t, or None")
+            raise OptionError(
+                f"memory is {memory!r:.60}; allowed is a half-life above 0 in units of t, or None; if t is "
+                "a date: seconds, or datetime.timedelta(days=7)"
+            )
         if self.whole_weights and memory is not None:
             raise OptionError(
                 "whole_weights=True does not go with memory=: what is left of a removed edge is a part of "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from dygcn.engine._disk import sync_file, sync_names
+from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
 FORMAT = 3
@@ -51,6 +51,7 @@ def write_folder(
     settings: dict[str, Any],
     files: dict[str, Tensors],
     known: Mapping[str, tuple[Path, FileEntry]] | None = None,
+    private: bool = False,
 ) -> dict[str, FileEntry]:
     """Write a folder beside its place and then rename it: nobody ever sees half of it.
 
@@ -59,6 +60,8 @@ def write_folder(
     known
         Files of which there is a copy in another folder, with size and checksum. Where a copy is large and
         whole, the folder gets a second name of it (a hard link) instead of the same bytes again.
+    private
+        Whether the folder is for its owner alone, as one is in the place of such a folder.
 
     Returns
     -------
@@ -81,7 +84,10 @@ def write_folder(
         manifest = Manifest(FORMAT, settings, _versions(), entries)
         manifest.checksum = _checksum(manifest)
         (staged / MANIFEST).write_bytes(_encode(manifest))
-        staged.chmod(0o755)
+        if private or is_private(target):
+            keep_private(staged)
+        else:
+            staged.chmod(0o755)
         for file in staged.iterdir():
             sync_file(file)
         sync_names(staged)

@@ -6,9 +6,8 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,16 +17,24 @@ from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed, Float32, History, Nodes
-from dygcn.errors import DygcnError, EventError, FolderError
+from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, Forgotten, runs
+from dygcn.live.durable.replaying import still_dead
 from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, whole, without_refused
+from dygcn.live.durable.source_batch import (
+    Receipt,
+    SourceBatch,
+    groups,
+    one_by_one,
+    whole,
+    without_refused,
+)
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.finding import many_ids
+from dygcn.live.finding import check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
@@ -83,6 +90,7 @@ class DurableEmbedding(EmbeddingView):
         *,
         add: object = None,
         remove: object = None,
+        remove_nodes: object = None,
         now: float | None = None,
         columns: Sequence[str] | None = None,
         src: str | None = None,
@@ -90,6 +98,7 @@ class DurableEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -97,7 +106,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight
+        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -110,7 +119,10 @@ class DurableEmbedding(EmbeddingView):
         WriteFailed
             If it could not be written; then nothing more is accepted until the folder is opened again.
         """
-        names, directed = column_names(src, dst, t, op, weight), self.model.directed
+        if remove_nodes is not None:
+            check_alone(events, add, remove, now, stream or None)
+            return self.remove_nodes(remove_nodes)
+        names, directed = column_names(src, dst, t, op, weight, shared_ids), self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
@@ -146,7 +158,7 @@ class DurableEmbedding(EmbeddingView):
         return self._forgetting.follow(part)
 
     def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
-        parts = self._still_dead(parts)
+        parts = still_dead(parts, self.log)
         receipts, fresh, leaving, repeated = screen(parts, self.followed)
         if leaving:
             self._ahead.forget(leaving)
@@ -157,7 +169,7 @@ class DurableEmbedding(EmbeddingView):
             try:
                 self._commit(done)
             except EventError as error:
-                done = self._one_by_one(done, error)
+                done = one_by_one(done, error, self._commit, self.log)
             for part, (_, receipt) in zip(done, group, strict=True):
                 receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
                 receipt.applied = len(part.batch)
@@ -187,44 +199,12 @@ class DurableEmbedding(EmbeddingView):
                 self._ahead.forget([name])
             return position
 
-    def _still_dead(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
-        """Leave out the events of dead letters that are dead no longer: somebody else replayed them."""
-        asked = [number for part in parts for number, _ in part.replayed]
-        if not asked:
-            return parts
-        left = {number for number, _ in self.log.letters(asked)}
-        kept = []
-        for part in parts:
-            kept.append(part.of_letters(left) if part.replayed else part)
-            left -= {number for number, _ in part.replayed}
-        return kept
-
     def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
         self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
         refused = find_refused(self._state.graph, batch, parts[0].now)
         return without_refused(parts, refused, self.log.last) if refused else parts
-
-    def _one_by_one(self, parts: Sequence[SourceBatch], error: EventError) -> list[SourceBatch]:
-        """Write and apply parts of a batch that was refused, though it was found to be fine; return them so.
-
-        Of a part that is refused alone, all events become dead letters: some work for each part, never for
-        each event.
-        """
-        done = []
-        for part in parts:
-            applied = replace(part, dead=())  # its dead letters are written
-            try:
-                if len(parts) == 1:
-                    raise error
-                self._commit([applied])
-            except EventError as refusal:
-                every = dict.fromkeys(range(len(part.batch)), refusal.reason)
-                applied = applied.without(every, self.log.last + 1)
-                self._commit([applied])
-            done.append(replace(applied, dead=(*part.dead, *applied.dead)))
-        return done
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
         """Write one batch to the log, then apply it.
@@ -249,7 +229,7 @@ class DurableEmbedding(EmbeddingView):
 
         settled = [number for part in parts for number, _ in part.replayed]
         done = self._ahead.log_then(entries, apply, dead, refusable=EventError, settled=settled)
-        if self._ahead.events >= self._every:
+        if self._snapshots.is_due(self._every):
             self._snapshots.write_behind()
         if isinstance(done, Warning):
             raise done
@@ -279,11 +259,13 @@ class DurableEmbedding(EmbeddingView):
         t: str | None = None,
         op: str | None = None,
         weight: str | None = None,
+        shared_ids: bool = False,
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
-        names = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
+        names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
+        names["shared_ids"] = shared_ids
 
         def load() -> Change | Exception:
             try:
@@ -345,9 +327,8 @@ class DurableEmbedding(EmbeddingView):
     def _then_snapshot(self, change: Callable[[], _Done]) -> _Done:
         def change_and_write() -> _Done:
             done = change()
-            if self._ahead.sequence != self.log.last:  # nothing moved
-                self._ahead.reach()
-            self._snapshots.write()
+            self._ahead.reach()  # also if nothing moved
+            self._snapshots.write(needed=True)
             return done
 
         with self._ahead.one_writer():
@@ -379,21 +360,21 @@ class DurableEmbedding(EmbeddingView):
 
     def _take_over(self, other: DurableEmbedding) -> None:
         """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
-
-        def follow() -> None:
-            self.followed.take_over(other.followed)
-            self._ahead.erasures.take_over(other._ahead.erasures)
-
-        self._then_snapshot(follow)
+        self._then_snapshot(lambda: self._forgetting.take_over(other._ahead))
 
     def _complete_erasures(self) -> None:
-        """Take forgotten ids out of files where a process died before it had; `dygcn.open` calls it."""
         self._forgetting.complete()
 
     # ---- snapshots -----------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten."""
+        """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written. Events are accepted all the same, and later updates try it again.
+        """
         with self._ahead.one_writer():
             self._snapshots.wait()
             self._ahead.check_whole()
@@ -457,6 +438,11 @@ class DurableEmbedding(EmbeddingView):
         """How long the last snapshot took to write."""
         return self._snapshots.seconds
 
+    @property
+    def snapshot_failure(self) -> str | None:
+        """Why the last snapshot could not be written; None if it was. Until one is, the log grows."""
+        return self._snapshots.failure
+
     def cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         return self._live.cached()
@@ -476,7 +462,9 @@ class DurableEmbedding(EmbeddingView):
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is needed to start fast, and let go of the folder. Safe to call twice."""
+        """Write what is needed to start fast, and let go of the folder. Safe to call twice, and in a fork."""
+        if self._held.inherited:  # the folder is another process's, and so may be locks of this one
+            return
         with self._ahead.one_writer():
             if self._closed:
                 return
@@ -488,12 +476,17 @@ class DurableEmbedding(EmbeddingView):
                     self.flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:
                     self._snapshots.write()
+            except StorageError:
+                if self.log.failure is not None:
+                    raise  # of a snapshot alone, the log holds everything: the next start takes longer
             finally:
                 self.log.close()
                 self._held.release()
 
     def let_go(self) -> None:
         """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
+        if self._held.inherited:
+            return
         with self._ahead.one_writer():
             self._closed = True
             self._snapshots.wait()

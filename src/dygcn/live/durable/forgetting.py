@@ -10,7 +10,6 @@ import numpy as np
 from dygcn.engine.events import id_column, python_ids, take
 from dygcn.errors import FolderError, StorageError
 from dygcn.live.durable.redacting import Redaction
-from dygcn.live.durable.storage.letters import MOST_DEAD_LETTERS
 from dygcn.live.durable.storage.redaction import named_in, text_finder
 
 if TYPE_CHECKING:
@@ -121,15 +120,19 @@ class Forgetting:
 
     def _drop_letters(self, ids: list[int | str]) -> int:
         """Drop dead letters that have the text of an id; it is known now, and not after a restart."""
-        log, finds = self._ahead.log, text_finder(ids)
-        letters = log.dead_letters(MOST_DEAD_LETTERS)
-        return log.discard([number for number, one in letters if finds(one.event) or finds(one.reason)])
+        finds = text_finder(ids)
+        return self._ahead.log.drop_letters(lambda one: finds(one.event) or finds(one.reason))
 
     def complete(self) -> None:
         """Take ids out of files where the process that forgot them died before it had."""
         if self._ahead.erasures.pending:
             with self._ahead.one_writer():
                 self._complete()
+
+    def take_over(self, other: WriteAhead) -> None:
+        """Take over the offsets and the erasures of another folder."""
+        self._ahead.followed.take_over(other.followed)
+        self._ahead.erasures.take_over(other.erasures)
 
     def _complete(self) -> tuple[int, int, int]:
         """Return how many of the ids were in the graph, and how many entries and dead letters changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Called when a piece of work is done; nothing is done with it here. A method must not raise."""
+    """Called when a piece of work is done; here, only what goes on unnoticed is logged. It must not raise."""
 
     def logged(self, entries: int, seconds: float) -> None:
         """So many entries are on disk."""
@@ -21,7 +22,8 @@ class Observer:
         """A snapshot is on disk."""
 
     def snapshot_failed(self, sequence: int, error: Exception) -> None:
-        """A snapshot could not be written."""
+        """A snapshot could not be written: events are accepted, and it is tried again."""
+        logging.getLogger("dygcn").warning("the snapshot of entry %d failed: %s", sequence, error)
 
     def write_failed(self, failure: WriteFailed) -> None:
         """A write failed, and nothing more is accepted."""

@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from dygcn.engine._disk import sync_file, sync_names
+from dygcn.engine._disk import make_folder, sync_file, sync_names
+from dygcn.engine.models.folder import check_target
 from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
@@ -27,12 +28,11 @@ from dygcn.live.durable.storage import (
     FolderLock,
     KeepLog,
     clear_leftovers,
-    list_snapshots,
     prepare_layout,
     set_aside,
 )
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
-from dygcn.live.durable.storage.layout import check_undivided
+from dygcn.live.durable.storage.layout import check_log, check_undivided, mark_durable
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
@@ -125,6 +125,7 @@ def open(
     if begin is not None:
         if os.path.exists(folder) and not (folder.is_dir() and next(folder.iterdir(), None) is None):
             raise FolderError(f"{folder} exists; open it without begin, or choose another name")
+        make_folder(check_target(folder))  # what replaces it is as private
         begin.save(folder)
     elif os.path.isfile(folder):
         raise FolderError(f"{folder} is not a folder; choose another name")
@@ -135,14 +136,14 @@ def open(
     held = FolderLock(folder)
     log = first = None
     try:
+        check_log(folder)
         if not (folder / LOG_FILE).exists():
-            if list_snapshots(folder):
-                raise DamagedLog(f"{folder} has snapshots and no {LOG_FILE}, which they are of; restore it")
             first = load_snapshot(folder)  # nothing is put beside what cannot be used
         prepare_layout(folder)
         clear_leftovers(folder)
         complete_base(folder)
-        log = EventLog(folder / LOG_FILE)
+        log = EventLog(folder / LOG_FILE, held)
+        mark_durable(folder)
         found = newest_good(folder, log, first)
         keeping = wanted or _remembered(log)
         live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every, keeping)
@@ -210,6 +211,7 @@ def restore(
     """
     source, target = Path(backup), Path(folder)
     check_undivided(source)
+    check_log(source)
     if not os.path.isfile(source / LOG_FILE):
         raise FolderError(
             f"{source} has no {LOG_FILE}, so it is not a durable folder; copy it, and open the copy"
@@ -267,7 +269,7 @@ def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
         shutil.copytree(
             source, staged, symlinks=True, ignore=left_out, copy_function=once, dirs_exist_ok=True
         )
-        staged.chmod(0o755)
+        staged.chmod(0o700)  # it was given the mode of the backup
         if forgets is not None:
             Erasures(staged).take_over(forgets)  # opening completes them
         with open(staged) as live:

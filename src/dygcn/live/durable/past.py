@@ -32,6 +32,7 @@ from dygcn.live.durable.storage import (
     unpack_tolerance,
 )
 from dygcn.live.durable.storage.erasures import Erasures
+from dygcn.live.durable.storage.layout import check_log
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
@@ -108,6 +109,7 @@ def open_past(folder: Path, as_of: object) -> PastEmbedding:
     moment = read_moment(as_of)
     if not folder.is_dir():
         raise MissingFolder(f"{folder} does not exist; check the name")
+    check_log(folder)
     if not (folder / LOG_FILE).exists():
         raise FolderError(
             f"{folder} has no {LOG_FILE}, so it has no past: it was saved once. dygcn.open(folder) makes it "

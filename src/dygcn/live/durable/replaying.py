@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from dygcn.engine.events import decode_events, join_events, without_forgets
+from dygcn.engine.events.row_errors import NO_TIME, NOT_READ
 from dygcn.errors import OptionError
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter, EventLog
+from dygcn.live.durable.storage import DeadLetter, EventLog, events_of
 
 MOST = 1_000  # letters at once
 
 
 class ChosenLetter(NamedTuple):
-    """A letter, and the event to apply in its place."""
+    """A letter of one event, and the event to apply in its place; several may have one number."""
 
     number: int
     letter: DeadLetter
@@ -38,7 +40,7 @@ def chosen(
     numbers
         Which letters; or else:
     mended
-        Events to apply in the place of letters, by number.
+        Events to apply in the place of letters, by number; for a letter of several events a list of as many.
     stream, reason
         Those of a stream; those whose reason has these words in it.
     """
@@ -51,10 +53,30 @@ def chosen(
         raise OptionError("name either numbers (or mended events), or a stream or words of a reason")
     letters = log.dead_letters(MOST, stream=stream, reason=reason) if by_filter else log.letters(wanted)
     known = {number for number, _ in letters}
-    found = [
-        ChosenLetter(number, one, events.get(number, one.event.encode())) for number, one in sorted(letters)
-    ]
+    found = [one for letter in sorted(letters) for one in _one_by_one(*letter, events)]
     return found, sorted(wanted - known)
+
+
+def _one_by_one(number: int, letter: DeadLetter, mended: Mapping[int, bytes]) -> list[ChosenLetter]:
+    """Return the events of a letter, each as a letter of its own."""
+    letters = events_of(letter)
+    events = [one.event.encode() for one in letters]
+    if number in mended:
+        events = [mended[number]] if len(letters) == 1 else _list(mended[number])
+    if len(events) != len(letters):
+        raise OptionError(
+            f"letter {number} holds {len(letters)} events, and {len(events)} were sent in their place; "
+            "send a list of as many, in their order"
+        )
+    return [ChosenLetter(number, *one) for one in zip(letters, events, strict=True)]
+
+
+def _list(event: bytes) -> list[bytes]:
+    """Return the elements of a list; anything else is one."""
+    try:
+        return [bytes(one) for one in msgspec.json.decode(event, type=list[msgspec.Raw])]
+    except NOT_READ:
+        return [event]
 
 
 def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list[SourceBatch]:
@@ -67,20 +89,26 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
     latest
         The latest time that an event may have; None: any.
     """
+    dated = {one.number for one in found if _is_dated(one.event)}
     groups: dict[bool, list[ChosenLetter]] = {}
     for one in found:
-        groups.setdefault(_is_dated(one.event), []).append(one)
+        groups.setdefault(one.number in dated, []).append(one)
     parts = []
-    for group in groups.values():
+    for has_times, group in groups.items():
         rows: list[int] = []
         batches, dead = [], []
         for row, (_, letter, event) in enumerate(group):
             decoded = without_forgets(decode_events(event, "json", kind, latest=latest, limit=1))
+            if (
+                has_times and len(decoded.batch) and decoded.batch.t is None
+            ):  # its letter has others with times
+                dead.append(dataclasses.replace(letter, reason=NO_TIME))
+                continue
             batches.append(decoded.batch)
             rows += [row] * len(decoded.batch)
-            for bad in decoded.bad[:1]:
-                named = letter.stream, letter.position, letter.row
-                dead.append(DeadLetter(*named, bad.reason, bad.text))
+            dead += [
+                dataclasses.replace(letter, reason=one.reason, event=one.text) for one in decoded.bad[:1]
+            ]
         replayed = tuple((number, letter) for number, letter, _ in group)
         joined = join_events(batches)
         parts.append(SourceBatch(joined, rows=np.array(rows, np.int64), dead=tuple(dead), replayed=replayed))
@@ -90,6 +118,19 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
 def _is_dated(event: bytes) -> bool:
     try:
         found: Any = msgspec.json.decode(event)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_READ:
         return False
     return isinstance(found, dict) and found.get("t") is not None
+
+
+def still_dead(parts: Sequence[SourceBatch], log: EventLog) -> Sequence[SourceBatch]:
+    """Leave out the events of dead letters that are dead no longer: somebody else replayed them."""
+    asked = [number for part in parts for number, _ in part.replayed]
+    if not asked:
+        return parts
+    left = {number for number, _ in log.letters(asked)}
+    kept = []
+    for part in parts:
+        kept.append(part.of_letters(left) if part.replayed else part)
+        left -= {number for number, _ in part.replayed}
+    return kept

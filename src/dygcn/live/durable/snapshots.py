@@ -20,6 +20,7 @@ from dygcn.live.durable.storage import (
     KeepLog,
     OldSnapshot,
     drop_old_snapshots,
+    drop_snapshots,
     list_snapshots,
     own_bytes,
     snapshot_path,
@@ -34,8 +35,14 @@ if TYPE_CHECKING:
     from dygcn.live.durable.write_ahead import WriteAhead
 
 
+_PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at first, and at most
+
+
 class Snapshots:
     """Writes snapshots, and forgets what the log has from before the oldest that is kept.
+
+    A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
+    It is tried again with later updates, after pauses that grow.
 
     Attributes
     ----------
@@ -43,6 +50,8 @@ class Snapshots:
         How long the last one took to write.
     saved_time
         When the newest one that is on disk was written, in seconds since 1970.
+    failure
+        Why the last one could not be written; None if it was.
     """
 
     def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:
@@ -51,22 +60,45 @@ class Snapshots:
         self._keep_log = keep_log
         self._log_bytes: dict[tuple[int, int], int] = {}  # of the entries between two snapshots
         self._thread: threading.Thread | None = None
+        self.failure: str | None = None
+        self._pause = self._again = 0.0
 
     @property
     def keep_log(self) -> str:
         """How much of the past is kept."""
         return self._keep_log.short
 
-    def write(self) -> None:
-        """Write a snapshot now."""
-        self._write(self._take())
+    def write(self, needed: bool = False) -> None:
+        """Write a snapshot now.
+
+        Parameters
+        ----------
+        needed
+            Whether it holds a change that the log does not: if it fails, nothing more is accepted.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written.
+        """
+        self._write(self._take(), needed)
+
+    def is_due(self, every: int) -> bool:
+        """Say whether to write one: after so many events, or after the pause, if the last one failed."""
+        if self.failure is not None:
+            return time.monotonic() >= self._again
+        return self._ahead.events >= every
 
     def write_behind(self) -> None:
         """Take a snapshot now and write it in a thread, unless one is being written."""
         if self._thread is None or not self._thread.is_alive():
-            work = partial(self._behind, self._take())
-            thread = threading.Thread(target=work, name="dygcn-snapshot", daemon=True)
-            thread.start()
+            try:
+                work = partial(self._behind, self._take())
+                thread = threading.Thread(target=work, name="dygcn-snapshot", daemon=True)
+                thread.start()
+            except Exception as error:  # no memory, no thread: what was applied is in the log
+                self._failed(self._ahead.sequence, error)
+                return
             self._thread = thread  # only one that has begun can be waited for
 
     def wait(self) -> None:
@@ -75,7 +107,7 @@ class Snapshots:
             self._thread.join()
 
     def _behind(self, taken: Snapshot) -> None:
-        with suppress(StorageError):  # the log has the failure, and shows it to the next writer
+        with suppress(StorageError):  # it is noted, and tried again
             self._write(taken)
 
     def _take(self) -> Snapshot:
@@ -98,29 +130,45 @@ class Snapshots:
         none = np.empty(0, np.int64)
         return FeedImage(none, self._ahead.live.names(nodes[:0]), none), self._ahead.sequence
 
-    def _write(self, taken: Snapshot) -> None:
+    def _write(self, taken: Snapshot, needed: bool = False) -> None:
         begun, log = time.perf_counter(), self._ahead.log
         assert taken.settings.log is not None
         sequence = taken.settings.log.sequence
         try:
+            log.check()  # the name of the folder may be another one's by now
             taken.write(snapshot_path(self._folder, sequence), self._folder)
             log.note_snapshot(sequence)
-            self._ahead.saved_at = max(self._ahead.saved_at, sequence)
-            self.saved_time = time.time()
         except Exception as error:  # whatever it was, it is not on disk
-            self._ahead.observer.snapshot_failed(sequence, error)
-            raise log.fail(error) from None
+            failed = self._failed(sequence, error)
+            if needed or log.failure is not None:
+                raise log.fail(error) from None
+            with suppress(OSError):  # it may have a name that a loss of power takes away again
+                drop_snapshots(self._folder, [sequence])
+            raise failed from None
+        self._ahead.saved_at, self.saved_time = max(self._ahead.saved_at, sequence), time.time()
         self.seconds = time.perf_counter() - begun
+        self.failure, self._pause = None, 0.0
         self._ahead.observer.snapshot_written(sequence, self.seconds)
-        self._tidy()
+        self._tidy(sequence)
 
-    def _tidy(self) -> None:
+    def _failed(self, sequence: int, error: Exception) -> StorageError:
+        """Note that a snapshot failed, and when to try again; return what to raise."""
+        self.failure = str(error) or type(error).__name__
+        self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
+        self._again = time.monotonic() + self._pause
+        self._ahead.observer.snapshot_failed(sequence, error)
+        return StorageError(
+            f"a snapshot of {self._folder} failed ({self.failure}); what was acknowledged is in the log, and "
+            "events are accepted. Free space or mend the disk: updates try again"
+        )
+
+    def _tidy(self, sequence: int) -> None:
         """Drop snapshots that neither recovery nor the past needs, and the log before the others."""
         also = self._past()
         try:
             oldest = drop_old_snapshots(self._folder, also=also)
         except OSError as error:
-            raise self._ahead.log.fail(error) from None
+            raise self._failed(sequence, error) from None
         if oldest is not None:
             self._ahead.log.prune(oldest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,8 +12,8 @@ import numpy as np
 
 from dygcn.engine.events import as_dicts, rows_of
 from dygcn.engine.records import EventBatch, ForgetEvent, Int64
-from dygcn.errors import OptionError
-from dygcn.live.durable.storage import DeadLetter
+from dygcn.errors import EventError, OptionError
+from dygcn.live.durable.storage import DeadLetter, EventLog
 
 APPLIED, REPEATED, GAP, FULL, FORGOTTEN = "applied", "repeated", "gap", "full", "forgotten"
 LONGEST_STREAM = 200  # bytes
@@ -162,6 +162,32 @@ def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], la
     for owner, (row, reason) in zip(owners.tolist(), refused.items(), strict=True):
         own[owner][row - int(begins[owner])] = reason
     return [part.without(own[i], last + 1 + i) for i, part in enumerate(parts)]
+
+
+def one_by_one(
+    parts: Sequence[SourceBatch],
+    error: EventError,
+    commit: Callable[[list[SourceBatch]], object],
+    log: EventLog,
+) -> list[SourceBatch]:
+    """Write and apply parts of a batch that was refused, though it was found to be fine; return them so.
+
+    Of a part that is refused alone, all events become dead letters: some work for each part, never for each
+    event.
+    """
+    done = []
+    for part in parts:
+        applied = dataclasses.replace(part, dead=())  # its dead letters are written
+        try:
+            if len(parts) == 1:
+                raise error
+            commit([applied])
+        except EventError as refusal:
+            every = dict.fromkeys(range(len(part.batch)), refusal.reason)
+            applied = applied.without(every, log.last + 1)
+            commit([applied])
+        done.append(dataclasses.replace(applied, dead=(*part.dead, *applied.dead)))
+    return done
 
 
 def whole(position: object) -> int:

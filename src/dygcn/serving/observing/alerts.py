@@ -109,11 +109,19 @@ ALERTS = (
     ),
     Alert(
         "DygcnSnapshotFailed",
-        "increase(dygcn_snapshot_failures_total[15m]) > 0",
-        "0m",
+        "dygcn_snapshot_failing == 1",
+        "5m",
         "critical",
-        "A snapshot could not be written.",
-        "Read snapshot.failed in the log; look at the disk.",
+        "Snapshots cannot be written: events are taken, the log grows, and the next start replays it.",
+        "Read snapshot.failed in the log; free or mend the disk: updates try again, without a restart.",
+    ),
+    Alert(
+        "DygcnDiskAlmostFull",
+        "dygcn_disk_free_bytes < 0.1 * dygcn_disk_size_bytes",
+        "5m",
+        "warning",
+        "Less than a tenth of the disk of the folder is free; when it is full, events are refused.",
+        "Free space, enlarge the disk, or lower keep_log.",
     ),
     Alert(
         "DygcnRecallLow",

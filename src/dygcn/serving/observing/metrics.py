@@ -132,6 +132,20 @@ METRICS = (
     ),
     Metric("dygcn_snapshots_total", COUNTER, "snapshots written since the start", "Snapshots"),
     Metric("dygcn_snapshot_failures_total", COUNTER, "snapshots that could not be written", "Snapshots"),
+    Metric(
+        "dygcn_snapshot_failing",
+        GAUGE,
+        "1 while the last snapshot could not be written: events are taken, and the log grows",
+        "Snapshots",
+    ),
+    Metric(
+        "dygcn_disk_free_bytes",
+        GAUGE,
+        "bytes that the service can still write to the file system of its folder",
+        "Snapshots",
+        unit=BYTES,
+    ),
+    Metric("dygcn_disk_size_bytes", GAUGE, "size of that file system", "Snapshots", unit=BYTES),
     # ---- the index
     Metric("dygcn_index_nodes", GAUGE, "nodes in the index", "Index"),
     Metric("dygcn_index_pending_nodes", GAUGE, "nodes that moved and are not in the index yet", "Index"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dygcn._extras import extra
 from dygcn.serving.observing.request_ids import ID_HEADER
@@ -20,6 +22,8 @@ with extra("serve"):
 
 _HELD = 256 << 10  # bytes of an answer that a slow client may leave here
 _PATIENCE, _PATIENCE_OF_HEALTH = 120.0, 5.0  # seconds until an answer begins
+_SILENCE = 2.0  # seconds, then the writer is asked whether it is alive
+_ALIVE = b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % HEALTH[0].encode()
 _NOT_PASSED_ON = {
     b"connection",
     b"keep-alive",
@@ -31,6 +35,9 @@ _NOT_PASSED_ON = {
     ID_HEADER,
 }
 _NOT_PASSED_BACK = {b"connection", b"keep-alive", b"transfer-encoding", b"date", ID_HEADER}
+
+
+T = TypeVar("T")
 
 
 class Gone(Exception):
@@ -135,11 +142,10 @@ class _Connection(asyncio.Protocol):
         self.transport.write(data)
         await self._may_write.wait()
 
-    async def head(self, patience: float) -> None:
+    async def head(self) -> None:
         """Wait until status and headers are there."""
-        async with asyncio.timeout(patience):
-            while not self.status:
-                await self._next()
+        while not self.status:
+            await self._next()
 
     async def body(self) -> bytes:
         """Return what came of the body, at least one byte; nothing at its end."""
@@ -185,6 +191,8 @@ class Writer:
     def __init__(self, path: str) -> None:
         self._path = path
         self._idle: list[_Connection] = []
+        self._alive: asyncio.Task[bool] | None = None  # one question for all who wait
+        self._heard = 0.0  # when it last answered that
 
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, begun: bytes = b"", *, whole: bool = False
@@ -221,12 +229,14 @@ class Writer:
             )
             patience = _PATIENCE_OF_HEALTH if scope["path"] in HEALTH else _PATIENCE
             try:
-                await connection.head(patience)
+                async with asyncio.timeout(patience):
+                    await self._while_alive(connection.head)
             except BaseException as error:
                 connection.end()
                 if connection.short:
                     raise Short from None
-                stale = isinstance(error, Gone) and not fresh and not connection.left
+                lost = isinstance(error, Gone) and connection.lost
+                stale = lost and not fresh and not connection.left
                 if stale and not asked.has_body:
                     continue  # it was closed while it was idle; nothing came of the request
                 raise
@@ -239,7 +249,7 @@ class Writer:
         try:
             await send({"type": "http.response.start", "status": connection.status, "headers": kept + closes})
             while True:
-                part = await connection.body()
+                part = await self._while_alive(connection.body)
                 done = connection.complete and not connection.chunks
                 await send({"type": "http.response.body", "body": part, "more_body": not done})
                 if done:
@@ -251,6 +261,36 @@ class Writer:
             connection.end(keep=usable)
             if usable:
                 self._idle.append(connection)
+
+    async def _while_alive(self, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait for the writer as long as it lives: a process that is stopped keeps its connections."""
+        while True:
+            try:
+                async with asyncio.timeout(_SILENCE):
+                    return await wait()
+            except TimeoutError:
+                if time.monotonic() < self._heard + _SILENCE:
+                    continue
+                if self._alive is None or self._alive.done():
+                    self._alive = asyncio.create_task(self._is_alive())
+                if not await asyncio.shield(self._alive):
+                    raise Gone from None
+                self._heard = time.monotonic()
+
+    async def _is_alive(self) -> bool:
+        """Ask the writer for a sign of life: any answer is one."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_PATIENCE_OF_HEALTH):
+                _, connection = await loop.create_unix_connection(_Connection, self._path)
+                try:
+                    connection.transport.write(_ALIVE)
+                    await connection.head()
+                finally:
+                    connection.end()
+        except (OSError, Gone):
+            return False
+        return True
 
     async def _connect(self) -> tuple[_Connection, bool]:
         while self._idle:

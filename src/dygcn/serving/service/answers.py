@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from dygcn.engine.records import Float32
+from dygcn.engine.records import DEFAULT_K, Float32
 from dygcn.live.scoring import ScoreKind
 
 Id = int | str
@@ -117,7 +117,7 @@ class WantedNearest(msgspec.Struct, forbid_unknown_fields=True):
 
     vector: Query | UnsetType = UNSET
     ids: list[Id] | UnsetType = UNSET
-    k: Annotated[int, Meta(ge=1)] = 10
+    k: Annotated[int, Meta(ge=1)] = DEFAULT_K
     by: Literal["cosine", "score"] = "cosine"  # the score of a link is for ids
 
 
@@ -141,7 +141,7 @@ class WantedNodes(msgspec.Struct, forbid_unknown_fields=True):
     """A node, and whom it may be recommended; by default everybody that it is not linked with."""
 
     id: Id
-    k: Annotated[int, Meta(ge=1)] = 10
+    k: Annotated[int, Meta(ge=1)] = DEFAULT_K
     among: list[Id] | None = None
     exclude_linked: bool = True
     links: Links | None = None  # by default "new", and "next" where linked nodes are not left out
@@ -234,7 +234,7 @@ class WantedTrial(WantedChange, forbid_unknown_fields=True, kw_only=True):
     nearest: list[Id] = []
     recommend: list[Id] = []
     scores: list[tuple[Id, Id]] = []
-    k: Annotated[int, Meta(ge=1)] = 10
+    k: Annotated[int, Meta(ge=1)] = DEFAULT_K
     links: Links = "new"
 
 
@@ -449,6 +449,7 @@ class SnapshotStatus(msgspec.Struct):
     time: float  # when it was written, in seconds since 1970
     seconds: float  # that the last one took to write
     damage: list[str]
+    failure: str | None = None  # of the last one that was tried; events are taken all the same
 
 
 class Status(msgspec.Struct):

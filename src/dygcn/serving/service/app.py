@@ -23,7 +23,7 @@ from dygcn.serving.observing.events import note
 from dygcn.serving.observing.request_ids import current_request_id
 from dygcn.serving.service.auth import Doors
 from dygcn.serving.service.behind_readers import behind_readers
-from dygcn.serving.service.body_limits import Bodies, Body
+from dygcn.serving.service.body_limits import Body
 from dygcn.serving.service.changes import Waiters
 from dygcn.serving.service.content_coding import CODINGS, compressed, decoded
 from dygcn.serving.service.drain import leave_behind
@@ -36,7 +36,7 @@ from dygcn.serving.service.routes import ROUTES, V1
 from dygcn.serving.service.routes import Route as Entry
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.settings import Limits, ServiceSettings
+from dygcn.serving.service.settings import ServiceSettings
 from dygcn.serving.service.warming import warm_up
 
 with extra("serve"):
@@ -48,6 +48,7 @@ with extra("serve"):
     from starlette.responses import Response
     from starlette.routing import Match, Route
 
+_SMALL = 64 << 10  # bytes of a body that is read without waiting for its turn
 _SWITCH = 1e-4  # seconds; with the usual 5 ms the writing thread would wait that long after every loop
 _PAGE_RULES = {
     "Content-Security-Policy": "default-src 'none'; script-src {script}; style-src {style}; "
@@ -88,7 +89,6 @@ class Web(Mending):
     def __init__(self, service: Service, waiters: Waiters) -> None:
         super().__init__(service, waiters)
         self.metrics = Metrics(service)
-        self.bodies = Bodies(self.limits.bodies_bytes)
         service.current.watch(self._follow_settings)
         self._follow_settings()
         self._page = (files("dygcn.serving.service") / "page.html").read_bytes()
@@ -213,7 +213,7 @@ def _guarded(
             if not entry.forms:
                 return await handler(request)
             with web.bodies.opened() as body:
-                return await _read_body(request, entry, body, web.limits) or await handler(request)
+                return await _read_body(request, entry, body, web) or await handler(request)
         except DygcnError as error:
             return refusal(error)
         except Exception as error:
@@ -247,7 +247,7 @@ def _check_query(entry: Entry, request: Request) -> None:
         raise OptionError(f"{entry.method} {entry.path} has no parameter {unknown[0][:60]!r}; {allowed}")
 
 
-async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits) -> Response | None:
+async def _read_body(request: Request, entry: Entry, body: Body, web: Web) -> Response | None:
     """Read the body within its bounds; return the refusal, if it is one."""
     if content_type(request) not in entry.forms:
         allowed = ", ".join(form for form in FORMS if form in entry.forms)
@@ -257,7 +257,7 @@ async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits)
         understood = ", ".join(CODINGS)
         detail = f"Content-Encoding is {coding[:40]!r}; understood are {understood}, or none"
         return problem("unsupported-encoding", detail, Accept_Encoding=understood)
-    most, patience = limits.body_bytes, limits.seconds_to_send
+    most, patience = web.limits.body_bytes, web.limits.seconds_to_send
     length = request.headers.get("content-length", "0")
     if length.isascii() and length.isdigit() and int(length) > most:
         return too_large(most)
@@ -267,6 +267,8 @@ async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits)
                 body.take(chunk)
                 if body.size > most:
                     return too_large(most)
+                if body.size > _SMALL:
+                    await web.bodies.turn()
     except TimeoutError:
         return problem("too-slow", f"the body did not come within {patience:g} s", Connection="close")
     except ClientDisconnect:
@@ -274,7 +276,7 @@ async def _read_body(request: Request, entry: Entry, body: Body, limits: Limits)
     request._body = b"".join(body.chunks)
     body.chunks.clear()
     if coding in CODINGS:
-        whole = await run_in_threadpool(decoded, request._body, coding, most)
+        whole = await web.bodies.decode(decoded, request._body, coding, most)
         if whole is None:
             return too_large(most)
         body.take(whole)

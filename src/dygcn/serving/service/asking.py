@@ -11,7 +11,7 @@ from dygcn.engine.models import KINDS
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.serving.service import answers
 from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.handlers import Handlers, read_body, respond, whole
+from dygcn.serving.service.handlers import Handlers, respond, whole
 from dygcn.serving.service.node_map import NodeMap
 from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.routes import IDS_IN_QUERY
@@ -37,7 +37,7 @@ class Asking(Handlers):
 
     async def post_nearest(self, request: Request) -> Response:
         """Return the nearest nodes to a vector, or those of many nodes."""
-        wanted = read_body(await request.body(), answers.WantedNearest)
+        wanted = await self._read(request, answers.WantedNearest)
         self._check_count(wanted.k, self.limits.k, "neighbours")
         if (wanted.vector is UNSET) == (wanted.ids is UNSET):
             raise OptionError("pass either a vector or ids")
@@ -65,7 +65,7 @@ class Asking(Handlers):
 
     async def post_recommended(self, request: Request) -> Response:
         """Return the likeliest links of a node, among many."""
-        return await self._recommend(read_body(await request.body(), answers.WantedNodes))
+        return await self._recommend(await self._read(request, answers.WantedNodes))
 
     async def _recommend(self, wanted: answers.WantedNodes) -> Response:
         self._check_count(wanted.k, self.limits.k, "nodes")
@@ -99,7 +99,7 @@ class Asking(Handlers):
 
     async def post_score(self, request: Request) -> Response:
         """Return how likely pairs are linked next."""
-        wanted = read_body(await request.body(), answers.WantedScores)
+        wanted = await self._read(request, answers.WantedScores)
         self._check_count(len(wanted.pairs), self.limits.ids, "pairs")
         return await self._score(wanted.pairs, wanted.links, wanted.probability)
 
@@ -111,7 +111,7 @@ class Asking(Handlers):
 
     async def post_trial(self, request: Request) -> Response:
         """Return what would be after a change."""
-        wanted = read_body(await request.body(), answers.WantedTrial)
+        wanted = await self._read(request, answers.WantedTrial)
         self._check_count(wanted.k, self.limits.k, "neighbours")
         self._check_count(wanted.moved, self.limits.page_rows, "nodes that would move")
         lists = (wanted.vectors, wanted.nearest, wanted.recommend, wanted.scores)
@@ -121,7 +121,7 @@ class Asking(Handlers):
 
     async def post_explanation(self, request: Request) -> Response:
         """Return which events would move a node."""
-        wanted = read_body(await request.body(), answers.WantedMovement)
+        wanted = await self._read(request, answers.WantedMovement)
         return await self._try(self.questions.submit_explanation, wanted)
 
     async def _try(self, submit: Any, wanted: answers.WantedChange) -> Response:

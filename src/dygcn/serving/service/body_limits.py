@@ -1,11 +1,20 @@
-"""Bodies of requests: bytes that are held for all of them together have a bound, too."""
+"""Bodies of requests: bytes that are held and threads that decode have one bound for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
+from dygcn._extras import extra
 from dygcn.serving.service.ingest_queue import Overloaded
+
+with extra("serve"):
+    from starlette.concurrency import run_in_threadpool
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Bodies:
@@ -25,6 +34,17 @@ class Bodies:
     def __init__(self, most: int) -> None:
         self.most = most
         self.held = 0
+        self._decoding, self._turn = asyncio.Lock(), asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Let everybody else go on first: of all bodies, one chunk is read in a round of the event loop."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
+    async def decode(self, decoder: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Decode a body beside the event loop, one at a time: the other threads are for questions."""
+        async with self._decoding:
+            return await run_in_threadpool(decoder, *args, **kwargs)
 
     @contextmanager
     def opened(self) -> Iterator[Body]:

@@ -29,17 +29,28 @@ _SHORTEST = 4 << 10  # bytes of an answer that is compressed; a vector of 128 nu
 _BESIDE = 64 << 10  # bytes from which it is done beside the event loop
 _LEVEL = 1
 _NEVER = re.compile(r"q=0(\.0*)?")
+MOST_MEMBERS = 300  # of a body; bgzip writes one for each 64 KiB, 257 for the 16 MiB that are allowed
+_FIRST_PIECE = 4 << 10  # bytes of a member that are decoded first
 _WINDOW = 27  # log2 of the bytes that a zstd frame may ask for
 _TEXTS = ("application/json", "application/problem+json", "text/html", "text/plain")
+
+
+class TooManyMembers(OptionError):
+    """A compressed body of more members than allowed."""
 
 
 def decoded(body: bytes, coding: str, most: int) -> bytes | None:
     """Return what was compressed, or None if it is longer than allowed: no more than that is ever held.
 
+    A decoder copies what it is given behind the end of a member (gzip) or a frame (zstd), so it is given
+    little at first, and then as much as the member had so far: all copies together are as long as the body.
+
     Raises
     ------
     OptionError
         If it is not whole, or no such thing.
+    TooManyMembers
+        If there are more than 300 members or frames.
 
     Examples
     --------
@@ -48,20 +59,29 @@ def decoded(body: bytes, coding: str, most: int) -> bytes | None:
     >>> decoded(gzip.compress(bytes(1_000_000)), "gzip", 10)  # None
     """
     parts: list[bytes] = []
-    left = most
-    while body:
-        decoder = _decoder(coding)
-        try:
-            part: bytes = decoder.decompress(body, left + 1)
-        except (zlib.error, zstd.ZstdError, OSError) as error:
-            raise OptionError(f"the body is not {coding}: {error}") from None
-        left -= len(part)
-        if left < 0:
-            return None
-        if not decoder.eof:
-            raise OptionError(f"the body is not {coding}: it ends too early")
-        parts.append(part)
-        body = decoder.unused_data  # another member or frame may follow
+    left, members, rest = most, 0, memoryview(body)
+    while rest:
+        members += 1
+        if members > MOST_MEMBERS:
+            raise TooManyMembers(
+                f"the body has more than {MOST_MEMBERS} {coding} members or frames; compress it as one"
+            )
+        decoder, given = _decoder(coding), 0
+        while True:
+            if given == len(rest):
+                raise OptionError(f"the body is not {coding}: it ends too early")
+            piece = rest[given : 2 * given + _FIRST_PIECE]
+            given += len(piece)
+            try:
+                parts.append(decoder.decompress(piece, left + 1))
+            except (zlib.error, zstd.ZstdError, OSError) as error:
+                raise OptionError(f"the body is not {coding}: {error}") from None
+            left -= len(parts[-1])
+            if left < 0:
+                return None
+            if decoder.eof:
+                break
+        rest = rest[given - len(decoder.unused_data) :]  # another member or frame may follow
     return b"".join(parts)
 
 

@@ -14,12 +14,15 @@ import pyarrow as pa
 
 from dygcn._extras import extra
 from dygcn.engine.events import decode_events, without_forgets
+from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.events.wire_numbers import reads_slowly
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.followed import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.json_text import encode
 from dygcn.serving.service import answers
+from dygcn.serving.service.body_limits import Bodies
 from dygcn.serving.service.changes import Waiters, page_of, stream_changes
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.service import Service
@@ -48,6 +51,7 @@ class Handlers:
     def __init__(self, service: Service, waiters: Waiters) -> None:
         self.service, self.waiters = service, waiters
         self.kind = service.live.model.kind
+        self.bodies = Bodies(self.limits.bodies_bytes)
 
     @property
     def limits(self) -> Limits:
@@ -67,7 +71,7 @@ class Handlers:
         if len(body) < _LARGE:
             decoded = decode_events(body, form, self.kind, latest=latest, limit=limit)
         else:
-            decoded = await run_in_threadpool(
+            decoded = await self.bodies.decode(
                 decode_events, body, form, self.kind, latest=latest, limit=limit
             )
         if decoded.bad and decoded.bad[0].row < 0:
@@ -179,7 +183,7 @@ class Handlers:
 
     async def post_vectors(self, request: Request) -> Response:
         """Return the vectors of many nodes, as JSON or Arrow."""
-        wanted = read_body(await request.body(), answers.WantedVectors)
+        wanted = await self._read(request, answers.WantedVectors)
         self._check_count(len(wanted.ids), self.limits.ids, "ids")
         as_of, moment = request.query_params.get("as_of"), {}
         if as_of is None:
@@ -192,6 +196,13 @@ class Handlers:
             kind = pa.int64() if self.kind == "int64" else pa.string()
             return arrow_answer({"id": pa.array(ids, kind)}, vectors, sequence, **moment)
         return respond(answers.ManyVectors(sequence, ids, vectors, missing, **moment))
+
+    async def _read(self, request: Request, kind: type[Any]) -> Any:
+        """Decode the body of a question."""
+        body = await request.body()
+        if len(body) < _LARGE:
+            return read_body(body, kind)
+        return await self.bodies.decode(read_body, body, kind)
 
     def _id(self, text: str) -> int | str:
         return read_id(text, self.kind)
@@ -207,7 +218,7 @@ class Handlers:
         return respond(found)
 
     def _neighbours(self, request: Request) -> int:
-        return whole(request.query_params.get("k", "10"), "k", 1, self.limits.k)
+        return whole(request.query_params.get("k", str(DEFAULT_K)), "k", 1, self.limits.k)
 
     def _check_count(self, count: int, most: int, what: str) -> None:
         if count > most:
@@ -354,7 +365,7 @@ def read_body(body: bytes, kind: type[Any]) -> Any:
         raise OptionError("the body has too many numbers with exponents of three digits; send plain numbers")
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_READ as error:
         known = ", ".join(getattr(kind, "__struct_fields__", ()))
         unknown = known and "unknown field" in str(error) and "- at" not in str(error)
         hint = f"; known are {known}" if unknown else ""

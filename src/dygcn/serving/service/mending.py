@@ -6,7 +6,7 @@ from dygcn._extras import extra
 from dygcn.live.durable.replaying import MOST, ChosenLetter, chosen, parts_of
 from dygcn.serving.service import answers
 from dygcn.serving.service.asking import Asking
-from dygcn.serving.service.handlers import read_body, respond, whole
+from dygcn.serving.service.handlers import respond, whole
 from dygcn.serving.service.routes import IDS_IN_QUERY
 
 with extra("serve"):
@@ -30,7 +30,7 @@ class Mending(Asking):
 
     async def post_replay(self, request: Request) -> Response:
         """Apply dead letters again; those that cannot be applied stay, with their new reason."""
-        wanted = read_body(await request.body(), answers.WantedReplay)
+        wanted = await self._read(request, answers.WantedReplay)
         found, missing = await run_in_threadpool(self._chosen, wanted)
         kind, latest = self.service.live.model.kind, self.service.latest_time()
         parts = await run_in_threadpool(parts_of, found, kind, latest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,7 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_snapshot_write_seconds": service.live.snapshot_seconds,
         "dygcn_snapshots_total": seen.snapshots,
         "dygcn_snapshot_failures_total": seen.snapshot_failures,
+        "dygcn_snapshot_failing": int(status.snapshot.failure is not None),
         "dygcn_index_nodes": index.get("nodes") or 0,
         "dygcn_index_pending_nodes": index.get("pending") or 0,
         "dygcn_index_recall_ratio": recall,
@@ -108,8 +110,20 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_requests_total": {(route, status): count for route, status, count in requests.each()},
         "dygcn_request_duration_seconds": {(route,): one for route, one in requests.seconds.items()},
         "dygcn_dead_letters_total": {(reason,): count for reason, count in seen.dead_letters.items()},
+        **_of_disk(service),
         **_of_sources(service),
         **_of_sinks(service),
+    }
+
+
+def _of_disk(service: Service) -> dict[str, Values]:
+    try:
+        disk = shutil.disk_usage(service.live.folder)
+    except OSError:  # the folder is gone
+        return {"dygcn_disk_free_bytes": {}, "dygcn_disk_size_bytes": {}}
+    return {
+        "dygcn_disk_free_bytes": {_NO_LABELS: disk.free},
+        "dygcn_disk_size_bytes": {_NO_LABELS: disk.total},
     }
 
 

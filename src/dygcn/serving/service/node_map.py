@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.layout import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
 from dygcn.serving.service import map_answers
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dygcn.serving.service.service import Service
 
 NODES, COMMUNITIES = 2_000, 8
-_NEAR, _LINKED = 10, 30  # nodes beside one that is asked for
+_LINKED = 30  # nodes beside one that is asked for
 _LEAST_AGE, _SHARE = 2.0, 0.1  # seconds, and of a core that new maps may take
 Id = int | str
 
@@ -110,7 +111,7 @@ class NodeMap:
 
     def _beside(self, made: _Made, node: Id) -> map_answers.ChosenNode:
         """Return a node with those that are near it and those that it is linked with, all placed."""
-        near = self._service.nearest_to(node, _NEAR)
+        near = self._service.nearest_to(node, DEFAULT_K)
         if near is None:
             raise UnknownNode(node)
         try:

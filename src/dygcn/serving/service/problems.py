@@ -19,6 +19,7 @@ from dygcn.errors import (
 from dygcn.serving.json_text import encode
 from dygcn.serving.observing.request_ids import current_request_id
 from dygcn.serving.service import answers
+from dygcn.serving.service.content_coding import TooManyMembers
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 
 with extra("serve"):
@@ -90,6 +91,13 @@ TYPES = (
         "Go on with `expected` as sequence and as expected, if you know that all before it arrived.",
     ),
     ProblemType("too-large", 413, "The body is larger than allowed", "Send it in parts."),
+    ProblemType(
+        "too-many-members",
+        413,
+        "The compressed body has too many parts",
+        "Compress it as one gzip member or zstd frame.",
+        (TooManyMembers,),
+    ),
     ProblemType("unsupported-media-type", 415, "The body is of another type", "Send what `detail` names."),
     ProblemType(
         "unsupported-encoding",

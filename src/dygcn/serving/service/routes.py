@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dygcn.engine.records import DEFAULT_K
 from dygcn.live.durable.histories import PLACE_PATTERN
 from dygcn.live.durable.moments import MOMENT_PATTERN
 from dygcn.serving.service import answers, map_answers
@@ -114,7 +115,7 @@ _API = (
         "get_nearest",
         "The nearest nodes of a node, by cosine.",
         answers.ScoredNodes,
-        (_ID, Param("k", "query", "How many; 10 by default.", _COUNT, most="k")),
+        (_ID, Param("k", "query", f"How many; {DEFAULT_K} by default.", _COUNT, most="k")),
         statuses=(400, 404),
     ),
     Route(
@@ -164,7 +165,7 @@ _API = (
         answers.Recommended,
         (
             _ID,
-            Param("k", "query", "How many; 10 by default.", _COUNT, most="k"),
+            Param("k", "query", f"How many; {DEFAULT_K} by default.", _COUNT, most="k"),
             Param("among", "query", "Only these, one parameter each.", _IDS),
             Param("exclude_linked", "query", "Leave out who is linked; the default.", {"type": "boolean"}),
             _LINKS,
@@ -199,7 +200,7 @@ _API = (
         "get_explanation",
         "What each neighbour of a node adds to its vector, order by order.",
         answers.Explained,
-        (_ID, Param("k", "query", "How many neighbours; 10 by default.", _COUNT, most="k")),
+        (_ID, Param("k", "query", f"How many neighbours; {DEFAULT_K} by default.", _COUNT, most="k")),
         statuses=(400, 404),
     ),
     Route(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dygcn.serving.service.service import Service
 
 MOST_HEAD = 64 << 10  # bytes of a request before its body
+_PART = 16 << 10  # bytes that are parsed at once: some hundred requests
 _MANY = 500  # connections
 _KEPT = 24 * 3600  # seconds that the connection of a reader may be silent
 _CROWDED = 1.0  # seconds that a silent connection may stay while there are too many
@@ -104,10 +105,15 @@ def allow_many_connections() -> None:
 
 
 class Connection(_Protocol):  # type: ignore[misc]
-    """A connection that is counted, and whose headers have an end: the parser would keep them all."""
+    """A connection that is counted, and whose headers have an end: the parser would keep them all.
+
+    A request that comes before earlier ones are answered waits, and takes some kilobytes before anybody asks
+    for its token. While one waits, nothing more is parsed or read: a client decides how many it sends.
+    """
 
     head = 0
     peer = ""
+    _unparsed = b""
 
     def connection_made(self, transport: Any) -> None:
         """Count it."""
@@ -124,10 +130,26 @@ class Connection(_Protocol):  # type: ignore[misc]
         if self.head > MOST_HEAD:
             self.transport.abort()
             return
-        before = self.cycle
-        super().data_received(data)
-        reading_body = self.cycle is not None and not self.cycle.response_complete
-        self.head = 0 if reading_body or self.cycle is not before else self.head + len(data)
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse part after part, until a request has to wait for another one; keep the rest."""
+        parts, at = memoryview(data), 0
+        while at < len(parts) and not self.pipeline and not self.transport.is_closing():
+            part, before = parts[at : at + _PART], self.cycle
+            super().data_received(part)
+            reading_body = self.cycle is not None and not self.cycle.response_complete
+            self.head = 0 if reading_body or self.cycle is not before else self.head + len(part)
+            at += len(part)
+        self._unparsed = bytes(parts[at:])
+
+    def on_response_complete(self) -> None:
+        """Begin the next request; read on once none waits, and not, as the protocol does, after each."""
+        super().on_response_complete()
+        if self._unparsed and not self.pipeline:
+            self._parse(self._unparsed)
+        if self.pipeline:
+            self.flow.pause_reading()
 
 
 AtOnce = Callable[[bytes, list[tuple[bytes, bytes]], tuple[str, int] | None], bytes | None]

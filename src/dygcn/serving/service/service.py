@@ -385,7 +385,9 @@ class Service:
                 ingest_queue.longest_wait * 1e3,
             ),
             self.load_history.latency(),
-            answers.SnapshotStatus(live.saved_at, live.saved_time, live.snapshot_seconds, live.damage),
+            answers.SnapshotStatus(
+                live.saved_at, live.saved_time, live.snapshot_seconds, live.damage, live.snapshot_failure
+            ),
             index,
             sources,
             sinks,

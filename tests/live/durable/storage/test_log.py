@@ -23,6 +23,7 @@ from dygcn.live.durable.storage import (
     letters,
     tables,
 )
+from dygcn.live.durable.storage import entries as chaining
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.chains import Chains
 from dygcn.live.durable.storage.watermark import Reached, Watermark
@@ -300,8 +301,11 @@ def test_a_chain_that_is_not_checked_would_be_noticed(path, monkeypatch):
 
 def test_a_chain_without_the_ones_before_it_would_be_noticed(path, monkeypatch):
     """The mutant: checksums of single entries; then one can be taken out and the others closed up."""
-    whole = logs.chained
-    monkeypatch.setattr(logs, "chained", lambda chain, seq, batch_id, entry: whole(b"", 0, batch_id, entry))
+    whole = chaining.chained
+    for module in (logs, chaining):
+        monkeypatch.setattr(
+            module, "chained", lambda chain, seq, batch_id, entry: whole(b"", 0, batch_id, entry)
+        )
     fresh = path.with_name("fresh.sqlite3")
     with closing(EventLog(fresh)) as log:
         for number in range(1, 6):

@@ -21,17 +21,27 @@ from dygcn.engine.events import read_events
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.live.durable.storage.letters import ALONE
 from dygcn.live.loading import start
 from dygcn.testing.crafted import ids_of_one_place, names_of_one_key
 from dygcn.testing.seeding import seeded, small_model
 from dygcn.testing.served import served_process
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.promises.flood import time_floods
 from dygcn_lab.soak.promises.images import memory_folder
 
 TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /livez may take
 _REPEATS = 3
 _FURTHEST = 64  # cursors that an id may stand from where it is looked for first
+_SHARING = 20  # events that share a dead letter, at least
 _HEAVY, _TOO_MUCH = 4e6, 1e300
+_BAD_ROWS = {
+    "a weight below 0": b'{"src":1,"dst":2,"weight":-1.5}',
+    "an id of another type": b'{"src":"a","dst":2,"weight":1.5}',
+    "no src": b'{"dst":2,"weight":1.5,"other":"long enough"}',
+    "no JSON": b'{"src":1,"dst":2,"weight":x}',
+    "numbers that are slow to read": b'{"src":1,"dst":2,"weight":2.2250738585072011e-308}',
+}
 Events: TypeAlias = list[dict[str, Any]]
 Ask: TypeAlias = Callable[[str, int], None]  # an address, and which of the repeats it is
 
@@ -70,13 +80,13 @@ def probes(size: int) -> dict[str, int]:
     return found
 
 
-def entries(folder: Path, events: Events) -> tuple[int, int]:
-    """Return how many entries of the log, and how many dead letters, one request becomes."""
+def entries(folder: Path, events: Events) -> tuple[int, int, int]:
+    """Return how many entries of the log, refused events, and dead letters one request becomes."""
     live = open_folder(folder, start(small_model()))
     try:
         columns = {name: [event[name] for event in events] for name in events[0]}
         receipt = live.ingest([SourceBatch(read_events(columns))])[0]
-        return live.log.last, receipt.dead
+        return live.log.last, receipt.dead, live.log.count_dead_letters()
     finally:
         live.let_go()
 
@@ -110,10 +120,10 @@ def count_costs(size: int) -> tuple[dict[str, Any], list[str]]:
             "a node too heavy": [{"src": 0, "dst": 1 + i, "weight": _HEAVY} for i in range(size)],
         }
         for number, (name, events) in enumerate(asked.items()):
-            written, dead = entries(Path(workdir) / str(number), events)
-            figures[name] = {"entries": written, "dead letters": dead}
-            if written > 1 or (dead == 0) != (name == "ordinary"):
-                wrong.append(f"{name}: {written} entries, {dead} dead letters")
+            written, dead, letters = entries(Path(workdir) / str(number), events)
+            figures[name] = {"entries": written, "refused events": dead, "dead letters": letters}
+            if written > 1 or (dead == 0) != (name == "ordinary") or letters > ALONE + dead / _SHARING:
+                wrong.append(f"{name}: {written} entries, {dead} refused events, {letters} dead letters")
         rows = figures["rows in a page of one, after all left"] = largest_page(Path(workdir) / "page", size)
         if rows > 1:
             wrong.append(f"a page of one has {rows} rows")
@@ -150,8 +160,10 @@ class Timed:
 
 
 def _post(path: str, events: Events) -> Callable[[str], None]:
-    body = msgspec.json.encode(events)
+    return _send(path, msgspec.json.encode(events))
 
+
+def _send(path: str, body: bytes) -> Callable[[str], None]:
     def send(address: str) -> None:
         request = urllib.request.Request(address + path, body, {"Content-Type": "application/json"})
         urllib.request.urlopen(request, timeout=600).read()
@@ -198,6 +210,12 @@ def _named(clients: int, names: str) -> Ask:
     return ask
 
 
+def _repeated(event: bytes, size: int) -> Ask:
+    """Send one bad event many times."""
+    send = _send("/v1/events", b"[%b]" % b",".join([event] * size))
+    return lambda address, number: send(address)
+
+
 def cases(size: int) -> Iterator[Case]:
     """Yield every hostile request; those of numbers first, then those of names."""
 
@@ -221,6 +239,8 @@ def cases(size: int) -> Iterator[Case]:
     yield Case("weights off the grid", off, usual(10))
     hub = _sending(lambda n: [{"src": -1 - n, "dst": i, "weight": _HEAVY} for i in range(size)])
     yield Case("a node too heavy", hub, usual(30))
+    for at, (name, event) in enumerate(_BAD_ROWS.items()):
+        yield Case(f"bad rows: {name}", _repeated(event, size), usual(40 + 10 * at))
     yield Case("many clients", _named(size // 20, "many"), _named(size // 20, "one"))
     names = names_of_one_key(2 * size * _REPEATS)
     ready = [_events(names[2 * size * n : 2 * size * (n + 1)]) for n in range(_REPEATS)]
@@ -319,6 +339,10 @@ def run(size: int, seed: int) -> Finding:
         }
         wrong += [f"{n}: {t.ratio:.1f} times as long" for n, t in timed.items() if t.ratio > TIMES]
         slow = {n: median(t.health) for n, t in timed.items() if median(t.health) > PATIENCE}
+        floods = figures["times as long as in quiet, with sixty such bodies in flight"] = time_floods()
+        wrong += [
+            f"{n}: {p} takes {r} times as long" for n, f in floods.items() for p, r in f.items() if r > TIMES
+        ]
         wrong += [f"{n}: /livez took {1e3 * wait:.0f} ms" for n, wait in slow.items()]
     with seeded(DurableEmbedding, "_sift", _unsifted):
         _, noticed = count_costs(min(size, 500))

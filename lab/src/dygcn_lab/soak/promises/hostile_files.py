@@ -20,7 +20,8 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import EVENTS, LOG_FILE, NewEntry, pack, times
-from dygcn.live.durable.storage.log import chained
+from dygcn.live.durable.storage.entries import chained
+from dygcn.live.durable.storage.layout import MARK_FILE
 from dygcn.live.loading import load, start
 from dygcn.testing.seeding import small_model
 
@@ -77,6 +78,7 @@ def without_log(path: Path) -> Path:
     """Return a durable folder whose log was emptied, with a journal to come."""
     folder = durable(path)
     (folder / LOG_FILE).write_bytes(b"")
+    (folder / MARK_FILE).unlink()  # else it is missed before the journal is read
     return folder
 
 

@@ -163,13 +163,13 @@ def snapshots_not_synced() -> None:
 def settle_nothing() -> None:
     """Take what a process that died left for durable, wherever it stands."""
     EventLog._checkpoint = lambda self: None  # type: ignore[method-assign]
-    log.write_again = lambda file: None
+    vars(log).update(write_again=lambda file: None)
     vars(layout).update(sync_names=lambda folder: None)
 
 
 def trust_the_next_sync() -> None:
     """Take what a failed sync left in the cache for written, once another sync has worked."""
-    log.write_again = lambda file: None
+    vars(log).update(write_again=lambda file: None)
 
 
 def leave_the_journal_to_sqlite() -> None:

@@ -1,5 +1,16 @@
 """Durability: the log of events, and where snapshots lie."""
 
+from dygcn.live.durable.storage.entries import (
+    BARRIER,
+    EPOCH,
+    EVENTS,
+    FLUSH,
+    FORGET,
+    REFUSAL,
+    SHARDS,
+    TOLERANCE,
+    NewEntry,
+)
 from dygcn.live.durable.storage.epochs import Epoch
 from dygcn.live.durable.storage.layout import (
     CURSORS,
@@ -9,6 +20,7 @@ from dygcn.live.durable.storage.layout import (
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
+    drop_snapshots,
     keep_cursor,
     list_snapshots,
     own_bytes,
@@ -17,19 +29,8 @@ from dygcn.live.durable.storage.layout import (
     set_aside,
     snapshot_path,
 )
-from dygcn.live.durable.storage.letters import DeadLetter
-from dygcn.live.durable.storage.log import (
-    BARRIER,
-    EPOCH,
-    EVENTS,
-    FLUSH,
-    FORGET,
-    REFUSAL,
-    SHARDS,
-    TOLERANCE,
-    EventLog,
-    NewEntry,
-)
+from dygcn.live.durable.storage.letters import DeadLetter, events_of
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog, OldSnapshot
 from dygcn.live.durable.storage.tables import Entry
@@ -58,6 +59,8 @@ __all__ = [
     "OldSnapshot",
     "clear_leftovers",
     "drop_old_snapshots",
+    "drop_snapshots",
+    "events_of",
     "keep_cursor",
     "list_snapshots",
     "own_bytes",

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from dygcn.engine._disk import replace_file
+from dygcn.engine._disk import replace_own
 from dygcn.engine.events import python_ids, take
 from dygcn.engine.events.keys import keys_of, salted
 from dygcn.errors import DamagedFolder, FolderError, StorageError
@@ -141,7 +141,8 @@ class Erasures:
         content = _File(self._key, erasures)
         content.checksum = _checksum(content)
         try:
-            replace_file(self.path, msgspec.json.encode(content))
+            beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            replace_own(self.path, beside, msgspec.json.encode(content))
         except OSError as error:
             raise StorageError(f"{self.path} cannot be written: {error.strerror}") from None
         self.all = erasures

@@ -9,13 +9,28 @@ import shutil
 import stat
 from collections.abc import Collection
 from pathlib import Path
+from weakref import WeakSet
 
 import msgspec
 
-from dygcn.engine._disk import lock, open_own, sync_names
-from dygcn.errors import DamagedFolder, FolderError, FolderInUse, StorageError
+from dygcn.engine._disk import (
+    keep_private,
+    lock,
+    lock_folder,
+    make_folder,
+    open_own,
+    replace_own,
+    sync_names,
+    unlock,
+    write_own,
+)
+from dygcn.errors import DamagedFolder, DamagedLog, FolderError, FolderInUse, StorageError
 
 LOG_FILE, LOCK_FILE, SNAPSHOTS, CURSORS = "log.sqlite3", "lock", "snapshots", "cursors"
+MARK_FILE = "durable"  # says that a folder has a log
+_MARK = (
+    f"This folder has a log, {LOG_FILE}. If that is missing, restore a copy: events are lost without it.\n"
+)
 CLUSTER_FILE = "cluster.json"  # says that the graph of a folder is divided among shards
 KEPT = 2
 DAMAGED = "damaged"  # the last snapshot that could not be used
@@ -25,27 +40,123 @@ _LONGEST_PLACE = 1 << 20  # bytes
 
 
 class FolderLock:
-    """Held while a folder is open for writing; the system lets go of it when a process dies."""
+    """Held while a folder is open for writing; the system lets go of it when a process dies.
+
+    A lock file can be removed and made anew, so the folder itself is locked, too, where the file system can.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._folder, self._process = folder, os.getpid()
+        self._handles: list[int] = []
         try:
-            self._file: int | None = open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+            self._handles = [open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)]
         except OSError as error:
             raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
         try:
-            lock(self._file)
+            lock(self._handles[0])
+            whole = lock_folder(folder)
         except OSError:
             self.release()
             raise FolderInUse(
                 f"{folder} is open already, in this process (live.close() ends it) or where it is served; "
                 "to read it all the same: dygcn.open(folder, as_of='now'), or HTTP"
             ) from None
+        self._handles += [] if whole is None else [whole]
+        self._locked = folder / LOCK_FILE if whole is None else folder
+        self._identity = _identity(os.fstat(self._handles[-1]))
+        _held.add(self)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that has the folder open: then it does not write."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Refuse what a forked process must not do.
+
+        Raises
+        ------
+        FolderInUse
+            If this process did not open the folder itself.
+        """
+        if self.inherited:
+            raise FolderInUse(
+                f"{self._folder} is open in the process that this one was forked from, and only that one "
+                "writes; vectors can be read here. Open the folder after the fork, in one process, or start "
+                "processes by multiprocessing.get_context('spawn')"
+            )
+
+    def stands(self) -> bool:
+        """Say whether what was locked still has its name; else another process may have the folder."""
+        try:
+            return _identity(os.stat(self._locked)) == self._identity
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Let go. Safe to call twice."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        while self._handles:
+            unlock(self._handles.pop())
+
+    def __del__(self) -> None:
+        """Let go where the embedding that held the lock was dropped without `close`."""
+        if not self.inherited:
+            self.release()
+
+    def leave(self) -> None:
+        """Close what a fork left of a lock, which stays with the process that holds it."""
+        while self._handles:
+            os.close(self._handles.pop())
+
+
+_held: WeakSet[FolderLock] = WeakSet()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _leave_locks() -> None:
+    for held in list(_held):
+        held.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_locks)
+
+
+def is_durable(folder: str | os.PathLike[str]) -> bool:
+    """Say whether a folder has a log, or had one."""
+    return any(os.path.exists(Path(folder, name)) for name in (LOG_FILE, MARK_FILE))
+
+
+def check_log(folder: Path) -> None:
+    """Miss the log of a folder that had one.
+
+    Raises
+    ------
+    DamagedLog
+        If it is gone, or empty.
+    """
+    log = folder / LOG_FILE
+    if os.path.exists(log) and log.stat().st_size:
+        return
+    if os.path.exists(folder / MARK_FILE) or list_snapshots(folder):
+        raise DamagedLog(
+            f"{log} is missing or empty, and held events that were acknowledged; restore a copy. To begin "
+            f"again without those events, remove {folder / MARK_FILE} and {folder / SNAPSHOTS}"
+        )
+
+
+def mark_durable(folder: Path) -> None:
+    """Write down that a folder has a log, so that the log is missed if it goes."""
+    mark = folder / MARK_FILE
+    if os.path.exists(mark):
+        return
+    try:
+        replace_own(mark, folder / f".{MARK_FILE}.{os.getpid()}", _MARK.encode())
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
 
 
 def check_undivided(folder: Path) -> None:
@@ -80,7 +191,7 @@ def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
 
 def _is_own_folder(path: Path) -> bool:
     """Say whether it is a folder, and not a link to one elsewhere."""
-    return path.is_dir() and not path.is_symlink()
+    return os.path.isdir(path) and not path.is_symlink()  # False also where the name is too long to be one
 
 
 def _inside(part: Path) -> list[Path]:
@@ -88,17 +199,18 @@ def _inside(part: Path) -> list[Path]:
 
 
 def prepare_layout(folder: Path) -> None:
-    """Make the folders of snapshots and cursors, so that they outlive a power cut; refuse links."""
+    """Make the folder of snapshots, so that it outlives a power cut; refuse links, and all other users."""
     for name in (SNAPSHOTS, CURSORS):
         part = folder / name
         if part.is_symlink() or (part.exists() and not part.is_dir()):
             raise DamagedFolder(f"{part} is not a folder of this one; remove it, or restore a copy")
     try:
-        (folder / SNAPSHOTS).mkdir(exist_ok=True)
+        make_folder(folder / SNAPSHOTS)
         sync_names(folder / SNAPSHOTS)  # a process may have died between naming a snapshot and this
         sync_names(folder)
     except OSError as error:
         raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
+    keep_private(folder)
 
 
 def set_aside(path: Path) -> None:
@@ -114,7 +226,7 @@ def set_aside(path: Path) -> None:
 def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = ()) -> int | None:
     """Remove all but the newest snapshots, and some more; return the oldest that stays, if `keep` do.
 
-    Each loses its name before its first file: nobody ever takes a half for a whole.
+    Each loses its name before its first file, and nobody ever takes a half for a whole.
 
     Parameters
     ----------
@@ -127,14 +239,18 @@ def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = (
         If names cannot be changed on disk; what lost its name is left for `clear_leftovers`.
     """
     found = list_snapshots(folder)
-    dropped = []
-    for _, path in [one for one in found[keep:] if one[0] not in also]:
-        dropped.append(path.rename(path.with_name(f".{path.name}.old")))
+    drop_snapshots(folder, [sequence for sequence, _ in found[keep:] if sequence not in also])
+    return min((*also, found[keep - 1][0])) if len(found) >= keep else None
+
+
+def drop_snapshots(folder: Path, sequences: Collection[int]) -> None:
+    """Remove snapshots: each loses its name before its first file. See `drop_old_snapshots`."""
+    places = [snapshot_path(folder, sequence) for sequence in sequences]
+    dropped = [path.rename(path.with_name(f".{path.name}.old")) for path in places if path.exists()]
     if dropped:
         sync_names(folder / SNAPSHOTS)
     for aside in dropped:
         shutil.rmtree(aside, ignore_errors=True)
-    return min((*also, found[keep - 1][0])) if len(found) >= keep else None
 
 
 def own_bytes(snapshot: Path) -> int:
@@ -192,9 +308,9 @@ def keep_cursor(folder: Path, name: str, text: str) -> None:
     cursor = _KeptCursor(name, text)
     cursor.checksum = _checksum(cursor)
     file = _place_file(folder, name)
-    file.parent.mkdir(exist_ok=True)
+    make_folder(file.parent)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_bytes(msgspec.json.encode(cursor))
+    write_own(beside, msgspec.json.encode(cursor))
     beside.replace(file)
 
 

@@ -1,14 +1,27 @@
-"""Dead letters in the file of the log: written, listed, and taken away when replayed or discarded."""
+"""Dead letters in the file of the log: written, listed, and taken away when replayed or discarded.
+
+Of a message with many bad events the first hundred have a letter each, and the others share letters: a letter
+costs as much as ten ordinary events, and a request of bad ones must not cost more than five of good ones.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
+import msgspec
+
+ALONE, TOGETHER = 100, 100  # events of a message with a letter each; events that share one
+_LONGEST = 16 << 10  # characters of the events that share one
+_SHARED = re.compile(r"\d+ events of one message, ")
+_EVENTS = msgspec.json.Decoder(list[tuple[int, str | None, str]])  # row, another reason, event
 MOST_DEAD_LETTERS = 100_000
 _AT_ONCE = 500  # numbers in one statement
 _FIELDS = "id, checksum, stream, position, row, reason, event, received"
@@ -21,7 +34,7 @@ _HIGHEST = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that could not be applied, and why."""
+    """An event that could not be applied, and why; or several of one message, see `events_of`."""
 
     stream: str
     position: int
@@ -35,7 +48,7 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
     """Write letters, inside a transaction; one of the same message and row is there already, and stays."""
     now = time.time()
     rows = []
-    for d in dead:
+    for d in shared(dead):
         letter = _text(d.stream), d.position, d.row, _text(d.reason), _text(d.event), now
         rows.append((*letter, letter_sum(letter)))
     db.executemany(
@@ -46,6 +59,60 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
     db.execute(
         "DELETE FROM dead_letters WHERE id <= (SELECT max(id) FROM dead_letters) - ?", (MOST_DEAD_LETTERS,)
     )
+
+
+def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Return the letters to write: of many events of one message, those of one kind of reason share letters.
+
+    Examples
+    --------
+    >>> dead = [DeadLetter("clicks", 7, row, f"t is {row}; allowed is at most 0", "{}") for row in range(300)]
+    >>> found = shared(dead)
+    >>> len(found), found[100].row, found[100].reason
+    (102, 100, '100 events of one message, between rows 100 and 199; first: t is 100; allowed is at most 0')
+    >>> [one for letter in found for one in events_of(letter)] == dead
+    True
+    """
+    found: list[DeadLetter] = []
+    for _, run in groupby(dead, attrgetter("stream", "position")):
+        letters = list(run)
+        found += letters[:ALONE]
+        kinds: dict[str, list[DeadLetter]] = {}
+        for letter in letters[ALONE:]:
+            kinds.setdefault(letter.reason.partition(";")[2], []).append(letter)
+        for alike in kinds.values():
+            for start in range(0, len(alike), TOGETHER):
+                found += _joined(alike[start : start + TOGETHER])
+    return found
+
+
+def _joined(letters: list[DeadLetter]) -> list[DeadLetter]:
+    """Return one letter for several events of a message, or more if one would be too long."""
+    half, first, last = len(letters) // 2, letters[0], letters[-1]
+    if half == 0:
+        return letters
+    if sum(len(one.event) for one in letters) > _LONGEST:
+        return [*_joined(letters[:half]), *_joined(letters[half:])]
+    rows = f"between rows {first.row} and {last.row}"
+    reason = f"{len(letters)} events of one message, {rows}; first: {first.reason}"
+    alike = [None if one.reason == first.reason else _text(one.reason) for one in letters]
+    events = zip((one.row for one in letters), alike, (_text(one.event) for one in letters), strict=True)
+    return [replace(first, reason=reason, event=_text(msgspec.json.encode(list(events)).decode()))]
+
+
+def events_of(letter: DeadLetter) -> list[DeadLetter]:
+    """Return a letter for each event that one holds, with its own row and reason; nearly always itself."""
+    if _SHARED.match(letter.reason) is None:
+        return [letter]
+    try:
+        events = _EVENTS.decode(letter.event)
+    except msgspec.DecodeError:
+        return [letter]
+    first = letter.reason.partition("; first: ")[2]
+    return [
+        replace(letter, row=row, reason=first if why is None else why, event=event)
+        for row, why, event in events
+    ]
 
 
 def settle(db: sqlite3.Connection, numbers: Sequence[int]) -> None:

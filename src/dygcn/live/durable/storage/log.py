@@ -7,13 +7,11 @@ watermark beside the log notices an end that is missing.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,9 @@ from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.chains import Chains
+from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained, check_entry
 from dygcn.live.durable.storage.epochs import Epoch
+from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.letters import (
     MOST_DEAD_LETTERS,
     DeadLetter,
@@ -31,7 +31,8 @@ from dygcn.live.durable.storage.letters import (
     newest,
     settle,
 )
-from dygcn.live.durable.storage.redaction import is_redacted, purge, rewritten
+from dygcn.live.durable.storage.redaction import purge, rewritten, without_dropped
+from dygcn.live.durable.storage.sqlite_file import connect, storage_error, write_again
 from dygcn.live.durable.storage.tables import (
     FORMAT,
     RESTORE,
@@ -43,28 +44,21 @@ from dygcn.live.durable.storage.tables import (
 )
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
-EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
-EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
-KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
-_BLOCK = 1 << 20
 _ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
 _COUNTED = 10_000  # entries whose bytes are counted at once
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """What is to be appended."""
-
-    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
-    stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
-    position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
-    body: bytes = b""
-
-
 class EventLog:
     """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads.
+
+    Parameters
+    ----------
+    path
+        The file.
+    held
+        The lock on its folder: whoever does not hold it any more does not write.
 
     Attributes
     ----------
@@ -93,8 +87,8 @@ class EventLog:
     last_logged: int
     chain: bytes
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], held: FolderLock | None = None) -> None:
+        self.path, self._held = Path(path), held
         self.failure: WriteFailed | None = None
         self.on_failure: Callable[[WriteFailed], None] | None = None
         self._lock = threading.RLock()
@@ -106,9 +100,7 @@ class EventLog:
         self._watermark = Watermark(self.path.with_suffix(".watermark"))
         try:
             write_again(self.path.with_name(f"{self.path.name}-wal"))
-            self._db = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, cached_statements=32
-            )
+            self._db = connect(self.path)
             try:
                 self._prepare()
             except BaseException:
@@ -116,7 +108,7 @@ class EventLog:
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: what SQLite says of damaged text
             self._watermark.close()
-            raise DamagedLog(f"{self.path} cannot be used as a log: {error}") from None
+            raise storage_error(self.path, error) from None
         except OSError as error:
             self._watermark.close()
             if isinstance(error, DygcnError):
@@ -292,7 +284,7 @@ class EventLog:
         Returns
         -------
         tuple
-            How many entries were rewritten, and how many dead letters dropped.
+            How many entries were rewritten, and how many dead letters dropped or shortened.
         """
         with self._lock:
             self.check()
@@ -301,14 +293,7 @@ class EventLog:
             while entries := self._some(after):
                 after = entries[-1].seq
                 bodies += rewritten([entry for entry in entries if entry.kind == EVENTS], left_of)
-            dead = [number for number, letter in self.dead_letters(MOST_DEAD_LETTERS) if drop(letter)]
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
-                settle(self._db, dead)
-                self._db.execute("COMMIT")
-            except (sqlite3.Error, OSError) as error:
-                raise self.fail(error) from None
+            dead = self.drop_letters(drop, bodies)
             try:
                 purge(self._db, self.path, self._truncated)
             except sqlite3.Error as error:
@@ -316,7 +301,24 @@ class EventLog:
                     f"{self.path} cannot be written anew: {error}; free space, try again"
                 ) from None
             self._journal = 0
-            return len(bodies), len(dead)
+            return len(bodies), dead
+
+    def drop_letters(
+        self, drop: Callable[[DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
+    ) -> int:
+        """Drop events of dead letters, and give entries new bodies; return how many letters changed."""
+        with self._lock:
+            self.check()
+            dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
+                settle(self._db, dead)
+                bury(self._db, left)
+                self._db.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                raise self.fail(error) from None
+            return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
         """Write down how much of the past is kept, for whoever opens the folder next."""
@@ -334,7 +336,10 @@ class EventLog:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
         with self._lock:
             self.saved = max(self.saved, sequence)
-            self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            try:
+                self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+            except OSError as error:
+                raise self.fail(error) from None
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
@@ -349,11 +354,29 @@ class EventLog:
         return self.failure
 
     def check(self) -> None:
-        """Raise the failure of an earlier write, if there was one; or say that the log was closed."""
+        """Make sure that this process may write.
+
+        Raises
+        ------
+        WriteFailed
+            If an earlier write failed, or the folder is no longer the one that was opened.
+        FolderInUse
+            If this process was forked from the one that opened the folder.
+        StorageError
+            If the log was closed.
+        """
+        self.check_process()
         if self.failure is not None:
             raise self.failure
         if self._closed:
             raise StorageError(f"{self.path} was closed; open the folder again")
+        if self._held is not None and not self._held.stands():
+            raise self.fail(OSError("it was moved, removed or replaced since it was opened"))
+
+    def check_process(self) -> None:
+        """Refuse a process that was forked: connections of SQLite are of no use there, also for reading."""
+        if self._held is not None:
+            self._held.check_process()
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""
@@ -462,56 +485,11 @@ class EventLog:
 
 @contextmanager
 def reading(log: EventLog) -> Iterator[None]:
-    """Turn what SQLite says of a file that it cannot read into `DamagedLog`."""
+    """Turn what SQLite says of a file that it cannot read into an error of ours."""
+    log.check_process()
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
-        raise DamagedLog(f"{log.path} cannot be read: {error}; {RESTORE}") from None
-
-
-def write_again(file: Path) -> None:
-    """Write a file over itself and sync it, if it is there.
-
-    After a sync that failed, the system may hold what it never wrote and take it for written: another sync
-    does nothing, and the next power cut shows it.
-    """
-    if not file.is_file() or file.is_symlink():
-        return
-    with file.open("r+b", buffering=0) as handle:
-        while (block := handle.read(_BLOCK)) and block.count(0) < len(block):  # holes would be filled
-            handle.seek(-len(block), os.SEEK_CUR)
-            handle.write(block)
-        os.fsync(handle.fileno())
-
-
-def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
-    """Return the checksum of an entry and of all before it."""
-    digest = hashlib.blake2b(chain, digest_size=16)
-    head = (
-        f"{seq} {batch_id} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream} {len(entry.body)}"
-    )
-    digest.update(head.encode())
-    digest.update(entry.body)
-    return digest.digest()
-
-
-def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
-    """Return the chain value of an entry, which is the next one and what was written."""
-    whole = (
-        entry.seq == expected
-        and isinstance(entry.batch_id, int)
-        and 0 <= entry.batch_id < 1 << 62
-        and entry.kind in KINDS
-        and isinstance(entry.stream, str)
-        and isinstance(entry.position, int)
-        and entry.position >= -1
-        and isinstance(entry.body, bytes)
-        and (entry.chain == chained(chain, entry.seq, entry.batch_id, entry) or is_redacted(entry))
-        and times.is_time(entry.logged)
-        and entry.seal == times.seal(entry.chain, entry.logged)
-    )
-    if not whole:
-        raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {RESTORE}")
-    return entry.chain
+        raise storage_error(log.path, error) from None

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
 from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.entries import check_entry
 from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.log import check_entry
+from dygcn.live.durable.storage.sqlite_file import is_permission, storage_error
 from dygcn.live.durable.storage.tables import RESTORE, Entry, check_tables, read_about, some_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NOT_ALLOWED = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM
 _NO_PERMISSION = (
     "{path} cannot be read by this user ({error}); with a journal (-wal) beside it, that takes permission "
     "to write in the folder. Ask as a user who has it, or ask the service over HTTP (?as_of=)"
@@ -75,9 +75,9 @@ class LogReader:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_ALLOWED:
+            if is_permission(error):
                 raise StorageError(_NO_PERMISSION.format(path=self.path, error=error)) from None
-            raise DamagedLog(f"{self.path} cannot be read: {error}; {RESTORE}") from None
+            raise storage_error(self.path, error) from None
         if self._still and self._journal.exists():
             raise DamagedLog(f"{self.path} was opened by another program while it was read; try again")
 

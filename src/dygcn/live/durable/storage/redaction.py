@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dygcn.errors import StorageError
+from dygcn.live.durable.storage.letters import DeadLetter, events_of
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from dygcn.live.durable.storage.letters import DeadLetter
     from dygcn.live.durable.storage.tables import Entry
 
 _MARK = hashlib.blake2b(b"a redacted entry of dygcn", digest_size=16).digest()
@@ -105,6 +105,21 @@ def _forms(one: int | str) -> set[str]:
         return {str(one)}
     escaped = {json.dumps(one)[1:-1], msgspec.json.encode(one).decode()[1:-1]}
     return {form for form in {one, *escaped, repr(one)[1:-1], repr(one.encode())[2:-1]} if form}
+
+
+def without_dropped(
+    letters: Sequence[tuple[int, DeadLetter]], drop: Callable[[DeadLetter], bool]
+) -> tuple[list[int], list[DeadLetter]]:
+    """Return the numbers of dead letters that go, and letters for what is left of those with many events."""
+    gone: list[int] = []
+    left: list[DeadLetter] = []
+    for number, letter in letters:
+        events = events_of(letter)
+        kept = [one for one in events if not drop(one)]
+        if len(kept) < len(events):
+            gone.append(number)
+            left += kept
+    return gone, left
 
 
 def _words(text: str) -> list[str]:

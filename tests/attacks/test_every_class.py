@@ -1,0 +1,142 @@
+"""Every class of attack that was tried on the project, and the tests that would notice it again.
+
+Attacks were tried by hand, in rounds; each found a fault, or found none and should go on finding none. The
+table is by what would break. A test that is renamed or removed has to be named here anew.
+"""
+
+import re
+
+import pytest
+
+from tests.seeded import ROOT
+
+CLASSES = {
+    # ---- state is a function of the graph ----------------------------------------------------------------
+    "bits of a ghost inside one batch are not noted, and sums are too coarse for good": [
+        "tests/live/test_cuts.py::test_an_edge_that_comes_and_goes_inside_a_batch_leaves_an_exact_ghost",
+        "tests/live/test_cuts.py::test_a_restart_that_joins_cuts_is_exact",
+        "tests/live/test_cuts.py::test_bits_that_are_not_noted_would_be_noticed",
+    ],
+    "a structure is left wrong, and a later update computes from it": [
+        "tests/attacks/test_invariants.py::test_invariants_hold_after_every_step",
+        "tests/attacks/test_invariants.py::test_a_wrong_line_of_a_kernel_would_be_noticed",
+        "tests/live/test_growing.py::test_nothing_is_stale",
+    ],
+    "vectors of small graphs, of hubs or of other cuts are not those of the twin": [
+        "tests/live/test_event_rules.py::TestEventRules",
+        "tests/live/test_hubs.py::test_streams_with_a_hub",
+        "tests/live/test_exact.py::test_vectors_equal_the_dense_twin",
+        "lab/tests/soak/test_promises_function_of_graph.py::test_it_holds_and_a_bug_would_be_noticed",
+    ],
+    "sums of weights wrap": [
+        "tests/engine/graph/test_screening.py::test_any_number_of_heavy_edges_is_overweight"
+    ],
+    "one time in another unit moves the clock for good": [
+        "tests/live/test_clock.py::test_a_time_in_another_unit_is_told_before_anything_changes"
+    ],
+    # ---- an update happens or does not -------------------------------------------------------------------
+    "an interrupt or a lack of memory tears a state, and nobody knows": [
+        "tests/live/durable/test_torn.py::test_an_interrupted_update_refuses_and_says_what_heals_it",
+        "tests/live/durable/test_torn.py::test_arrays_of_one_length_grow_all_or_none",
+        "lab/tests/soak/test_promises_interrupted.py::test_the_promise_holds_and_the_bugs_are_noticed",
+    ],
+    "a torn state is read behind the end of an array": [
+        "tests/live/durable/test_torn.py::test_reads_of_a_durable_embedding_refuse_after_a_failed_write"
+    ],
+    "an interrupt between log and state: acknowledged events are lost, or a batch is there by halves": [
+        "tests/attacks/test_signals.py::test_what_was_acknowledged_outlives_signals",
+        "tests/attacks/test_signals.py::test_a_log_that_goes_on_after_an_interrupt_would_be_noticed",
+        "tests/live/durable/test_torn.py::test_an_interrupt_between_log_and_state_ends_acceptance",
+    ],
+    "a lack of memory in flush counts as a refusal": [
+        "tests/live/durable/test_histories.py::test_what_was_published_by_halves_fails_the_log",
+        "tests/live/durable/test_histories.py::test_a_flush_that_fails_and_counts_as_refused_would_be_noticed",
+    ],
+    "an interrupted save leaves no folder": [
+        "tests/live/durable/test_torn.py::test_an_interrupted_save_leaves_the_old_folder_or_the_new_one"
+    ],
+    "two threads in one embedding end the process": [
+        "tests/live/durable/test_torn.py::test_two_threads_at_once_end_in_errors_not_in_a_crash"
+    ],
+    "a trial leaves something behind, or is read by others": [
+        "tests/engine/models/test_trial.py::test_nobody_can_tell_that_there_was_a_trial",
+        "tests/live/test_trial_blocks.py::test_an_interrupt_at_any_line_leaves_nothing_of_a_trial_behind",
+        "tests/live/test_trial_blocks.py::test_another_thread_never_reads_a_trial_that_is_being_taken_back",
+        "tests/live/test_what_if.py::test_the_embedding_is_refused_inside_a_trial_and_the_trial_after_it",
+    ],
+    # ---- readers of changes ------------------------------------------------------------------------------
+    "vectors that a tolerance withheld change at a restart, and readers are not told": [
+        "tests/live/durable/test_histories.py::test_a_restart_publishes_what_was_withheld",
+        "lab/tests/soak/test_promises_mirror.py::test_the_promise_holds_and_the_bugs_are_noticed",
+    ],
+    "readers and sinks of another history are not told to start anew": [
+        "tests/live/durable/test_histories.py::test_a_folder_that_was_replaced_by_an_older_copy",
+        "tests/live/durable/test_histories.py::test_mirrors_are_what_is_served",
+        "lab/tests/soak/test_promises_refit.py::test_the_promise_holds_and_the_bug_is_noticed",
+    ],
+    "a page of changes has no bound in ids that left": [
+        "tests/live/durable/test_feed.py::test_a_page_is_bounded_in_all_its_rows",
+        "tests/serving/service/test_changes.py::test_a_page_is_bounded_in_ids_that_left_too",
+    ],
+    # ---- what hostile input costs ------------------------------------------------------------------------
+    "ids that were made to collide": [
+        "tests/engine/graph/test_hashing.py::test_crafted_ids_probe_no_further_than_others",
+        "tests/engine/graph/test_hashing.py::test_an_unkeyed_table_would_be_noticed",
+        "lab/tests/soak/test_promises_hostile_cost.py::test_the_promise_holds_and_the_bug_is_noticed",
+    ],
+    "refused weights are found one by one, each with an entry of the log": [
+        "tests/live/durable/test_durable.py::test_any_number_of_refused_events_is_one_entry_and_one_sync"
+    ],
+    "clients use up the places of brokers": [
+        "tests/live/durable/test_followed.py::test_clients_take_no_place_from_brokers"
+    ],
+    "the expected cost looks one order deep": [
+        "tests/serving/service/test_cost_estimate.py::test_expected_rows_look_as_deep_as_the_rule",
+        "tests/serving/service/test_cost_estimate.py::test_one_ring_alone_would_be_noticed",
+    ],
+    "requests one behind the other fill the memory": [
+        "tests/serving/service/test_server.py::"
+        "test_requests_that_come_faster_than_they_are_answered_wait_outside",
+        "tests/serving/service/test_server.py::"
+        "test_requests_that_are_read_after_every_answer_would_be_noticed",
+    ],
+    # ---- who gets in -------------------------------------------------------------------------------------
+    "a reader reads a request otherwise than the writer": [
+        "tests/attacks/test_raw_http.py::test_every_request_is_answered_as_is_due_with_readers_and_without",
+        "tests/serving/readers/test_same_answers.py::test_answers_are_the_same_with_readers",
+        "tests/serving/readers/test_upstream.py::"
+        "test_a_body_that_does_not_come_is_not_taken_from_the_next_request",
+    ],
+    "a route, or a spelling of it, is served without its scope": [
+        "tests/attacks/test_raw_http.py::test_no_spelling_of_a_path_leads_past_a_door",
+        "lab/tests/soak/test_promises_doors.py::test_the_promise_holds_and_the_bugs_are_noticed",
+    ],
+    "slow clients keep others out, or have answers pile up": [
+        "tests/attacks/test_raw_http.py::test_a_client_that_takes_no_answer_is_not_read_any_more",
+        "tests/serving/service/test_server.py::test_dripping_headers_does_not_help",
+        "tests/serving/service/test_server.py::test_silent_connections_are_closed",
+    ],
+    # ---- files and records -------------------------------------------------------------------------------
+    "a folder is saved and cannot be loaded": [
+        "tests/live/durable/test_torn.py::test_what_is_fitted_can_be_saved_and_loaded"
+    ],
+    "a spoilt folder ends the process, takes its memory or gives wrong vectors": [
+        "tests/attacks/test_spoilt_folders.py::test_a_spoilt_folder_is_refused_or_does_no_harm",
+        "tests/live/test_files.py::test_a_folder_that_contradicts_itself_is_refused",
+        "lab/tests/soak/test_promises_damage.py::test_it_holds_and_a_bug_would_be_noticed",
+        "lab/tests/soak/test_promises_hostile.py::test_it_holds_and_a_bug_would_be_noticed",
+    ],
+    "a changed record of a shard is taken, or ends the process": [
+        "tests/cluster/test_wire.py::test_cut_and_changed_bytes_are_refused_or_read"
+    ],
+    "shards are not one process": [
+        "tests/attacks/test_shards.py::test_shards_are_one_process_whatever_is_done_to_both",
+        "tests/cluster/test_simulation.py::test_every_run_ends_right",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted({name for names in CLASSES.values() for name in names}))
+def test_every_class_has_its_tests(name):
+    file, _, test = name.partition("::")
+    assert re.search(rf"^(def|class) {test}\(", (ROOT / file).read_text(), re.MULTILINE), name

@@ -1,0 +1,76 @@
+"""Inputs that were made to be slow: the cost of decoders grows with their length, not with its square.
+
+Processor time at five sizes, each twice the one before. The bound lies between linear (1) and
+quadratic (2), so that noise does not fail the test; `python -m tests.hostile` holds decoders to 1.1.
+"""
+
+import zlib
+
+import pytest
+
+from dygcn.serving.service import content_coding
+from tests.hostile.decoders import DECODERS, GZIP, decompressed
+from tests.hostile.growth import growth
+
+CLEARLY_MORE = 1.5
+TRIES = 3  # whatever else runs on the machine may disturb one of them
+
+
+def too_steep(decode, make, **sizes):
+    """Return the exponent of a cost that grows clearly faster than its input, each time; else None."""
+    exponents = []
+    for _ in range(TRIES):
+        exponents.append(growth(decode, make, **sizes).exponent)
+        if exponents[-1] <= CLEARLY_MORE:
+            return None
+    return min(exponents)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_cost_grows_with_the_length_of_the_input(decoder):
+    decode, inputs = DECODERS[decoder]
+    steep = {name: too_steep(decode, make) for name, make in inputs.items()}
+    assert {name: exponent for name, exponent in steep.items() if exponent is not None} == {}
+
+
+def rest_copied_for_each_member(body, coding, most):
+    """The seeded bug: `decoded` as it was, which copies all that follows a member."""
+    parts = []
+    while body:
+        decoder = content_coding._decoder(coding)
+        parts.append(decoder.decompress(body, most + 1))
+        body = decoder.unused_data
+    return b"".join(parts)
+
+
+def test_a_copy_of_the_rest_for_each_member_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(content_coding, "decoded", rest_copied_for_each_member)
+    make = GZIP["empty members"]
+    assert too_steep(decompressed("gzip"), make, smallest=32 << 10, repeats=1) is not None
+
+
+class Counting:
+    """A decoder that counts the bytes that it was given, and those that it copied."""
+
+    def __init__(self, total):
+        self._real, self.total = zlib.decompressobj(16 + zlib.MAX_WBITS), total
+
+    def decompress(self, piece, most):
+        self.total[0] += len(piece)
+        return self._real.decompress(piece, most)
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+
+def test_members_are_given_to_a_decoder_about_once(monkeypatch):
+    """Counted, so that no clock is needed: long members are read once, short ones a piece each."""
+    total = [0]
+    monkeypatch.setattr(content_coding, "_decoder", lambda coding: Counting(total))
+    piece = content_coding._FIRST_PIECE
+    for name in ("empty members", "members with long names"):
+        for length in (64 << 10, 256 << 10):
+            body, total[0] = GZIP[name](length), 0
+            decompressed("gzip")(body)
+            members = body.count(b"\x1f\x8b\x08")
+            assert total[0] <= 2 * len(body) + members * piece
