@@ -1,23 +1,28 @@
 """A forgotten id is in no file and does not come back, whatever is replayed; everyone else stays exact."""
 
+import contextlib
+import json
 import os
 import shutil
+import sqlite3
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import dygcn
 from dygcn.engine.events import decode_events, id_column, read_events
-from dygcn.errors import DamagedFolder, EventError, FolderError, MissingFolder, StorageError
+from dygcn.errors import DamagedFolder, DamagedLog, EventError, FolderError, MissingFolder, StorageError
 from dygcn.live.durable import feed, forgetting, redacting
 from dygcn.live.durable.opening import restore
 from dygcn.live.durable.redacting import Redaction
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter, events_of
+from dygcn.live.durable.storage import LOG_FILE, DeadLetter, events_of
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.redaction import text_finder
 
 NAME = "dan-miller"
 FRIENDS = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("ann", NAME), (NAME, "bob"), ("cat", "eve")]
@@ -326,6 +331,20 @@ def test_readers_learn_that_it_left_and_cursors_stay_good(tmp_path):
         assert left_of(again, before)[0]  # whoever was not told begins anew, and drops what is not shown
 
 
+def test_who_forgets_again_after_a_crash_has_sinks_told_again(tmp_path):
+    live = lived(tmp_path / "x")
+    live.forget(NAME)
+    live.let_go()  # before a sink read it
+    with dygcn.open(tmp_path / "x") as again:
+        after = again.feed.cursor
+        again.forget(NAME)
+        assert left_of(again, after) == (False, [NAME])
+        again.update(add=[(NAME, "ann")])
+        assert left_of(again, after) == (False, [])
+        again.forget(NAME)
+    assert files_with(tmp_path / "x") == []
+
+
 def test_the_past_is_redacted_and_says_so(tmp_path):
     live = lived(tmp_path / "x")
     noted = live.sequence
@@ -430,6 +449,169 @@ def test_damaged_erasures_are_noticed(tmp_path):
             Erasures(tmp_path / "x")
 
 
+# ---- a forget that failed, and what came after it ----------------------------------------------------------
+
+
+def failed_forget(live, monkeypatch):
+    """Forget while somebody reads the journal for long: old bytes stay in it, and the caller is told."""
+    monkeypatch.setattr(EventLog, "_truncated", lambda self: False)
+    monkeypatch.setattr("dygcn.live.durable.storage.redaction._PATIENCE", 0.0)
+    with pytest.raises(StorageError, match="is being read by another program"):
+        live.forget(NAME)
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_new_person_stays_when_a_forget_is_completed_later(tmp_path, monkeypatch, restart):
+    live = lived(tmp_path / "x")
+    failed_forget(live, monkeypatch)
+    assert live.forgotten.ids == 0  # not out of every file yet
+    live.update(add=[(NAME, "zoe"), ("zoe", "yan")], stream="clicks", position=9)
+    live.snapshot()
+    digest = live.digest()
+    if restart:
+        live.let_go()
+        live = dygcn.open(tmp_path / "x")
+    else:
+        live.forget(["nobody"])
+    assert NAME in live
+    assert live.digest() == digest == live.recompute().digest()
+    assert live.forgotten.ids == 2 - restart
+    live.forget(NAME)
+    assert NAME not in live
+    live.close()
+    assert files_with(tmp_path / "x") == []
+
+
+def test_what_was_half_written_when_a_process_died_is_removed(tmp_path):
+    live = lived(tmp_path / "x")
+    live.save(tmp_path / "x" / "..redacted.abc")
+    (tmp_path / "x" / f".{ERASURES_FILE}.7").write_bytes(b"half")
+    live.let_go()
+    with dygcn.open(tmp_path / "x") as again:
+        again.forget(NAME)
+    assert files_with(tmp_path / "x") == []
+    assert [file.name for file in (tmp_path / "x").iterdir() if file.name.startswith(".")] == []
+
+
+def test_offsets_that_a_new_folder_took_over_survive_a_crash(tmp_path):
+    with dygcn.open(tmp_path / "old", fitted()) as live:
+        live.update(add=[("ann", "zed")], stream="clicks", position=3)
+        dygcn.open(tmp_path / "new", live.refit().embedding, after=live).let_go()
+    with dygcn.open(tmp_path / "new") as new:
+        assert new.streams == {"clicks": 3}
+        assert new.damage == []
+
+
+def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.update(add=[("ann", "fay")], stream="clicks", position=3)
+        live.forget("cat")
+    shutil.copytree(tmp_path / "x", tmp_path / "y")
+    with dygcn.open(tmp_path / "x") as live:
+        live.update(add=[(NAME, "fay")], stream="clicks", position=7)
+        live.forget(NAME)
+        live.update(add=[("ann", "fay")], stream="clicks", position=8)
+        live.forget("gus")
+    with dygcn.open(tmp_path / "y") as live:
+        live.update(add=[("bob", "fay")], stream="clicks", position=5)
+        live.forget("eve")
+    restore(tmp_path / "y", tmp_path / "z", forgets=tmp_path / "x")
+    assert files_with(tmp_path / "z") == []
+    with dygcn.open(tmp_path / "z") as live:
+        assert live.forgotten.ids == 4
+        live.ingest([SourceBatch(event(), "clicks", 7)])
+        assert NAME not in live
+        live.ingest([SourceBatch(event(), "clicks", 8)])
+        assert NAME in live
+
+
+# ---- dead letters, and times -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("position", "t", "stays"), [(3, None, False), (9, 99, False), (9, 101, True)])
+def test_old_events_that_are_bad_do_not_become_dead_letters_again(tmp_path, position, t, stays):
+    live = lived(tmp_path / "x")
+    live.forget(NAME, t=100)
+    live.followed.streams.clear()
+    time = b"" if t is None else b', "t": %d' % t
+    bad = decode_events(b'[{"src": "%b", "dst": 7%b}]' % (NAME.encode(), time), "json", "string")
+    dead = tuple(DeadLetter("clicks", position, one.row, one.reason, one.text) for one in bad.bad)
+    live.ingest([SourceBatch(bad.batch, "clicks", position, rows=bad.rows, dead=dead)])
+    assert bool(files_with(tmp_path / "x")) is stays
+    assert live.forgotten.old_events == (not stays)
+    live.close()
+
+
+@pytest.mark.parametrize("name", ['O\'Hara "x"', "zo\u00eb", "nul\0mid", "a b", "%_", "x" * 256])
+def test_dead_letters_that_name_it_in_any_way_are_dropped(tmp_path, name):
+    texts = [
+        repr(f'{{"src":"{name}", "dst'.encode()),
+        json.dumps({"note": f"of {name}, say"}),
+        f"{{{json.dumps(name)}",
+        f"<{name}>",
+    ]
+    dead = [DeadLetter("s", 1, row, "bad", text) for row, text in enumerate([*texts, f"{name}-2 or x{name}"])]
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.ingest([SourceBatch(read_events([("ann", "bob")]), "s", 1, dead=tuple(dead))])
+        assert live.forget(name).dead_letters == len(texts)
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 10**18, -7])
+def test_dead_letters_that_name_a_number_are_dropped(tmp_path, number):
+    texts = [f"src={number};", f'{{"src":{number},"dst', f"the id {number} is bad"]
+    dead = tuple(DeadLetter("s", 1, row, text, "") for row, text in enumerate([*texts, f"{number}1"]))
+    with dygcn.open(tmp_path / "x", dygcn.fit([(1, 2), (2, 3), (number, 1)], dim=4)) as live:
+        live.ingest([SourceBatch(read_events([(1, 2)]), "s", 1, dead=dead)])
+        assert live.forget(number).dead_letters == len(texts)
+
+
+def test_the_work_for_dead_letters_does_not_grow_with_the_ids():
+    tried = []
+
+    class Text(str):
+        def __getitem__(self, part):
+            tried.append(part)
+            return super().__getitem__(part)
+
+    text, counts = Text("some words around, and none of them is an id"), []
+    for count in (10, 10_000):
+        assert not text_finder([f"{i:09d}" for i in range(count)])(text)
+        counts.append(len(tried))
+        tried.clear()
+    assert counts[0] == counts[1] < len(text)
+
+
+def test_a_second_forget_without_a_time_does_not_undo_the_first(tmp_path):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.forget(NAME, t=100)
+        live.forget(NAME)
+        live.ingest([SourceBatch(event(50), "late", 1)])
+        assert NAME not in live
+
+
+def test_forget_events_of_one_message_have_a_time_each(tmp_path):
+    body = b'[{"op": "forget", "id": "dan-miller", "t": 5}, {"op": "forget", "id": "eve", "t": 100}]'
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.ingest([part_of(body)])
+        live.ingest([SourceBatch(event(50), "late", 1), SourceBatch(event(50, "eve"), "late", 2)])
+        assert NAME in live
+        assert "eve" not in live
+
+
+@pytest.mark.parametrize("change", ["position = 40", "stream = 'x'", "kind = 'flush'", "batch_id = 2"])
+def test_a_redacted_entry_is_checked_whole(tmp_path, change):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
+        live.update(add=[("ann", "fay")], stream="clicks", position=2)
+        live.forget(NAME)
+    assert "gus" in dygcn.open(tmp_path / "x", as_of=2)
+    with contextlib.closing(sqlite3.connect(tmp_path / "x" / LOG_FILE)) as db, db:
+        db.execute(f"UPDATE entries SET {change} WHERE seq = 1")
+    with pytest.raises(DamagedLog, match="entry 1 is not what was written"):
+        dygcn.open(tmp_path / "x", as_of=2)
+
+
 # ---- seeded bugs -------------------------------------------------------------------------------------------
 
 
@@ -461,6 +643,26 @@ def keep_letters(monkeypatch):
     monkeypatch.setattr(Redaction, "_names", lambda *_: False)
 
 
+def keep_texts(monkeypatch):
+    monkeypatch.setattr(forgetting.Forgetting, "_drop_letters", lambda *_: 0)
+
+
+def keep_old_letters(monkeypatch):
+    monkeypatch.setattr(forgetting, "_is_old", lambda *_: False)
+
+
+def take_new_persons_out(monkeypatch):
+    monkeypatch.setattr(Erasures, "pending_at", lambda self, _: self._pending)
+
+
+def take_over_what_is_longer(monkeypatch):
+    def take_over(self, other):
+        self._key = other._key
+        self._write([*self.all, *(replace(one, done=False) for one in other.all[len(self.all) :])])
+
+    monkeypatch.setattr(Erasures, "take_over", take_over)
+
+
 def offsets_do_not_count(monkeypatch):
     monkeypatch.setattr(SourceBatch, "offsets_of", lambda self, events: [1 << 40] * len(events))
 
@@ -490,6 +692,27 @@ def by_time(path, monkeypatch):
     test_old_events_are_dropped_and_later_ones_are_a_new_person(path, "late", 9, 100.0, False)
 
 
+def in_a_restored_copy(path, monkeypatch):
+    test_restoring_an_older_backup_applies_later_forgets(path, False)
+
+
+def in_texts(path, monkeypatch):
+    test_dead_letters_that_name_it_in_any_way_are_dropped(path, "a b")
+
+
+def in_letters_of_a_replay(path, monkeypatch):
+    test_old_events_that_are_bad_do_not_become_dead_letters_again(path, 3, None, False)
+
+
+def in_a_failed_forget(path, monkeypatch):
+    with pytest.MonkeyPatch.context() as other:
+        test_a_new_person_stays_when_a_forget_is_completed_later(path, other, False)
+
+
+def in_folders_that_parted(path, monkeypatch):
+    test_forgets_of_folders_that_parted_are_all_applied(path)
+
+
 def interrupted(path, monkeypatch):
     live = lived(path / "x")
     monkeypatch.setattr(EventLog, "redact", lambda *_: 1 / 0)
@@ -512,7 +735,11 @@ BUGS = {
     keep_rows: in_files,
     keep_base: in_files,
     keep_snapshots: in_files,
-    keep_letters: in_files,
+    keep_letters: in_a_restored_copy,
+    keep_texts: in_texts,
+    keep_old_letters: in_letters_of_a_replay,
+    take_new_persons_out: in_a_failed_forget,
+    take_over_what_is_longer: in_folders_that_parted,
     offsets_do_not_count: by_offset,
     times_do_not_count: by_time,
     positions_are_lost: in_a_new_folder,
@@ -583,7 +810,7 @@ def test_a_folder_is_that_of_its_graph_whatever_was_forgotten(tmp_path_factory, 
 def test_an_id_is_found_by_its_keyed_hash_alone(tmp_path):
     erasures = Erasures(tmp_path)
     ids = id_column([f"p{i}" for i in range(2_000)])
-    erasures.add(id_column(["p7", "p1999"]), 1, t=None, offsets={})
+    erasures.add(id_column(["p7", "p1999"]), t=None, offsets={})
     assert np.flatnonzero(erasures.find(ids) >= 0).tolist() == [7, 1999]
     assert b"p1999" not in (tmp_path / ERASURES_FILE).read_bytes()
     assert np.flatnonzero(Erasures(tmp_path).find(ids) >= 0).tolist() == [7, 1999]
@@ -592,7 +819,7 @@ def test_an_id_is_found_by_its_keyed_hash_alone(tmp_path):
 def test_offsets_are_kept_once(tmp_path):
     erasures = Erasures(tmp_path)
     for number in range(3):
-        erasures.add(id_column([f"p{number}"]), number, t=None, offsets={"a": 5, "b": number})
+        erasures.add(id_column([f"p{number}"]), t=None, offsets={"a": 5, "b": number})
     assert [len(one.offsets) for one in erasures.all] == [2, 1, 1]
     assert [erasures.is_old(number, "b", 1, None) for number in range(3)] == [False, True, True]
     assert all(erasures.is_old(number, "a", 5, None) for number in range(3))

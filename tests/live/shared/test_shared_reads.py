@@ -97,3 +97,26 @@ def test_models_with_stored_features_and_rules_of_the_paper_are_not_shared():
         rolling = dygcn.fit([(1, 2), (2, 3)], dim=2, rule="rolling")
     assert not can_share(rolling.state)
     assert can_share(LIVE.state) == sys.platform.startswith("linux")
+
+
+def returned(folder):
+    """Return how readers and the writer see an id that was forgotten and came back."""
+    with dygcn.open(folder, dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=4)) as live:
+        rows = SharedRows(live.state, lambda: live.sequence)
+        reader = RowReader(rows.handle())
+        live.forget("dan")
+        assert reader.vector("dan") is None
+        live.update(add=[("dan", "zoe"), ("zoe", "ann")])
+        vectors = reader.vector("dan")[1], live["dan"]
+        rows.close()
+    return vectors
+
+
+def test_a_forgotten_id_that_returns_does_not_get_its_old_row(tmp_path):
+    assert np.array_equal(*returned(tmp_path / "x"))
+
+
+@pytest.mark.mutant
+def test_readers_that_keep_rows_of_forgotten_ids_would_be_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(SharedRows, "_share_hashes", lambda self: None)
+    assert not np.array_equal(*returned(tmp_path / "x"))

@@ -10,6 +10,7 @@ import pytest
 import dygcn
 from dygcn.errors import OptionError
 from dygcn.live.durable.moments import MOMENT_PATTERN
+from dygcn.live.durable.redacting import Redaction
 from dygcn.serving.service import past
 from dygcn.serving.service.settings import ServiceSettings, check_settings, parse_settings
 from tests.serving.service.serving import ARROW, is_problem, on_loopback, serving
@@ -114,3 +115,17 @@ def test_what_is_kept_is_a_setting(folder):
     assert parse_settings('folder = "x"\nkeep_log = "2GB"').keep_log == "2GB"
     with pytest.raises(OptionError, match="keep_log is"):
         check_settings(ServiceSettings(folder="x", keep_log="a lot"))
+
+
+def test_a_moment_that_is_rebuilt_while_an_id_is_forgotten_is_not_kept(tmp_path, monkeypatch):
+    with dygcn.open(tmp_path / "x", dygcn.fit([(1, 2), (2, 3), (3, 4)], dim=4)) as live:
+        live.update(add=[(4, 1)])
+        kept, redact = past.Past(live), Redaction.redact_snapshots
+
+        def ask_then_redact(self):
+            assert kept.vectors("1", [1, 4]).missing == []
+            redact(self)
+
+        monkeypatch.setattr(Redaction, "redact_snapshots", ask_then_redact)
+        live.forget(4)
+        assert kept.vectors("1", [1, 4]).missing == [4]

@@ -318,7 +318,7 @@ class DurableEmbedding(EmbeddingView):
         (False, 1, 1)
         """
         column = many_ids([ids] if isinstance(ids, int | str) else ids)
-        return self._forgetting.forget(column, None if t is None else moment(t))
+        return self._forgetting.forget((column, None if t is None else moment(t)))
 
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
@@ -327,6 +327,7 @@ class DurableEmbedding(EmbeddingView):
     def _then_snapshot(self, change: Callable[[], _Done]) -> _Done:
         def change_and_write() -> _Done:
             done = change()
+            self._ahead.reach()  # also if nothing moved
             self._snapshots.write(needed=True)
             return done
 

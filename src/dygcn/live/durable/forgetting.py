@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import id_column, python_ids
+from dygcn.engine.events import id_column, python_ids, take
 from dygcn.errors import FolderError, StorageError
 from dygcn.live.durable.redacting import Redaction
+from dygcn.live.durable.storage.redaction import named_in, text_finder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import IdColumn
     from dygcn.live.durable.snapshots import Snapshots
     from dygcn.live.durable.source_batch import SourceBatch
+    from dygcn.live.durable.storage import DeadLetter
     from dygcn.live.durable.storage.erasures import Erasures
     from dygcn.live.durable.write_ahead import WriteAhead
 
@@ -55,7 +57,7 @@ class Forgotten:
     Attributes
     ----------
     ids
-        How many; one that was forgotten twice counts twice.
+        How many are in no file any more; one that was forgotten twice counts twice.
     sequence
         When the last one left: digests noted before are void. -1: none was forgotten.
     old_events
@@ -92,52 +94,71 @@ class Forgetting:
     def summary(self) -> Forgotten:
         """Return what is known of ids that were forgotten."""
         erasures = self._ahead.erasures
-        return Forgotten(
-            sum(len(one.hashes) for one in erasures.all), erasures.last_sequence, self._old_events
-        )
+        ids = sum(len(one.hashes) for one in erasures.all if one.done)
+        return Forgotten(ids, erasures.last_sequence, self._old_events)
 
-    def forget(self, ids: IdColumn, t: float | None) -> ForgetReceipt:
-        """Forget ids; see `DurableEmbedding.forget`."""
+    def forget(self, *wanted: tuple[IdColumn, float | None]) -> ForgetReceipt:
+        """Forget ids, each with the time up to which its events are old; see `DurableEmbedding.forget`."""
         ahead, state = self._ahead, self._ahead.live.state
-        state.graph.ids.check_kind(ids)
+        for ids, _ in wanted:
+            state.graph.ids.check_kind(ids)
         with ahead.one_writer():
             self._snapshots.wait()
             ahead.check_whole()
             before, offsets = ahead.live.digest(), ahead.followed.streams
-            limit = state.graph.clock if t is None else t
-            ahead.erasures.add(ids, ahead.log.last + 1, t=limit, offsets=offsets)
-            counts = self._complete(python_ids(ids).tolist())
-            return ForgetReceipt(ahead.sequence, before, ahead.live.digest(), *counts)
+            letters = self._drop_letters([one for ids, _ in wanted for one in python_ids(ids).tolist()])
+            for ids, t in wanted:
+                ahead.erasures.add(ids, t=state.graph.clock if t is None else t, offsets=offsets)
+            absent = [take(ids, np.flatnonzero(state.graph.find(ids) < 0)) for ids, _ in wanted]
+            found, entries, others = self._complete()
+            with ahead.live.guard.lock:
+                for ids in absent:  # a sink may have missed that they left, when the process died, say
+                    ahead.feed.note(state.graph.nodes()[:0], ids, ahead.sequence)
+            return ForgetReceipt(
+                ahead.sequence, before, ahead.live.digest(), found, entries, letters + others
+            )
+
+    def _drop_letters(self, ids: list[int | str]) -> int:
+        """Drop dead letters that have the text of an id; it is known now, and not after a restart."""
+        finds = text_finder(ids)
+        return self._ahead.log.drop_letters(lambda one: finds(one.event) or finds(one.reason))
 
     def complete(self) -> None:
         """Take ids out of files where the process that forgot them died before it had."""
         if self._ahead.erasures.pending:
             with self._ahead.one_writer():
-                self._complete([])
+                self._complete()
 
     def take_over(self, other: WriteAhead) -> None:
         """Take over the offsets and the erasures of another folder."""
         self._ahead.followed.take_over(other.followed)
         self._ahead.erasures.take_over(other.erasures)
 
-    def _complete(self, ids: list[int | str]) -> tuple[int, int, int]:
+    def _complete(self) -> tuple[int, int, int]:
         """Return how many of the ids were in the graph, and how many entries and dead letters changed."""
         ahead, live = self._ahead, self._ahead.live
-        redaction = Redaction(self._folder, ahead.erasures, ids)
+        redaction, now = Redaction(self._folder, ahead.erasures), ahead.sequence
 
         def leave() -> int:
-            nodes = redaction.nodes_in(live.state)
+            nodes = redaction.nodes_in(live.state, now)
             live.remove_nodes(python_ids(live.names(nodes)))
-            redaction.forget_rows(live.state)
+            redaction.forget_rows(live.state, now)
             return len(nodes)
 
-        found = self._then_snapshot(leave)
+        found = 0
+        if ahead.erasures.pending_at(now):
+            found = self._then_snapshot(leave)
+            try:
+                ahead.erasures.leave(ahead.sequence)
+            except BaseException as error:  # who comes from now on is new, which nobody would know
+                ahead.log.fail(error)
+                raise
         try:
-            redaction.redact_snapshots(ahead.sequence)
+            redaction.redact_snapshots()
         except (OSError, FolderError) as error:
             raise StorageError(f"{self._folder}: a snapshot cannot be redacted: {error}; try again") from None
         entries, letters = redaction.redact_log(ahead.log)
-        ahead.erasures.complete(ahead.sequence)
+        ahead.erasures.complete()
         return found, entries, letters
 
     # ---- events ------------------------------------------------------------------------------------
@@ -146,8 +167,10 @@ class Forgetting:
         """Forget the ids that a part asks for, unless it was applied before; return what else is in it."""
         last = self._ahead.followed.last_of(part.stream) if part.stream else None
         if last is None or part.position > last:
-            times = [one.t for one in part.forgets if one.t is not None]
-            self.forget(id_column([one.id for one in part.forgets]), max(times, default=None))
+            ids: dict[float | None, list[int | str]] = {}
+            for one in part.forgets:
+                ids.setdefault(one.t, []).append(one.id)
+            self.forget(*((id_column(some), t) for t, some in ids.items()))
         return after_forgetting(part)
 
     def without_old(self, part: SourceBatch) -> SourceBatch:
@@ -159,20 +182,27 @@ class Forgetting:
 
 def without_old(part: SourceBatch, erasures: Erasures) -> tuple[SourceBatch, int]:
     """Return a part without old events of ids that were forgotten, and how many these were."""
-    batch = part.batch
-    if not len(erasures) or not len(batch):
+    if not len(erasures):
         return part, 0
+    dead = tuple(letter for letter in part.dead if not _is_old(letter, part, erasures))
+    gone, part = len(part.dead) - len(dead), replace(part, dead=dead)
+    batch = part.batch
     ends = erasures.find(batch.src), erasures.find(batch.dst)
     suspects = np.flatnonzero((ends[0] >= 0) | (ends[1] >= 0))
     if not len(suspects):
-        return part, 0
+        return part, gone
     times = [None] * len(suspects) if batch.t is None else batch.t[suspects].tolist()
-    old = [
-        row
-        for row, offset, t in zip(suspects.tolist(), part.offsets_of(suspects), times, strict=True)
-        if any(end[row] >= 0 and erasures.is_old(int(end[row]), part.stream, offset, t) for end in ends)
-    ]
-    return part.only(np.setdiff1d(np.arange(len(batch)), old)), len(old)
+    names = zip(*(python_ids(take(ids, suspects)).tolist() for ids in (batch.src, batch.dst)), strict=True)
+    columns = zip(suspects.tolist(), names, part.offsets_of(suspects), times, strict=True)
+    old = [row for row, ids, offset, t in columns if erasures.are_old(ids, part.stream, offset, t)]
+    return part.only(np.setdiff1d(np.arange(len(batch)), old)), gone + len(old)
+
+
+def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
+    """Say whether a dead letter of a part names an id that was forgotten, and is from before that."""
+    offset = letter.position if part.first is None else part.first + letter.row
+    values, t = named_in(letter)
+    return erasures.are_old(values, letter.stream, offset, t)
 
 
 def runs(parts: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from dygcn.engine._disk import sync_names
-from dygcn.engine.events import id_column, rows_of, take
+from dygcn.engine.events import rows_of, take
 from dygcn.engine.models.folder import MANIFEST
-from dygcn.errors import EventError, FolderError
+from dygcn.errors import FolderError
 from dygcn.live.changed import FeedImage
 from dygcn.live.durable.feed import without_forgotten
 from dygcn.live.durable.storage import list_snapshots, pack, unpack
 from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS
-from dygcn.live.durable.storage.redaction import names_any
+from dygcn.live.durable.storage.redaction import named_in
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_snapshot, same_model_file, take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from dygcn.engine.models import State
@@ -44,41 +41,39 @@ class Redaction:
         Which nobody else has open.
     erasures
         Its erasures.
-    ids
-        The ids themselves, where they are known: dead letters are then searched for their text, too.
     """
 
-    def __init__(self, folder: Path, erasures: Erasures, ids: Sequence[int | str] = ()) -> None:
+    def __init__(self, folder: Path, erasures: Erasures) -> None:
         self._folder, self._erasures = folder, erasures
-        self._numbers = [number for number, one in enumerate(erasures.all) if not one.done]
-        self._texts = _pattern(ids)
         self._model_files: dict[str, FileEntry] = {}  # by the checksum that the file had before
 
-    def concerns(self, ids: IdColumn | None) -> Bool:
-        """Say of each id whether it is to be taken out."""
-        return np.zeros(0, np.bool_) if ids is None else self._erasures.find(ids, self._numbers) >= 0
+    def concerns(self, ids: IdColumn | None, at: int) -> Bool:
+        """Say of each id whether it is to be taken out of what was written at a sequence."""
+        if ids is None:
+            return np.zeros(0, np.bool_)
+        return self._erasures.find(ids, self._erasures.pending_at(at)) >= 0
 
-    def nodes_in(self, state: State) -> Nodes:
+    def nodes_in(self, state: State, at: int) -> Nodes:
         """Return the nodes of a graph that are to be taken out."""
         nodes = state.graph.nodes()
-        found: Nodes = nodes[self.concerns(state.graph.ids.names(nodes))]
+        found: Nodes = nodes[self.concerns(state.graph.ids.names(nodes), at)]
         return found
 
-    def forget_rows(self, state: State) -> None:
+    def forget_rows(self, state: State, at: int) -> None:
         """Take rows out of a model."""
         named = state.model.named_ids
         if named is not None:
-            state.forget_rows(take(named, np.flatnonzero(self.concerns(named))))
+            state.forget_rows(take(named, np.flatnonzero(self.concerns(named, at))))
 
     # ---- snapshots ---------------------------------------------------------------------------------
 
-    def redact_snapshots(self, before: int) -> None:
-        """Rewrite every snapshot before a sequence, and the first one, that names one of the ids."""
+    def redact_snapshots(self) -> None:
+        """Rewrite every snapshot, and the first one, that names one of the ids."""
         complete_base(self._folder)
         self._redact_base()
         shutil.rmtree(self._folder / SNAPSHOTS / DAMAGED, ignore_errors=True)
         for sequence, path in list_snapshots(self._folder):
-            if sequence < before:
+            if self._erasures.pending_at(sequence):
                 self._redact_snapshot(path)
 
     def _redact_snapshot(self, path: Path) -> None:
@@ -104,8 +99,9 @@ class Redaction:
     def _rewrite(self, path: Path, target: Path) -> bool:
         """Write a snapshot without the ids, to another place or its own; say whether it named any."""
         state, version, position, feed = load_snapshot(path)
-        nodes, left = self.nodes_in(state), self.concerns(None if feed is None else feed.left)
-        if not len(nodes) and not left.any() and not self.concerns(state.model.named_ids).any():
+        at = 0 if position is None else position.sequence
+        nodes, left = self.nodes_in(state, at), self.concerns(None if feed is None else feed.left, at)
+        if not len(nodes) and not left.any() and not self.concerns(state.model.named_ids, at).any():
             return False
         before, moved = same_model_file(state.model), _moved_by_node(state, feed)
         if state.model.spec.from_graph:
@@ -113,7 +109,7 @@ class Redaction:
         else:
             state.rebuild()
             state.remove(nodes)
-        self.forget_rows(state)
+        self.forget_rows(state, at)
 
         def image(of: Nodes) -> tuple[FeedImage, int]:
             assert feed is not None
@@ -134,26 +130,13 @@ class Redaction:
         """Take the ids out of events and dead letters; return how many entries and letters changed."""
         return log.redact(self._left_of, self._names)
 
-    def _left_of(self, body: bytes) -> bytes | None:
+    def _left_of(self, at: int, body: bytes) -> bytes | None:
         batch, now = unpack(body)
-        gone = self.concerns(batch.src) | self.concerns(batch.dst)
+        gone = self.concerns(batch.src, at) | self.concerns(batch.dst, at)
         return pack(rows_of(batch, np.flatnonzero(~gone)), now) if gone.any() else None
 
     def _names(self, letter: DeadLetter) -> bool:
-        if self._texts is not None and self._texts.search(f"{letter.event}\n{letter.reason}"):
-            return True
-        return names_any(letter, self._any)
-
-    def _any(self, values: list[int | str]) -> bool:
-        for kind in (int, str):
-            some = [value for value in values if type(value) is kind]
-            try:
-                if some and self.concerns(id_column(some)).any():
-                    return True
-            except EventError:  # too long for an id, say: one by one
-                if len(some) > 1 and any(self._any([value]) for value in some):
-                    return True
-        return False
+        return not self._erasures.numbers_of(named_in(letter)[0]).isdisjoint(self._erasures.pending_at(0))
 
 
 def complete_base(folder: Path) -> None:
@@ -173,12 +156,3 @@ def _moved_by_node(state: State, feed: FeedImage | None) -> Int64:
     if feed is not None:
         moved[state.graph.nodes()] = feed.moved
     return moved
-
-
-def _pattern(ids: Sequence[int | str]) -> re.Pattern[str] | None:
-    """Return what finds ids in a text, as they are or as JSON writes them, and no longer id around them."""
-    texts = {str(one) for one in ids if isinstance(one, str) and one}
-    texts |= {msgspec.json.encode(one).decode()[1:-1] for one in texts}
-    if not texts:
-        return None
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(texts)))})(?![\w-])")

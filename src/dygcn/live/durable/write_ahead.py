@@ -72,7 +72,7 @@ class WriteAhead:
         self._state.rebuild()
         self.live.renumber(max(self.live.version, standing.batch_id))
         self._go_on_from(standing)
-        self._reach()  # a refusal may stand behind the last batch
+        self.reach()  # a refusal may stand behind the last batch
 
     @contextmanager
     def one_writer(self) -> Iterator[None]:
@@ -127,7 +127,7 @@ class WriteAhead:
             with self.live.guard.lock:
                 done = change()
                 if self.sequence != self.log.last:  # nothing moved
-                    self._reach()
+                    self.reach()
         except BaseException as error:
             if isinstance(error, refusable) and not self._state.torn and self.sequence != self.log.last:
                 self._refuse(batch_id)
@@ -178,10 +178,10 @@ class WriteAhead:
         entry = NewEntry(REFUSAL, body=str(batch_id).encode())
         self.log.append([entry], self.log.last_batch_id + 1)
         with self.live.guard.lock:
-            self._reach()
+            self.reach()
         self.pending = False
 
-    def _reach(self) -> None:
+    def reach(self) -> None:
         """Note that nothing moved up to the end of the log."""
         self.sequence = self.log.last
         self.feed.reach(self.sequence)

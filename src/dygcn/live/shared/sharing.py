@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import State
+    from dygcn.engine.records import UInt64
 
 
 def can_share(state: State) -> bool:
@@ -73,6 +74,8 @@ class SharedRows:
     def publish(self) -> None:
         """Let readers see the state as it is now."""
         graph, rule = self._state.graph, self._state.exact
+        if self._state.model is not self._model:
+            self._share_hashes()
         arrays = graph.ids.arrays, graph.node_arrays, *(sums.arrays for sums in rule.sums)
         if arrays != self._arrays:
             self._list_arrays(graph.ids)
@@ -86,17 +89,24 @@ class SharedRows:
         """Publish no more."""
         self._state.transaction.after = None
 
+    def _share_hashes(self) -> None:
+        """Let readers find no row for ids that were forgotten; none of these is in the graph now."""
+        self._hashes[...] = self._features.unit_table(self._state.graph.ids).arrays[0]
+        self._model = self._state.model
+
     def _share_model(self) -> None:
-        """Copy what never changes, once."""
+        """Copy what never changes, once; only hashes of rows may, see `_share_hashes`."""
         state, segments = self._state, self._segments
         features, plan = state.exact.features, read_plan(state.model, state.exact)
         assert isinstance(features, Hashed | Walks)
         assert plan is not None
+        self._features, self._model = features, state.model
         table = features.unit_table(state.graph.ids)
         units = [segments.copied(array) for array in table.arrays]
         weights = [segments.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
         scales, secret = segments.copied(plan.scales), segments.copied(state.graph.ids.secret)
         self._kept = units, weights, scales, secret  # their files are open while they are here
+        self._hashes: UInt64 = units[0]
         place = segments.place
         self._fixed = {
             "kind": state.model.kind,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from dygcn.engine._disk import replace_own
 from dygcn.engine.events import python_ids, take
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from dygcn.engine.records import IdColumn, Int64, UInt64
 
 ERASURES_FILE = "erasures.json"
+NOT_YET = 1 << 62
 _FORMAT, _STRONG, _QUICK = 1, 16, 8  # bytes of the hash that decides, and of the one that finds candidates
 
 
 class Erasure(msgspec.Struct, forbid_unknown_fields=True):
     """Ids that were forgotten by one call."""
 
-    sequence: int  # of the log when they left; digests noted up to it are void
+    sequence: int  # of the log when they left; digests noted up to it are void. NOT_YET: they have not left
     at: float  # seconds since 1970
     t: int | float | None  # events of these ids up to this time are old
     offsets: dict[str, int]  # of streams, where they differ from those of the erasure before
@@ -63,7 +65,7 @@ class Erasures:
     >>> from dygcn.engine.events import id_column
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     erasures = Erasures(folder)
-    ...     erasures.add(id_column(["ann"]), 7, t=100, offsets={"clicks": 41})
+    ...     erasures.add(id_column(["ann"]), t=100, offsets={"clicks": 41})
     ...     erasures.find(id_column(["ann", "bob"])).tolist()
     ...     erasures.is_old(0, "clicks", 41, None), erasures.is_old(0, "clicks", 42, 101)
     [0, -1]
@@ -87,25 +89,30 @@ class Erasures:
     @property
     def last_sequence(self) -> int:
         """The sequence of the last erasure: digests noted up to it are void; -1 if there is none."""
-        return max((one.sequence for one in self.all), default=-1)
+        return max((one.sequence for one in self.all if one.sequence != NOT_YET), default=-1)
+
+    def pending_at(self, sequence: int) -> list[int]:
+        """Return the numbers of pending erasures whose ids are in what the folder was at a sequence.
+
+        What was written since the ids left is of new persons, and stays.
+        """
+        return [number for number in self._pending if self.all[number].sequence > sequence]
 
     # ---- writing -----------------------------------------------------------------------------------
 
-    def add(self, ids: IdColumn, sequence: int, *, t: int | float | None, offsets: Mapping[str, int]) -> None:
+    def add(self, ids: IdColumn, *, t: int | float | None, offsets: Mapping[str, int]) -> None:
         """Write down that ids are forgotten; the erasure is pending until `complete`."""
-        known = self._offsets_at(len(self.all))
-        changed = {stream: offset for stream, offset in offsets.items() if known.get(stream) != offset}
         hashes = [f"{quick:016x}{strong.hex()}" for quick, strong in zip(*self._hashes(ids), strict=True)]
-        self._write([*self.all, Erasure(sequence, time.time(), t, changed, hashes)])
+        known = self._offsets_at(len(self.all))
+        self._write([*self.all, Erasure(NOT_YET, time.time(), t, _changed(known, offsets), hashes)])
 
-    def complete(self, sequence: int) -> None:
-        """Write down that no file names the ids of pending erasures, which left the graph at a sequence."""
-        self._write(
-            [
-                one if one.done else msgspec.structs.replace(one, sequence=sequence, done=True)
-                for one in self.all
-            ]
-        )
+    def leave(self, sequence: int) -> None:
+        """Write down that the ids of pending erasures left the graph at a sequence."""
+        self._write([replace(one, sequence=min(one.sequence, sequence)) for one in self.all])
+
+    def complete(self) -> None:
+        """Write down that no file names the ids of erasures."""
+        self._write([replace(one, done=True) for one in self.all])
 
     def take_over(self, other: Erasures) -> None:
         """Add the erasures of another folder that this one does not have, all of them pending.
@@ -121,8 +128,14 @@ class Erasures:
                 "same folder, or forget the ids again"
             )
         self._key = other._key
-        later = other.all[len(self.all) :]
-        self._write([*self.all, *(msgspec.structs.replace(one, done=False) for one in later)])
+        known = {(one.at, *one.hashes) for one in self.all}
+        taken, offsets = list(self.all), self._offsets_at(len(self.all))
+        for number, one in enumerate(other.all):
+            if (one.at, *one.hashes) not in known:
+                changed = _changed(offsets, other._offsets_at(number))
+                taken.append(replace(one, sequence=NOT_YET, offsets=changed, done=False))
+                offsets |= changed
+        self._write(taken)
 
     def _write(self, erasures: list[Erasure]) -> None:
         content = _File(self._key, erasures)
@@ -166,8 +179,18 @@ class Erasures:
         known = self._by_stream.get(stream)
         if known is None or offset < 0:
             return False
-        last = bisect_right(known, (number, 1 << 63)) - 1
-        return last >= 0 and offset <= known[last][1]
+        return offset <= _at(known, number)
+
+    def are_old(self, values: Iterable[int | str], stream: str, offset: int, t: int | float | None) -> bool:
+        """Say whether an event that names some values is from before any of them was forgotten."""
+        return any(self.is_old(number, stream, offset, t) for number in self.numbers_of(values))
+
+    def numbers_of(self, values: Iterable[int | str]) -> set[int]:
+        """Return the numbers of the erasures of some values, each of which may be an id or anything else."""
+        key = bytes.fromhex(self._key)
+        kinds = (("int64" if isinstance(value, int) else "string", value) for value in values)
+        found = (self._numbers.get(_strong(key, kind, value), ()) for kind, value in kinds)
+        return {number for numbers in found for number in numbers}
 
     # ---- hashes ------------------------------------------------------------------------------------
 
@@ -182,18 +205,35 @@ class Erasures:
                 self._numbers.setdefault(bytes.fromhex(text[2 * _QUICK :]), []).append(number)
             for stream, offset in one.offsets.items():
                 self._by_stream.setdefault(stream, []).append((number, offset))
+        self._pending = [number for number, one in enumerate(self.all) if not one.done]
         self._quick: UInt64 = np.sort(np.fromiter(quick, np.uint64, len(quick)))
 
     def _offsets_at(self, number: int) -> dict[str, int]:
-        return {stream: known[-1][1] for stream, known in self._by_stream.items() if known[0][0] < number}
+        """Return the offsets of streams at an erasure; of one that is to come, those at the last one."""
+        found = ((stream, _at(known, number)) for stream, known in self._by_stream.items())
+        return {stream: offset for stream, offset in found if offset >= 0}
 
     def _hashes(self, ids: IdColumn) -> tuple[list[int], list[bytes]]:
         return salted(keys_of(ids), self._salt).tolist(), self._strong(ids)
 
     def _strong(self, ids: IdColumn) -> list[bytes]:
         key, kind = bytes.fromhex(self._key), ids.kind
-        texts = (f"{kind} {one}".encode("utf-8", "surrogatepass") for one in python_ids(ids).tolist())
-        return [hashlib.blake2b(text, digest_size=_STRONG, key=key).digest() for text in texts]
+        return [_strong(key, kind, one) for one in python_ids(ids).tolist()]
+
+
+def _strong(key: bytes, kind: str, one: int | str) -> bytes:
+    text = f"{kind} {one}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=_STRONG, key=key).digest()
+
+
+def _changed(known: Mapping[str, int], offsets: Mapping[str, int]) -> dict[str, int]:
+    return {stream: offset for stream, offset in offsets.items() if known.get(stream) != offset}
+
+
+def _at(known: list[tuple[int, int]], number: int) -> int:
+    """Return the offset of a stream at an erasure, -1 if it had none yet."""
+    last = bisect_right(known, (number, 1 << 63)) - 1
+    return known[last][1] if last >= 0 else -1
 
 
 def _read(path: Path) -> _File | None:
@@ -217,5 +257,5 @@ def _read(path: Path) -> _File | None:
 
 
 def _checksum(content: _File) -> str:
-    blank = msgspec.structs.replace(content, checksum="")
+    blank = replace(content, checksum="")
     return hashlib.blake2b(msgspec.json.encode(blank), digest_size=16).hexdigest()

@@ -34,6 +34,7 @@ _MARK = (
 CLUSTER_FILE = "cluster.json"  # says that the graph of a folder is divided among shards
 KEPT = 2
 DAMAGED = "damaged"  # the last snapshot that could not be used
+_HALF_WRITTEN = "..redacted.", ".erasures.json."  # how names in the folder itself begin
 _DIGITS = 20  # of a snapshot's name
 _LONGEST_PLACE = 1 << 20  # bytes
 
@@ -263,7 +264,8 @@ def own_bytes(snapshot: Path) -> int:
 
 def clear_leftovers(folder: Path) -> None:
     """Remove what a process that died left half written."""
-    for path in (*_inside(folder / SNAPSHOTS), *_inside(folder / CURSORS)):
+    own = (path for path in folder.iterdir() if path.name.startswith(_HALF_WRITTEN))
+    for path in (*own, *_inside(folder / SNAPSHOTS), *_inside(folder / CURSORS)):
         if path.name.startswith(".") and _is_own_folder(path):
             shutil.rmtree(path, ignore_errors=True)
         elif path.name.startswith("."):

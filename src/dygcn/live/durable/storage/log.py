@@ -270,14 +270,14 @@ class EventLog:
             self._tidy_journal(LONGEST_JOURNAL)
 
     def redact(
-        self, left_of: Callable[[bytes], bytes | None], drop: Callable[[DeadLetter], bool]
+        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[DeadLetter], bool]
     ) -> tuple[int, int]:
         """Rewrite events and drop dead letters, and leave none of the old bytes in the file.
 
         Parameters
         ----------
         left_of
-            Returns what is left of the body of an entry with events; None: all of it.
+            Returns what is left of the body of an entry with events, by its sequence; None: all of it.
         drop
             Says whether a dead letter goes.
 
@@ -293,6 +293,22 @@ class EventLog:
             while entries := self._some(after):
                 after = entries[-1].seq
                 bodies += rewritten([entry for entry in entries if entry.kind == EVENTS], left_of)
+            dead = self.drop_letters(drop, bodies)
+            try:
+                purge(self._db, self.path, self._truncated)
+            except sqlite3.Error as error:
+                raise StorageError(
+                    f"{self.path} cannot be written anew: {error}; free space, try again"
+                ) from None
+            self._journal = 0
+            return len(bodies), dead
+
+    def drop_letters(
+        self, drop: Callable[[DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
+    ) -> int:
+        """Drop events of dead letters, and give entries new bodies; return how many letters changed."""
+        with self._lock:
+            self.check()
             dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -302,14 +318,7 @@ class EventLog:
                 self._db.execute("COMMIT")
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
-            try:
-                purge(self._db, self.path, self._truncated)
-            except sqlite3.Error as error:
-                raise StorageError(
-                    f"{self.path} cannot be written anew: {error}; free space, try again"
-                ) from None
-            self._journal = 0
-            return len(bodies), len(dead)
+            return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
         """Write down how much of the past is kept, for whoever opens the folder next."""

@@ -7,6 +7,7 @@ and a checksum of its own, over the chain value that stays and the events that a
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from contextlib import suppress
@@ -25,20 +26,22 @@ if TYPE_CHECKING:
     from dygcn.live.durable.storage.tables import Entry
 
 _MARK = hashlib.blake2b(b"a redacted entry of dygcn", digest_size=16).digest()
-_NUMBER = re.compile("-?[0-9]{1,18}")
+_NUMBER = re.compile("-?[0-9]{1,19}")
+_BEGIN, _WORD = re.compile(r"(?<![\w-])(?=.)", re.DOTALL), re.compile(r"[\w-]")
 _HEAD = 2 * len(_MARK)
 _PATIENCE, _BETWEEN = 10.0, 0.05  # seconds that readers in other processes are waited for
 
 
-def redacted(chain: bytes, seq: int, body: bytes) -> bytes:
-    """Return the body of a redacted entry, which holds what is left of the original one.
+def redacted(entry: Entry, body: bytes) -> bytes:
+    """Return the body of an entry once it is redacted, which holds what is left of the original one.
 
     Examples
     --------
-    >>> clear_body(redacted(b"chain value", 7, b"events"))
+    >>> from dygcn.live.durable.storage.tables import Entry
+    >>> clear_body(redacted(Entry(7, 7, "events", "clicks", 41, b"all events", b"chain value"), b"events"))
     b'events'
     """
-    return _MARK + _checksum(chain, seq, body) + body
+    return _MARK + _checksum(entry, body) + body
 
 
 def clear_body(body: bytes) -> bytes:
@@ -50,28 +53,58 @@ def is_redacted(entry: Entry) -> bool:
     """Say whether an entry was redacted, and is what was written then."""
     if not isinstance(entry.body, bytes) or not entry.body.startswith(_MARK):
         return False
-    return entry.body[:_HEAD] == _MARK + _checksum(entry.chain, entry.seq, entry.body[_HEAD:])
+    return entry.body[:_HEAD] == _MARK + _checksum(entry, entry.body[_HEAD:])
 
 
-def _checksum(chain: bytes, seq: int, body: bytes) -> bytes:
-    return hashlib.blake2b(
-        chain + str(seq).encode() + body, digest_size=16, person=b"dygcn redacted"
-    ).digest()
+def _checksum(entry: Entry, body: bytes) -> bytes:
+    about = f"{entry.seq} {entry.batch_id} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream}"
+    digest = hashlib.blake2b(entry.chain, digest_size=16, person=b"dygcn redacted")
+    digest.update(f"{about} {len(body)}".encode() + body)
+    return digest.digest()
 
 
-def names_any(letter: DeadLetter, ids: Callable[[list[int | str]], bool]) -> bool:
-    """Say whether a dead letter names one of some ids: as a value of its event, or anywhere as a word.
-
-    Parameters
-    ----------
-    ids
-        Says whether any of these values is one of the ids.
-    """
+def named_in(letter: DeadLetter) -> tuple[set[int | str], float | None]:
+    """Return what a dead letter may name, values of its event and words anywhere, and the event's time."""
     words = {*_words(letter.event), *_words(letter.reason)}
-    values: list[int | str] = [*words, *(int(word) for word in words if _NUMBER.fullmatch(word))]
+    values: set[int | str] = {*words, *(int(word) for word in words if _NUMBER.fullmatch(word))}
+    t = None
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        values += _values(msgspec.json.decode(letter.event))
-    return ids(values)
+        event = msgspec.json.decode(letter.event)
+        values.update(_values(event))
+        t = event.get("t") if isinstance(event, dict) else None
+    return values, t if type(t) in (int, float) else None
+
+
+def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
+    """Return what says whether a text has one of some ids in it, and no longer word around it.
+
+    Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
+    depend on how many there are.
+
+    Examples
+    --------
+    >>> finds = text_finder(["dan-miller", "zo\u00eb"])
+    >>> finds("of dan-miller, say"), finds("dan-miller-2"), finds(str("zo\u00eb".encode()))
+    (True, False, True)
+    """
+    texts = {form for one in ids for form in _forms(one)}
+    lengths = sorted({len(text) for text in texts})
+
+    def finds(text: str) -> bool:
+        return any(
+            text[begin : begin + length] in texts and not _WORD.match(text, begin + length)
+            for begin in (found.start() for found in _BEGIN.finditer(text))
+            for length in lengths
+        )
+
+    return finds
+
+
+def _forms(one: int | str) -> set[str]:
+    if not isinstance(one, str):
+        return {str(one)}
+    escaped = {json.dumps(one)[1:-1], msgspec.json.encode(one).decode()[1:-1]}
+    return {form for form in {one, *escaped, repr(one)[1:-1], repr(one.encode())[2:-1]} if form}
 
 
 def without_dropped(
@@ -127,17 +160,19 @@ def purge(db: sqlite3.Connection, path: Path, truncated: Callable[[], bool]) -> 
         time.sleep(_BETWEEN)
 
 
-def rewritten(entries: Sequence[Entry], left_of: Callable[[bytes], bytes | None]) -> list[tuple[bytes, int]]:
+def rewritten(
+    entries: Sequence[Entry], left_of: Callable[[int, bytes], bytes | None]
+) -> list[tuple[bytes, int]]:
     """Return the new body and the sequence of each entry that changes.
 
     Parameters
     ----------
     left_of
-        Returns what is left of a body; None: all of it.
+        Returns what is left of the body of a sequence; None: all of it.
     """
     changed = []
     for entry in entries:
-        left = left_of(clear_body(entry.body))
+        left = left_of(entry.seq, clear_body(entry.body))
         if left is not None:
-            changed.append((redacted(entry.chain, entry.seq, left), entry.seq))
+            changed.append((redacted(entry, left), entry.seq))
     return changed
