@@ -146,7 +146,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     chosen, rest = parser.parse_known_args()
     trials = Trials(chosen.sample, chosen.seed)
-    pytest.main(
-        ["-q", "-p", "no:cacheprovider", "-m", "mutant or quick", *(rest or ["tests"])], plugins=[trials]
-    )
+    plugins = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]  # some libraries complain of a fork
+    pytest.main(["-q", *plugins, "-m", "mutant or quick", *(rest or ["tests"])], plugins=[trials])
     os.write(1, (trials.summary() + "\n").encode())
