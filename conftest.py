@@ -29,7 +29,7 @@ _BY_PLACE = {
     r"|tests/cli/test_(run|serve)|tests/cluster/test_ray|tests/end_to_end/|lab/tests/soak/test_shard_kills",
     "soak": r"lab/tests/soak/",
     "lab": r"lab/",
-    "browser": r"tests/serving/service/test_page_in_a_browser|tests/docs/test_screenshots",
+    "browser": r"tests/serving/service/test_page_(in_a_browser|of_operators)|tests/docs/test_screenshots",
 }
 _BY_CALL = {
     "mutant": {"assert_noticed", "try_with"},
