@@ -11,8 +11,8 @@ from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import COUNT_HALF_LIFE
 from dygcn.engine.propagation.spreading import Spreading
-from dygcn.testing.contact_twin import ContactTwin
 from dygcn.testing.seeding import small_model
+from tests.engine.graph.contact_twin import ContactTwin
 
 ARRAYS = "contact", "activity", "pair_t", "pair_count"
 HALF_LIVES = pytest.mark.parametrize("half_life", [None, 2.0])

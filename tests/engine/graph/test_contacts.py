@@ -15,7 +15,7 @@ from dygcn.engine.graph.fixed import FEW
 from dygcn.engine.graph.image import build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.errors import CapacityError
-from dygcn.testing.contact_twin import ContactTwin
+from tests.engine.graph.contact_twin import ContactTwin
 from tests.seeded import assert_noticed
 
 QUICK = settings(

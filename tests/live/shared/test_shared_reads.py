@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.live.shared.read_beside import read_beside
 
 import dygcn
 from dygcn.engine.graph.ids import IdMap
@@ -11,7 +12,6 @@ from dygcn.errors import TrainingWarning
 from dygcn.live.shared import RowReader, SharedRows
 from dygcn.live.shared.reading import _View
 from dygcn.live.shared.sharing import can_share
-from dygcn.testing.shared_reads import read_beside
 
 LIVE = dygcn.fit([(1, 2), (2, 3)], dim=4)
 pytestmark = pytest.mark.skipif(not can_share(LIVE.state), reason="needs Linux and compiled loops")
