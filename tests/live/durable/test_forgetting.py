@@ -582,6 +582,17 @@ def test_the_work_for_dead_letters_does_not_grow_with_the_ids():
     assert counts[0] == counts[1] < len(text)
 
 
+def test_new_events_of_a_forgotten_id_cost_no_hash_each(tmp_path, monkeypatch):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.update(add=[("ann", "fay")], stream="s", position=1)
+        live.forget(NAME, t=100)
+        monkeypatch.setattr(Erasures, "numbers_of", lambda *_: pytest.fail("it was looked for"))
+        dead = tuple(DeadLetter("s", 2, row, "bad", f'{{"src": "{NAME}", "t": 101}}') for row in range(9))
+        live.ingest([SourceBatch(event(101), "s", 2, dead=dead)])
+        assert live.log.count_dead_letters() == 9
+        assert NAME in live
+
+
 def test_a_second_forget_without_a_time_does_not_undo_the_first(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.forget(NAME, t=100)
