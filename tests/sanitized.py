@@ -153,7 +153,7 @@ def try_fault(tree, fault):
     print(f"caught: {fault.name}, by {fault.test}: {fault.said}", flush=True)
 
 
-def main(kind, folder, tests, *options):
+def main(kind, folder, kept, tests, *options):
     """Build, run the tests, and try the faults."""
     tree = Tree(Path(folder), kind)
     tree.build()
@@ -165,7 +165,8 @@ def main(kind, folder, tests, *options):
         for fault in FAULTS[kind]:
             try_fault(tree, fault)
     finally:
-        tree.build()  # no fault stays in a folder that is kept: its file is newer now than any copy will be
+        if kept:
+            tree.build()  # no fault stays in the folder: its file is newer now than any copy will be
 
 
 if __name__ == "__main__":
@@ -179,4 +180,4 @@ if __name__ == "__main__":
     chosen = THREAD_TESTS if result.kind == "thread" else KERNEL_TESTS + OTHER_TESTS * result.whole
     sizes = [] if result.whole else ["-m", SMALL]
     with tempfile.TemporaryDirectory() as another:
-        main(result.kind, result.folder or another, chosen, *sizes, *rest)
+        main(result.kind, result.folder or another, bool(result.folder), chosen, *sizes, *rest)

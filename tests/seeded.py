@@ -51,11 +51,7 @@ def assert_noticed(tmp_path, name, line, wrong, hunt, *arguments):
 
 def try_with(tmp_path, name, line, wrong, hunt, *arguments):
     """Run a test on such a copy, in a process of its own."""
-    copy = copy_uncompiled(tmp_path)
-    file = (copy / name.replace(".", "/")).with_suffix(".py")
-    changes = [(line, wrong)] if isinstance(line, str) else zip(line, wrong, strict=True)
-    for right, instead in changes:
-        file.write_text(with_line(file.read_text(), right, instead))
+    copy = wrong_copy(tmp_path, name, line, wrong)
     result = [hunt.__module__, hunt.__qualname__, repr(arguments), str(_NOTICED)]
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _TRIAL, copy, ROOT, *result],
@@ -64,6 +60,16 @@ def try_with(tmp_path, name, line, wrong, hunt, *arguments):
         cwd=tmp_path,
         env={**os.environ, **elsewhere()},
     )
+
+
+def wrong_copy(folder, name, line, wrong):
+    """Make such a copy; return where it can be imported from."""
+    copy = copy_uncompiled(folder)
+    file = (copy / name.replace(".", "/")).with_suffix(".py")
+    changes = [(line, wrong)] if isinstance(line, str) else zip(line, wrong, strict=True)
+    for right, instead in changes:
+        file.write_text(with_line(file.read_text(), right, instead))
+    return copy
 
 
 def copy_uncompiled(folder):

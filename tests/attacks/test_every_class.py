@@ -100,6 +100,18 @@ CLASSES = {
         "tests/serving/service/test_server.py::"
         "test_requests_that_are_read_after_every_answer_would_be_noticed",
     ],
+    "many empty members of a compressed body are decoded in quadratic time": [
+        "tests/hostile/test_cost.py::test_cost_grows_with_the_length_of_the_input",
+        "tests/hostile/test_cost.py::test_a_copy_of_the_rest_for_each_member_would_be_noticed",
+        "tests/serving/service/test_content_coding.py::test_too_many_members_are_refused_by_name",
+    ],
+    "a stranger's message to a shard is received before it is refused": [
+        "tests/cluster/test_strangers.py::test_strangers_cost_nothing",
+        "tests/cluster/test_strangers.py::test_a_check_behind_the_body_would_be_noticed",
+    ],
+    "an answer for another node is taken, or an unreadable one raises what nobody documents": [
+        "tests/client/test_hostile_answers.py::test_an_answer_about_another_node_is_refused"
+    ],
     # ---- who gets in -------------------------------------------------------------------------------------
     "a reader reads a request otherwise than the writer": [
         "tests/attacks/test_raw_http.py::test_every_request_is_answered_as_is_due_with_readers_and_without",
@@ -126,12 +138,34 @@ CLASSES = {
         "lab/tests/soak/test_promises_damage.py::test_it_holds_and_a_bug_would_be_noticed",
         "lab/tests/soak/test_promises_hostile.py::test_it_holds_and_a_bug_would_be_noticed",
     ],
+    "others on the machine read the files of a folder": [
+        "tests/live/durable/test_private_files.py::test_nobody_else_sees_anything",
+        "tests/live/durable/test_private_files.py::test_what_others_may_see_would_be_noticed",
+    ],
+    "a forked process writes": [
+        "tests/live/durable/test_one_writer.py::test_a_forked_process_writes_nothing",
+        "tests/live/durable/test_one_writer.py::test_a_forked_process_that_writes_would_be_noticed",
+    ],
+    "a lock file that is removed lets a second writer in": [
+        "tests/live/durable/test_one_writer.py::test_a_lock_file_that_is_removed_lets_nobody_in",
+        "tests/live/durable/test_one_writer.py::test_a_lock_on_the_file_alone_would_be_noticed",
+    ],
+    "a log that is removed is not missed, or a full disk is called damage": [
+        "tests/live/durable/test_lost_log.py::test_a_log_that_is_gone_with_all_that_names_it_is_missed",
+        "tests/live/durable/test_lost_log.py::test_a_full_disk_at_the_start_is_not_damage",
+    ],
+    "a forgotten id is in a file, or comes back": [
+        "tests/live/durable/test_forgetting.py::test_no_file_names_it_and_everyone_else_is_exact",
+        "tests/live/durable/test_forgetting.py::test_a_seeded_bug_is_noticed",
+        "tests/end_to_end/test_erasure.py::test_a_deletion_request",
+    ],
     "a changed record of a shard is taken, or ends the process": [
         "tests/cluster/test_wire.py::test_cut_and_changed_bytes_are_refused_or_read"
     ],
     "shards are not one process": [
         "tests/attacks/test_shards.py::test_shards_are_one_process_whatever_is_done_to_both",
         "tests/cluster/test_simulation.py::test_every_run_ends_right",
+        "tests/cluster/test_refusals.py::test_a_batch_is_refused_alike_by_all",
     ],
 }
 

@@ -105,9 +105,12 @@ class Pair:
 
     def be_refused(self):
         event = (self.name(0), self.name(1), self.clock, 1, self.random.choice(OFF_THE_GRID))
+        found = []
         for live in (self.one, self.live):
-            with pytest.raises(DygcnError):
+            with pytest.raises(DygcnError) as refused:
                 live.update([event])
+            found.append(refused.type)
+        assert found[0] is found[1]
 
     def wait(self):
         if self.half_life is not None:

@@ -38,8 +38,8 @@ def kinds(rule):
 def check(graph, rule):
     for k, (sums, degree) in enumerate(python_sums(graph, rule)):
         nodes = np.array(list(sums), np.int32)
-        assert rule.sums[k].rows(nodes).tolist() == list(sums.values())
-        assert rule.degree[k][nodes].tolist() == list(degree.values())
+        np.testing.assert_array_equal(rule.sums[k].rows(nodes), list(sums.values()))
+        np.testing.assert_array_equal(rule.degree[k][nodes], list(degree.values()))
 
 
 def batches(weight):

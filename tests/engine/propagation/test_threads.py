@@ -1,5 +1,6 @@
 """Several threads at one update: the same bits as one."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -41,7 +42,7 @@ def batches(seed, weighted):
 
 
 def played(count, directed, weighted):
-    """Return what every update changed, and the state at the end, on so many threads."""
+    """Return what every update changed, the state at the end and anew, on so many threads; as digests."""
     set_threads(count)
     graph, rule = Graph("int64", directed=directed), ExactRule(Hashed(7, seed=5), orders=3)
     moves = []
@@ -49,12 +50,16 @@ def played(count, directed, weighted):
         delta = graph.apply(batch)
         changed = rule.apply(graph, delta)
         names = graph.ids.names(changed.nodes).values
-        moves.append((set(zip(names.tolist(), changed.orders.tolist(), strict=True)), changed.rows))
+        moves.append((sorted(zip(names.tolist(), changed.orders.tolist(), strict=True)), changed.rows))
         graph.release(delta.left)
-    state = b"".join(block.tobytes() for block in rule.state_bytes(graph, graph.nodes()))
+    state = digest(*rule.state_bytes(graph, graph.nodes()))
     rule.rebuild(graph)
-    assert state == b"".join(block.tobytes() for block in rule.state_bytes(graph, graph.nodes()))
-    return moves, state
+    return digest(repr(moves).encode()), state, digest(*rule.state_bytes(graph, graph.nodes()))
+
+
+def digest(*blocks):
+    """Return a short name of bytes: to explain how megabytes differ takes pytest minutes."""
+    return hashlib.sha256(b"".join(memoryview(block).cast("B") for block in blocks)).hexdigest()
 
 
 @pytest.fixture
@@ -76,6 +81,7 @@ def parts(monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits(directed, weighted, parts):
     one, two, three = (played(count, directed, weighted) for count in (1, 2, 3))
     assert one == two == three
+    assert one[1] == one[2]
     assert parts[1] == 0
     assert parts[2] == parts[3] > 10
 
@@ -90,8 +96,7 @@ def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
 
     expected = played(1, False, False)
     monkeypatch.setattr(spreading, "gather_part", miss)
-    with pytest.raises(AssertionError):
-        assert played(2, False, False) == expected
+    assert played(2, False, False)[1] != expected[1]
 
 
 def test_old_messages_that_a_part_leaves_out_would_be_noticed(parts, monkeypatch):
@@ -106,8 +111,7 @@ def test_old_messages_that_a_part_leaves_out_would_be_noticed(parts, monkeypatch
 
     expected = played(1, False, False)
     monkeypatch.setattr(spreading, "put_messages", miss)
-    with pytest.raises(AssertionError):
-        assert played(2, False, False) == expected
+    assert played(2, False, False)[1] != expected[1]
     assert missed
 
 

@@ -211,6 +211,7 @@ def test_answers_are_what_is_described(serve):
         "post_replay": served.ask("/v1/dead-letters/replay", {"stream": "nobody"}),
         "delete_dead_letters": served.client.delete("/v1/dead-letters?number=99"),
         "delete_client": served.client.delete("/v1/clients/nobody"),
+        "delete_node": served.client.delete("/v1/nodes/nobody"),
     }
     structs = {route.handler: route.answer for route in ROUTES if route.answer is not None}
     assert set(asked) == set(structs)

@@ -337,7 +337,7 @@ _API = (
         "events of it from now on. The answer comes when no file names it.",
         answers.NodeForgotten,
         (_ID,),
-        statuses=(400,),
+        statuses=(400, 404, 429),
     ),
     Route(
         "DELETE",

@@ -131,7 +131,7 @@ class Transactions:
     streams = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
     new = st.builds(
         NewEntry,
-        st.sampled_from(logs.KINDS),
+        st.sampled_from(chaining.KINDS),
         streams,
         st.integers(-1, 2**63 - 1),
         st.binary(max_size=40),
