@@ -610,6 +610,21 @@ def test_forget_events_of_one_message_have_a_time_each(tmp_path):
         assert "eve" not in live
 
 
+def test_an_entry_that_cannot_be_read_is_emptied_and_the_folder_opens(tmp_path):
+    live = lived(tmp_path / "x")
+    live.snapshot()
+    live.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "x" / LOG_FILE)) as db, db:
+        db.execute("UPDATE entries SET body = CAST('of dan-miller' AS BLOB) WHERE seq = 3")
+    for _ in range(2):
+        with dygcn.open(tmp_path / "x") as again:
+            again.forget(NAME)
+            assert again.digest() == again.recompute().digest()
+        assert files_with(tmp_path / "x") == []
+    with pytest.raises(DamagedLog):
+        dygcn.open(tmp_path / "x", as_of=3)
+
+
 @pytest.mark.parametrize("change", ["position = 40", "stream = 'x'", "kind = 'flush'", "batch_id = 2"])
 def test_a_redacted_entry_is_checked_whole(tmp_path, change):
     with dygcn.open(tmp_path / "x", fitted()) as live:
