@@ -582,6 +582,17 @@ def test_the_work_for_dead_letters_does_not_grow_with_the_ids():
     assert counts[0] == counts[1] < len(text)
 
 
+def test_new_events_of_a_forgotten_id_cost_no_hash_each(tmp_path, monkeypatch):
+    with dygcn.open(tmp_path / "x", fitted()) as live:
+        live.update(add=[("ann", "fay")], stream="s", position=1)
+        live.forget(NAME, t=100)
+        monkeypatch.setattr(Erasures, "numbers_of", lambda *_: pytest.fail("it was looked for"))
+        dead = tuple(DeadLetter("s", 2, row, "bad", f'{{"src": "{NAME}", "t": 101}}') for row in range(9))
+        live.ingest([SourceBatch(event(101), "s", 2, dead=dead)])
+        assert live.log.count_dead_letters() == 9
+        assert NAME in live
+
+
 def test_a_second_forget_without_a_time_does_not_undo_the_first(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.forget(NAME, t=100)
@@ -597,6 +608,21 @@ def test_forget_events_of_one_message_have_a_time_each(tmp_path):
         live.ingest([SourceBatch(event(50), "late", 1), SourceBatch(event(50, "eve"), "late", 2)])
         assert NAME in live
         assert "eve" not in live
+
+
+def test_an_entry_that_cannot_be_read_is_emptied_and_the_folder_opens(tmp_path):
+    live = lived(tmp_path / "x")
+    live.snapshot()
+    live.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "x" / LOG_FILE)) as db, db:
+        db.execute("UPDATE entries SET body = CAST('of dan-miller' AS BLOB) WHERE seq = 3")
+    for _ in range(2):
+        with dygcn.open(tmp_path / "x") as again:
+            again.forget(NAME)
+            assert again.digest() == again.recompute().digest()
+        assert files_with(tmp_path / "x") == []
+    with pytest.raises(DamagedLog):
+        dygcn.open(tmp_path / "x", as_of=3)
 
 
 @pytest.mark.parametrize("change", ["position = 40", "stream = 'x'", "kind = 'flush'", "batch_id = 2"])

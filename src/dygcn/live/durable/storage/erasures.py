@@ -7,6 +7,7 @@ pseudonymous, and small integers are soon guessed.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import time
@@ -183,12 +184,14 @@ class Erasures:
 
     def are_old(self, values: Iterable[int | str], stream: str, offset: int, t: int | float | None) -> bool:
         """Say whether an event that names some values is from before any of them was forgotten."""
+        if not (0 <= offset <= self._last_offsets.get(stream, -1) or (t is not None and t <= self._last_t)):
+            return False  # of no id: most events are new, and values need not be read
         return any(self.is_old(number, stream, offset, t) for number in self.numbers_of(values))
 
     def numbers_of(self, values: Iterable[int | str]) -> set[int]:
         """Return the numbers of the erasures of some values, each of which may be an id or anything else."""
         key = bytes.fromhex(self._key)
-        kinds = (("int64" if isinstance(value, int) else "string", value) for value in values)
+        kinds = (("int64" if isinstance(value, int) else "string", value) for value in set(values))
         found = (self._numbers.get(_strong(key, kind, value), ()) for kind, value in kinds)
         return {number for numbers in found for number in numbers}
 
@@ -205,6 +208,8 @@ class Erasures:
                 self._numbers.setdefault(bytes.fromhex(text[2 * _QUICK :]), []).append(number)
             for stream, offset in one.offsets.items():
                 self._by_stream.setdefault(stream, []).append((number, offset))
+        self._last_offsets = {name: max(at for _, at in known) for name, known in self._by_stream.items()}
+        self._last_t = max((one.t for one in self.all if one.t is not None), default=-math.inf)
         self._pending = [number for number, one in enumerate(self.all) if not one.done]
         self._quick: UInt64 = np.sort(np.fromiter(quick, np.uint64, len(quick)))
 

@@ -20,7 +20,7 @@ from dygcn.live.durable.storage.letters import DeadLetter, events_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from dygcn.live.durable.storage.tables import Entry
@@ -63,16 +63,22 @@ def _checksum(entry: Entry, body: bytes) -> bytes:
     return digest.digest()
 
 
-def named_in(letter: DeadLetter) -> tuple[set[int | str], float | None]:
+def named_in(letter: DeadLetter) -> tuple[Iterator[int | str], float | None]:
     """Return what a dead letter may name, values of its event and words anywhere, and the event's time."""
-    words = {*_words(letter.event), *_words(letter.reason)}
-    values: set[int | str] = {*words, *(int(word) for word in words if _NUMBER.fullmatch(word))}
-    t = None
+    event: object = None
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         event = msgspec.json.decode(letter.event)
-        values.update(_values(event))
-        t = event.get("t") if isinstance(event, dict) else None
-    return values, t if type(t) in (int, float) else None
+    t = event.get("t") if isinstance(event, dict) else None
+    return _named(letter, event), t if type(t) in (int, float) else None
+
+
+def _named(letter: DeadLetter, event: object) -> Iterator[int | str]:
+    for word in {*_words(letter.event), *_words(letter.reason)}:
+        yield word
+        if _NUMBER.fullmatch(word):
+            yield int(word)
+    with suppress(RecursionError):
+        yield from _values(event)
 
 
 def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
