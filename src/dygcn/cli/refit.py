@@ -35,9 +35,9 @@ def command(folder: str, out: str, as_json: bool) -> None:
         raise click.UsageError(
             "--out is DIR itself, or inside it, and refit does not change DIR; choose another folder"
         )
-    check_target(out)  # before the work, not after it
-    if is_durable(folder) and os.path.exists(out):
+    if is_durable(folder) and os.path.exists(out):  # before the work, not after it
         raise click.UsageError(f"{out} exists, and a durable folder begins in a new one; choose another name")
+    check_target(out)
     with progress_bar((("loading", 1), *PHASES, ("saving", 1)), as_json) as notify:
         notify(0, 1, "loading")
         found = _refit(folder, out, notify)

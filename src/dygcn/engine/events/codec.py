@@ -296,6 +296,8 @@ def _is_adjacency(events: Mapping[Any, Any]) -> bool:
         return False
     if not all(isinstance(one, list | tuple | Set | Mapping) for one in near):
         return False
+    if not {type(one) for ones in near for one in islice(ones, _LOOKED_AT)} <= {type(one) for one in events}:
+        return False  # names of columns are texts, and what is in them is something else
     if len(near) < 2 or not all(isinstance(one, Sequence) for one in near) or len(set(map(len, near))) > 1:
         return True
     return any(
