@@ -214,8 +214,8 @@ def _leave_model(store: str, model: Model) -> None:
 
 
 def _check_one_machine() -> None:
-    nodes: Any = ray.nodes()  # type: ignore[no-untyped-call]
-    addresses = {str(node["NodeManagerAddress"]) for node in nodes if node["Alive"]}
+    untyped: Any = ray
+    addresses = {str(node["NodeManagerAddress"]) for node in untyped.nodes() if node["Alive"]}
     others = sorted(one for one in addresses - {own_address()} if not one.startswith("127."))
     if others:
         raise OptionError(
