@@ -5,17 +5,15 @@ import itertools
 import json
 import uuid
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
-import lancedb
 import nats
 import numpy as np
 import psycopg
 import redis
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from psycopg import sql
-from pymilvus import MilvusClient
-from qdrant_client import QdrantClient
 
 from dygcn.engine.records import History
 from dygcn.serving.sinks import (
@@ -216,6 +214,7 @@ def lance_place(folder, **options):
 
 
 def read_lance(folder):
+    lancedb = import_module("lancedb")  # takes a second, and most sinks need none of it
     table = lancedb.connect(folder).open_table("rows").to_arrow()
     assert table.column_names == ["id", "vector", *FIELDS]
     return held_in(table)
@@ -228,7 +227,7 @@ def milvus_place(file, **options):
 
 
 def read_milvus(file, collection):
-    with closing(MilvusClient(str(file))) as client:
+    with closing(import_module("pymilvus").MilvusClient(str(file))) as client:
         client.load_collection(collection)
         rows = client.query(
             collection,
@@ -243,7 +242,7 @@ class LocalQdrant:
     """Qdrant as its client has it in memory: no server can be had as a package. Its sinks share it."""
 
     def __init__(self):
-        self.client = QdrantClient(":memory:")
+        self.client = import_module("qdrant_client").QdrantClient(":memory:")
 
     def __getattr__(self, name):
         return getattr(self.client, name)
