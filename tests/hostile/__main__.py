@@ -13,7 +13,7 @@ def main(smallest=32 << 10):
     found = {}
     for decoder, name in CASES:
         read, inputs = DECODERS[decoder]
-        one = growth(read, inputs[name], smallest)
+        one = growth(read, inputs[name], smallest, repeats=9, enough=20)
         found[decoder, name] = one.exponent
         each = " ".join(f"{1e3 * seconds:9.3f}" for seconds in one.seconds)
         sys.stdout.write(f"{decoder:26} {name:34} {one.lengths[-1]:>9} {each} ms  {one.exponent:5.2f}\n")

@@ -114,6 +114,7 @@ ROWS = {
     "long numbers": b'{"src":"a","dst":"b","weight":0.%b1}' % (b"0" * 300),
     "removals with bad weights": b'{"src":"a","dst":"b","op":-1,"weight":"x"}',
     "other fields": b'{"src":"a","dst":"b",%b}' % b",".join(b'"f%d":[{}]' % i for i in range(20)),
+    "an object for an id": b'{"src":"a","dst":{"b":1}}',
     "rows that are lists": b"[[],[]]",
     "numbers": b"1",
 }
@@ -130,6 +131,8 @@ TEXTS = {
     "a long number": repeated(b"9", begin=b'[{"src":"a","dst":"b","t":', end=b"}]"),
     "a long fraction": repeated(b"0", begin=b'[{"src":"a","dst":"b","t":0.', end=b"1}]"),
     "a long exponent": repeated(b"9", begin=b'[{"src":"a","dst":"b","t":1e', end=b"}]"),
+    "objects without an end": repeated(b'{"a":1,', begin=b"["),
+    "strings of braces, and no end": repeated(b'"{"', begin=b"[{", between=b","),
     "whitespace": repeated(b" \n\t\r"),
     "commas": repeated(b",", begin=b"[", end=b"]"),
     "quotes": repeated(b'"'),

@@ -10,7 +10,6 @@ from dygcn.errors import DygcnError
 
 DOUBLINGS = 4
 SMALLEST = 8 << 10  # bytes
-_ENOUGH = 0.03  # seconds, after which a decoder is not tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +25,29 @@ class Growth:
         return math.log(self.seconds[-1] / self.seconds[0]) / math.log(self.lengths[-1] / self.lengths[0])
 
 
-def cost(decode, body, repeats):
-    """Return the least processor time that a decoder takes; what it refuses by name is answered, too."""
-    least = spent = 0.0
-    gc.disable()  # its cost depends on what else lives in this process
-    try:
-        while repeats and spent < _ENOUGH:
-            begun = time.process_time()
-            decode_once(decode, body)
-            seconds = time.process_time() - begun
-            least, spent, repeats = min(least or seconds, seconds), spent + seconds, repeats - 1
-    finally:
-        gc.enable()
-    return max(least, 1e-9)
+def cost(decode, body):
+    """Return the processor time that a decoder takes; an input that it refuses by name is answered, too."""
+    begun = time.process_time()
+    decode_once(decode, body)
+    return max(time.process_time() - begun, 1e-9)
 
 
-def growth(decode, make, smallest=SMALLEST, repeats=5):
-    """Measure a decoder on inputs that `make` makes, each twice as long as the one before."""
+def growth(decode, make, smallest=SMALLEST, repeats=5, enough=0.15):
+    """Measure a decoder on inputs that `make` makes, each twice as long as the one before.
+
+    The least of `repeats` counts, or of as many as take `enough` seconds. All lengths take turns, so that a
+    machine that becomes slower does so for each of them.
+    """
     bodies = [make(smallest << doubling) for doubling in range(DOUBLINGS + 1)]
     decode_once(decode, bodies[0])  # imports, and what is compiled at first use
-    return Growth(tuple(map(len, bodies)), tuple(cost(decode, body, repeats) for body in bodies))
+    rounds = []
+    gc.disable()  # its cost depends on what else lives in this process
+    try:
+        while len(rounds) < repeats and sum(map(sum, rounds)) < enough:
+            rounds.append([cost(decode, body) for body in bodies])
+    finally:
+        gc.enable()
+    return Growth(tuple(map(len, bodies)), tuple(map(min, zip(*rounds, strict=True))))
 
 
 def decode_once(decode, body):

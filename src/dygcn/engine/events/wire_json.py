@@ -32,9 +32,12 @@ _SLOW = (
     "a number has an exponent of three digits or more, and the message has too many such numbers; "
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
+_FIELDS = 5  # of an event, at most
 _BLAMED = re.compile(r"`\$\.(\w+)`")
 _EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_FLAT = rb'\{(?:[^"{}\[\]]++|' + _STRING + rb")*+\}"  # an object with nothing nested in it
+_TOKEN = re.compile(_FLAT + b"|" + _STRING + rb'|["\[\]{},]', re.DOTALL)
 
 
 class _Event(msgspec.Struct, Generic[_Id], gc=False):
@@ -112,12 +115,15 @@ def read_lines(body: bytes, kind: str, limit: int) -> Table:
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
     """Split a JSON list into its elements, also if one of them is not JSON but its brackets match."""
-    if body.count(b",") < limit:  # a list of many small things would take far more memory than its body
-        try:
-            return [bytes(row) for row in _RAWS.decode(body)]
-        except NOT_READ as error:
-            return _split_by_brackets(body, limit, f" ({error})")
-    return _split_by_brackets(body, limit)
+    if body.count(b",") >= _FIELDS * limit:  # many small things would take far more memory than the body
+        return _split_by_brackets(body, limit)
+    try:
+        rows = _RAWS.decode(body)
+    except NOT_READ as error:
+        return _split_by_brackets(body, limit, f" ({error})")
+    if len(rows) > limit:
+        raise TooManyRows(limit)
+    return [bytes(row) for row in rows]
 
 
 def _split_by_brackets(body: bytes, limit: int, reason: str = "") -> list[bytes]:
