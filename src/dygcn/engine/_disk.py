@@ -38,9 +38,11 @@ else:
 
     def unlock(handle: int) -> None:
         """Let go of a lock, also for processes that were forked meanwhile, and close the file."""
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
+        finally:  # an interrupt leaves no file locked
+            os.close(handle)
 
     def lock_folder(folder: Path) -> int | None:
         """Lock a folder itself and return its handle, None where the file system locks only files.
@@ -53,11 +55,11 @@ else:
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             lock(handle)
-        except OSError as error:
+        except BaseException as error:
             os.close(handle)
-            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
-                raise
-            return None
+            if isinstance(error, OSError) and error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+                return None
+            raise
         return handle
 
 

@@ -1,9 +1,12 @@
 """One process writes to a folder: no fork of it, no second one without the lock file, none into a copy."""
 
+import fcntl
 import gc
+import itertools
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -259,3 +262,45 @@ def test_writing_into_a_copy_would_be_noticed(live, monkeypatch):
     monkeypatch.setattr(FolderLock, "stands", lambda held: True)
     with pytest.raises(pytest.fail.Exception):
         check_no_writes_into_a_copy(live)
+
+
+# ---- interrupts ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def interrupted_at(call):
+    """Raise an interrupt in place of the call of flock with this number."""
+    real, calls = fcntl.flock, itertools.count()
+
+    def flock(handle, operation):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        real(handle, operation)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fcntl, "flock", flock)
+        yield
+
+
+def check_interrupts_leave_no_lock(folder):
+    for call in range(4):  # two locks are taken, and let go
+        with interrupted_at(call), pytest.raises(KeyboardInterrupt):
+            FolderLock(folder).release()
+        gc.collect()
+        FolderLock(folder).release()
+
+
+def test_an_interrupt_leaves_no_lock(tmp_path):
+    check_interrupts_leave_no_lock(tmp_path)
+
+
+def test_a_lock_that_an_interrupt_leaves_would_be_noticed(tmp_path, monkeypatch):
+    """The mutant: the file is closed only where nothing interrupts."""
+
+    def unlock(handle):
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+    monkeypatch.setattr(layout, "unlock", unlock)
+    with pytest.raises(FolderInUse):
+        check_interrupts_leave_no_lock(tmp_path)

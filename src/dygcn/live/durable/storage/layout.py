@@ -94,9 +94,12 @@ class FolderLock:
             return False
 
     def release(self) -> None:
-        """Let go. Safe to call twice."""
-        while self._handles:
-            unlock(self._handles.pop())
+        """Let go, also where a signal interrupts it. Safe to call twice."""
+        if self._handles:
+            try:
+                unlock(self._handles.pop())
+            finally:
+                self.release()
 
     def __del__(self) -> None:
         """Let go where the embedding that held the lock was dropped without `close`."""
