@@ -343,6 +343,9 @@ def test_a_list_beyond_the_limit_is_not_taken_apart(monkeypatch):
         body = b"[" + b",".join([element] * 1_000_000) + b"]"
         with pytest.raises(EventError, match="more than 1,000 events"):
             decode_events(body, "json", "int64", limit=1000)
+    body = b"[" + b",".join([b"1"] * 1_500_000) + b"]"  # fewer than a million events could have
+    with pytest.raises(EventError, match="more than 1,000,000 events"):
+        decode_events(body, "json", "int64")
 
 
 def test_arguments_are_checked():

@@ -33,6 +33,7 @@ _SLOW = (
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
 _FIELDS = 5  # of an event, at most
+_SPLIT_AT_ONCE = 1_000_000  # things of a list: sixty bytes each
 _BLAMED = re.compile(r"`\$\.(\w+)`")
 _EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -115,7 +116,8 @@ def read_lines(body: bytes, kind: str, limit: int) -> Table:
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
     """Split a JSON list into its elements, also if one of them is not JSON but its brackets match."""
-    if body.count(b",") >= _FIELDS * limit:  # many small things would take far more memory than the body
+    most = max(limit, min(_FIELDS * limit, _SPLIT_AT_ONCE))
+    if body.count(b",") >= most:  # many small things would take far more memory than the body
         return _split_by_brackets(body, limit)
     try:
         rows = _RAWS.decode(body)
