@@ -242,3 +242,32 @@ while True:
 def test_dying_waits_for_calls_to_end(record):
     _, calls = record("disk.note('last'); disk.die()", status=-signal.SIGKILL)
     assert kinds(calls) == ["process", "note"]
+
+
+_ENDS_WHILE_IT_RENAMES = """
+import threading, time
+names = [folder / name for name in "ab"]
+names[0].touch()
+
+def rename():
+    while True:
+        for old, new in (names, names[::-1]):
+            if old.exists():
+                os.rename(old, new)
+
+for _ in range(40):
+    child = os.fork()
+    if not child:
+        threading.Thread(target=rename, daemon=True).start()
+        time.sleep(0.003)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_process_ends_between_two_calls(record):
+    """Each renaming that happened is in the trace, also the last one of another thread."""
+    disk = Disk(record.folder)
+    for call in record(_ENDS_WHILE_IT_RENAMES)[1]:
+        disk.apply(call)
+    assert disk.now() == files_of(record.folder)

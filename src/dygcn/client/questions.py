@@ -243,9 +243,7 @@ class Questions(LetterBox):
         The service answers when no file names the id, and drops old events of it from then on. It takes a
         token with the scope ``admin``.
         """
-        reply = yield from self._trying.ask(Request("DELETE", f"/v1/nodes/{in_path(id)}"))
-        found: answers.NodeForgotten = answers.read(reply.body, answers.NodeForgotten)
-        return found
+        return self._ask(Request("DELETE", f"/v1/nodes/{in_path(id)}"), answers.NodeForgotten, None)
 
     # ---- about ---------------------------------------------------------------------------------------
 
