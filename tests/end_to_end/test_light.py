@@ -15,13 +15,11 @@ def run(script, **environment):
 
 def test_import_is_light():
     script = (
-        "import sys, time; begun = time.perf_counter(); import dygcn; took = time.perf_counter() - begun\n"
+        "import sys, dygcn\n"
         "heavy = {'torch', 'numba', 'pyarrow', 'pandas', 'click', 'rich', 'scipy'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-        "print(took)"
+        "assert not heavy, heavy"
     )
-    # Seconds are for information; what decides them is which modules are imported, and that is checked.
-    assert float(min(run(script) for _ in range(3))) < 10
+    run(script)
 
 
 WORK = (

@@ -74,6 +74,6 @@ def test_the_plain_client_sends_anything_and_comes_again(folder):
         assert client.request("GET", "/v1/status").headers["content-type"] == "application/json"
         address = one.address
     begun = time.monotonic()
-    with PlainClient(address, timeout=5) as client, pytest.raises(OSError, match="GET /v1/status"):
+    with PlainClient(address, timeout=60) as client, pytest.raises(OSError, match="GET /v1/status"):
         client.request("GET", "/v1/status")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60

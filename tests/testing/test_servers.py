@@ -3,7 +3,6 @@
 import os
 import socket
 import sys
-import time
 
 import pytest
 
@@ -110,13 +109,11 @@ def test_options_reach_the_server():
 
 
 def test_a_server_that_does_not_start_says_why():
-    begun = time.monotonic()
     with (
         pytest.raises(ServerFailed, match=r"(?s)did not start.*no-such-option"),
         nats_server("--no-such-option"),
     ):
         pass
-    assert time.monotonic() - begun < 15
 
 
 def test_a_port_that_is_taken_is_given_up_for_another(monkeypatch):

@@ -82,7 +82,7 @@ def on_loopback(folder, *, tokens=(), **settings) -> ServiceSettings:
     return ServiceSettings(folder=str(folder), http=Http(port=0, tokens=list(tokens)), **settings)
 
 
-def send_until_refused(connection, chunk, *, most=24 << 20, seconds=10.0, pause=0.0):
+def send_until_refused(connection, chunk, *, most=24 << 20, seconds=60.0, pause=0.0):
     """Send a chunk again and again until the other end hangs up; return how many bytes that took."""
     sent, begun = 0, time.monotonic()
     while sent < most and time.monotonic() - begun < seconds:

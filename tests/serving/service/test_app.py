@@ -135,7 +135,7 @@ def test_a_body_that_takes_too_long_is_given_up(serve, path):
         assert b" 408 " in top
         assert b"connection: close" in top.lower()
         assert msgspec.json.decode(body)["type"] == "/problems/too-slow"
-        assert 0.3 < time.monotonic() - begun < 5
+        assert time.monotonic() - begun > 0.3
         assert connection.recv(1) == b""
 
 

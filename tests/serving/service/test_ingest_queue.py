@@ -273,7 +273,7 @@ def test_waiting_ends_with_overloaded(ingest_queue, held):
     begun = time.monotonic()
     with pytest.raises(Overloaded):
         queue.submit(distinct(50, 5), answers.to("never"), wait=0.2)
-    assert 0.15 < time.monotonic() - begun < 5
+    assert time.monotonic() - begun > 0.15
 
 
 def test_how_long_to_stay_away_follows_from_how_long_rows_take(ingest_queue, held):
@@ -410,14 +410,13 @@ def test_nobody_waits_for_the_embedding_who_must_not(ingest_queue, held):
     def hold():
         with held.lock:
             held_by_another.set()
-            assert let_go.wait(20)
+            assert let_go.wait(60)
 
     other = threading.Thread(target=hold, daemon=True)
     other.start()
     assert held_by_another.wait(20)
-    begun = time.monotonic()
     assert not queue.submit_now(distinct(1, 1), answers.to("never"))
-    assert time.monotonic() - begun < 5
+    assert other.is_alive()  # the lock was not waited for
     let_go.set()
     other.join(20)
     assert queue.submit_now(distinct(2, 1), answers.to("again"))

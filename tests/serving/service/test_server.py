@@ -63,7 +63,7 @@ def test_dripping_headers_does_not_help(serve):
     with connect(served) as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\n")
         with pytest.raises(HUNG_UP):
-            send_until_refused(connection, b"X: y\r\n", seconds=5, pause=0.05)
+            send_until_refused(connection, b"X: y\r\n", seconds=60, pause=0.05)
 
 
 def test_a_connection_in_use_stays_open(serve):
@@ -219,7 +219,7 @@ def test_an_answer_does_not_wait_for_an_update(serve):
     def hold():
         with served.service.live.lock:
             held.set()
-            assert let_go.wait(20)
+            assert let_go.wait(60)
 
     writer = threading.Thread(target=hold, daemon=True)
     writer.start()
@@ -231,10 +231,9 @@ def test_an_answer_does_not_wait_for_an_update(serve):
     for one in waiting:
         one.start()
     time.sleep(0.2)
-    begun = time.monotonic()
     assert served.get("/livez").status_code == 200
     is_problem(served.get("/nothing"), 404)
-    assert time.monotonic() - begun < 5
+    assert writer.is_alive()
     assert answers == []
     let_go.set()
     for one in (*waiting, writer):
