@@ -60,6 +60,8 @@ def rows_of(servers, table):
     """Return the ids in PostgreSQL, and how often the name is anywhere in its tables and in Redis' rows."""
     postgres, _, client = servers
     with psycopg.connect(postgres.url, autocommit=True) as connection:
+        if connection.execute("SELECT to_regclass(%s)", [f"{table}_history"]).fetchone()[0] is None:
+            return set(), -1  # the sink has not opened yet
         ids = {one for (one,) in connection.execute(f"SELECT id FROM {table}")}
         found = sum(
             connection.execute(

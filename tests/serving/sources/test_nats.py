@@ -207,7 +207,7 @@ def test_a_request_that_ran_out_is_asked_again(publisher, stream, opened, monkey
     assert [message.body for message in source.read(5, 5.0)] == [b"x"]
 
 
-def check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch):
+def check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch, wait=60.0):
     """The server drops a request without a word if a message comes just as it runs out."""
 
     async def deaf(self, message):
@@ -221,9 +221,7 @@ def check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch):
     for number in range(4):
         time.sleep(0.3)  # the server has given up the request, and nobody told us
         publisher.send(stream, [b"%d" % number])
-        begun = time.monotonic()
-        assert [message.body for message in source.read(1, 60.0)] == [b"%d" % number]
-        assert time.monotonic() - begun < 60
+        assert [message.body for message in source.read(1, wait)] == [b"%d" % number]
 
 
 def test_requests_that_end_in_silence_are_asked_again(publisher, stream, opened, monkeypatch):
@@ -233,7 +231,7 @@ def test_requests_that_end_in_silence_are_asked_again(publisher, stream, opened,
 def test_waiting_for_the_end_of_a_request_would_be_noticed(publisher, stream, opened, monkeypatch):
     monkeypatch.setattr(module, "_GRACE", 60.0)
     with pytest.raises(AssertionError):
-        check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch)
+        check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch, wait=2.0)
 
 
 def test_a_delivery_that_was_lost_is_noticed(publisher, stream, opened, monkeypatch):
