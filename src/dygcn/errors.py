@@ -4,6 +4,7 @@
 
     DygcnError
     ├── OptionError      (ValueError)    an argument that is not allowed
+    │   └── AmbiguousId                  an id without kind that nodes of several kinds have
     ├── EventError       (ValueError)    an event that cannot be read or applied; its batch was not applied
     │   └── CapacityError                a weight or degree too large for integer sums
     ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
@@ -57,6 +58,10 @@ class OptionError(DygcnError, ValueError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(_shortened(reason))
+
+
+class AmbiguousId(OptionError):
+    """An id without kind that nodes of several kinds have."""
 
 
 class EventError(DygcnError, ValueError):

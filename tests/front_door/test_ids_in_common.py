@@ -40,12 +40,14 @@ def test_what_the_error_says_is_enough():
     df = pd.DataFrame(ORDERS)
     with pytest.raises(EventError, match="shared_ids=True") as caught:
         dygcn.fit(df, **NAMED)
-    cure = str(caught.value).partition("Let their ids say so: ")[2].partition(", and the other")[0]
-    exec(cure)
-    exec(cure.replace("user", "item"))
-    live = dygcn.fit(df, **NAMED, dim=4)
+    cure = str(caught.value).partition("Different things? Say ")[2].partition(". The same")[0]
+    live = eval(f"dygcn.fit(df, **NAMED, dim=4, {cure})")
     assert (len(live), live.edge_count) == (6, 4)
-    assert live.neighbors("user:1").tolist() == ["item:1", "item:8"]
+    assert (
+        live.neighbors(("user", 1)).tolist()
+        == live.neighbors("user:1").tolist()
+        == [("item", 1), ("item", 8)]
+    )
 
 
 def test_every_way_of_changing_and_asking(live, tmp_path):

@@ -256,7 +256,7 @@ def test_another_format_is_said_to_be_one(saved, live, monkeypatch, number):
     live.save(saved)
     monkeypatch.undo()
     with pytest.raises(
-        UnsupportedFolder, match=f"has format {number}; this version of dygcn reads {folders.FORMAT}"
+        UnsupportedFolder, match=f"has format {number}; this version of dygcn reads 3 and {folders.FORMAT}"
     ):
         dygcn.load(saved)
 

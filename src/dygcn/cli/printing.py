@@ -85,7 +85,7 @@ def print_json(value: Any) -> None:
 
 def node_id(text: str, kind: str) -> int | str:
     """Return an id of the command line in the graph's type; raise if it is not of that type."""
-    if kind == "string":
+    if kind != "int64":
         return text
     if not re.fullmatch("-?[0-9]{1,19}", text):
         raise click.BadParameter(f"{text!r} is not an int64, and the ids of this graph are")

@@ -13,11 +13,11 @@ from dygcn.cluster.folder import ClusterFile, write_cluster_file
 from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
 from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
-from dygcn.engine.events import id_column, join_ids, python_ids
+from dygcn.engine.events import join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed
-from dygcn.errors import ClusterError, EventError, FeatureError
+from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
@@ -149,7 +149,7 @@ class ClusterEmbedding(DurableEmbedding):
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges and ghosts; ids that are not there are counted as missing."""
-        column = many_ids(ids)
+        column = many_ids(self._state, ids)
         with self._ahead.one_writer():
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
             known = np.unique(nodes[nodes >= 0])
@@ -190,9 +190,9 @@ class ClusterEmbedding(DurableEmbedding):
 
     # ---- asking all, and merging -----------------------------------------------------------------------
 
-    def _nearest(self, asked: Any, k: int, among: Among) -> Any:
-        if among is not None:
-            return super()._nearest(asked, k, among)
+    def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
+        if among is not None or self._state.graph.ids.kinds is not None or kind is not None:
+            return super()._nearest(asked, k, among, kind)
         if isinstance(asked, np.ndarray):
             return self._merged(asked[None], k)[0]
         many = asked if isinstance(asked, list) else [asked]
@@ -226,11 +226,11 @@ class ClusterEmbedding(DurableEmbedding):
         ClusterError
             If several reads wait for this owner already, and long: threads are for those who get answers.
         """
+        known = self._state.graph.ids
         try:
-            ids = id_column([node])
-        except EventError:
-            return None
-        if ids.kind != self.model.kind:
+            ids = known.read([node])
+            known.check_kind(ids)
+        except (EventError, OptionError):
             return None
         asking = self.front.asking
         owner = int(asking.slots.owners(ids)[0])

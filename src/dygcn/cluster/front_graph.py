@@ -115,7 +115,7 @@ class FrontGraph(Graph):
 
     def __init__(self, like: Graph, asking: Asking) -> None:
         super().__init__(
-            like.ids.kind,
+            like.ids.type,
             directed=like.directed,
             grid=like.grid,
             whole=like.whole,

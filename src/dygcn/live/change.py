@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.events import python_ids
 from dygcn.engine.models import norms
 from dygcn.errors import DygcnError, OptionError, StaleChange
 from dygcn.live import exporting, plotting
@@ -84,14 +83,14 @@ class Change:
     def keep(self) -> None:
         """Look up ids and distances now: after the next update they are others."""
         if self._ids is None:
-            self._ids = python_ids(self._live.names(self._nodes))
+            self._ids = self._live.ids_of(self._nodes)
         if self._before is not None and self._distance is None:
             self._distance = norms(self._live.vectors_of(self._nodes) - self._before)
 
     @property
     def left(self) -> NDArray[Any]:
         """Ids that are no longer in the graph."""
-        return python_ids(self._left).copy()
+        return self._live.state.graph.ids.shown(self._left).copy()
 
     @property
     def distance(self) -> Float64:

@@ -236,7 +236,7 @@ class LiveEmbedding(EmbeddingView):
 
         Ids that are not in the graph are counted in ``change.missing``.
         """
-        column = many_ids(ids)
+        column = many_ids(self._state, ids)
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
         change = self._write(lambda: self._state.remove(known))

@@ -47,7 +47,7 @@ class Explanation:
     True
     """
 
-    id: int | str
+    id: object
     neighbors: NDArray[Any]
     shares: Shares
 
@@ -124,7 +124,7 @@ class ExplainedChange(Movement):
     ExplainedChange('ann': moved 0.000 by 0 of 2 events)
     """
 
-    id: int | str
+    id: object
     src: NDArray[Any]
     dst: NDArray[Any]
     op: Int8

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events import python_ids
 from dygcn.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -17,11 +16,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Float32, Float64
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.records import Float, Float32, Float64, Nodes
 
 
 def edge_table(graph: Graph) -> pa.Table:
-    """Return the edges as columns src, dst and weight, sorted; undirected ones once, ghosts left out."""
+    """Return the edges as columns src, dst and weight, sorted; undirected ones once, ghosts left out.
+
+    Where nodes have kinds, src_kind and dst_kind are there besides.
+    """
+    a, b, weight = _sorted_edges(graph)
+    ends = id_columns(graph.ids, a, "src") | id_columns(graph.ids, b, "dst")
+    return pa.table(ends | {"weight": weight})
+
+
+def _sorted_edges(graph: Graph) -> tuple[Nodes, Nodes, Float]:
     a, b, weight = graph.edges()
     real = weight > 0
     a, b, weight = a[real], b[real], weight[real]
@@ -31,8 +40,16 @@ def edge_table(graph: Graph) -> pa.Table:
     if not graph.directed:
         a, b = np.where(rank[a] <= rank[b], a, b), np.where(rank[a] <= rank[b], b, a)
     order = np.lexsort((rank[b], rank[a]))
-    ends = [pa.array(python_ids(graph.ids.names(end[order]))) for end in (a, b)]
-    return pa.table({"src": ends[0], "dst": ends[1], "weight": weight[order] * graph.grid})
+    return a[order], b[order], weight[order] * graph.grid
+
+
+def id_columns(ids: IdMap, nodes: Nodes, name: str = "id") -> dict[str, pa.Array]:
+    """Return the ids of nodes as a column, and before it one of kinds where nodes have some."""
+    shown = ids.shown(ids.names(nodes))
+    if ids.kinds is None:
+        return {name: pa.array(shown)}
+    kinds, plain = ids.kinds.columns_of(shown)
+    return {"kind" if name == "id" else f"{name}_kind": pa.array(kinds, pa.string()), name: pa.array(plain)}
 
 
 def as_frame(
@@ -43,6 +60,9 @@ def as_frame(
 ) -> Any:
     """Return a pandas frame of rows, such as vectors, or of columns by name; its index is the id."""
     pandas = _import("pandas")
+    if len(ids) and isinstance(ids[0], tuple):
+        both = pandas.MultiIndex.from_tuples(list(map(tuple, ids)), names=["kind", index])
+        return pandas.DataFrame(rows, index=both, columns=columns)
     return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
 
 
@@ -79,9 +99,12 @@ def as_networkx(graph: Graph) -> Any:
     """Return a networkx Graph or DiGraph with all nodes and the edges' weights."""
     networkx = _import("networkx")
     found = networkx.DiGraph() if graph.directed else networkx.Graph()
-    found.add_nodes_from(python_ids(graph.ids.names(graph.nodes())).tolist())
-    columns = edge_table(graph).to_pydict()
-    found.add_weighted_edges_from(zip(columns["src"], columns["dst"], columns["weight"], strict=True))
+    ids = graph.ids
+    for node in ids.shown(ids.names(graph.nodes())):
+        found.add_node(node, **({"kind": node.kind} if ids.kinds is not None else {}))
+    a, b, weight = _sorted_edges(graph)
+    ends = [ids.shown(ids.names(end)).tolist() for end in (a, b)]
+    found.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
     return found
 
 

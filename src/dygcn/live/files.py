@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
+from dygcn.engine.events.kinds import is_id_type, kinds_of
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
@@ -283,7 +284,10 @@ def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
     text.decode("utf-8")
     if any(text[i] & 0xC0 == 0x80 for i in values[:-1].tolist() if i < len(text)):
         raise ValueError("an id that is not UTF-8")
-    return IdColumn(values, data)
+    ids, kinds = IdColumn(values, data), kinds_of(kind)
+    if kinds is not None and not kinds.fit(ids):
+        raise ValueError("an id of another kind, or of another type than its kind has")
+    return ids
 
 
 def _check_settings(settings: Settings) -> None:
@@ -294,7 +298,7 @@ def _check_settings(settings: Settings) -> None:
     grid_bits = math.log2(settings.weight_grid) if settings.weight_grid > 0 else math.nan
     faults = {
         f"features {settings.features!r}, known: {known}": settings.features not in known,
-        f"ids {settings.ids!r}": settings.ids not in ("int64", "string"),
+        f"ids {settings.ids!r}": not is_id_type(settings.ids),
         f"orders {settings.orders}": not 1 <= settings.orders <= GREATEST_ORDERS,
         f"weight grid {settings.weight_grid}": not (grid_bits.is_integer() and abs(grid_bits) < 1000),
         f"half-life {settings.half_life}": settings.half_life is not None

@@ -9,17 +9,22 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.engine.events import id_column, python_ids
 from dygcn.errors import EventError, OptionError, UnknownNode
 
 if TYPE_CHECKING:
+    from dygcn.engine.events.kinds import Kinds
     from dygcn.engine.models import State
     from dygcn.engine.records import Float32, IdColumn, Nodes
 
-OneId: TypeAlias = int | str | UUID
-"""An id of the user's."""
+OneId: TypeAlias = int | str | UUID | tuple[str, int | str | UUID]
+"""An id of the user's; with a kind, (kind, id) or "kind:id"."""
 ManyIds: TypeAlias = (
-    list[int] | list[str] | list[int | str] | list[UUID] | tuple[int | str, ...] | NDArray[np.integer[Any]]
+    list[int]
+    | list[str]
+    | list[int | str]
+    | list[UUID]
+    | list[tuple[str, int | str]]
+    | NDArray[np.integer[Any]]
 )
 """Several ids."""
 OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]
@@ -40,14 +45,15 @@ def check_alone(*others: object) -> None:
         raise OptionError("remove_nodes= goes alone; make two updates, first of edges, then of nodes")
 
 
-def many_ids(ids: object) -> IdColumn:
+def many_ids(state: State, ids: object, kind: str | None = None) -> IdColumn:
     """Read a list of ids; one id alone is refused."""
-    if isinstance(ids, str):
+    known = state.graph.ids
+    if isinstance(ids, str) or (known.kinds is not None and known.kinds.is_id(ids)):
         raise OptionError(f"{ids!r} is one id; pass a list of ids")
-    return id_column(ids)
+    return known.read(ids, kind)
 
 
-def one_or_more_ids(asked: object) -> Any:
+def one_or_more_ids(asked: object, kinds: Kinds | None = None) -> Any:
     """Return a list of ids, or one id as it is; text is one id.
 
     Examples
@@ -58,6 +64,8 @@ def one_or_more_ids(asked: object) -> Any:
     _check_flat(asked)
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
+    if kinds is not None and kinds.is_id(asked):
+        return asked
     return asked.tolist() if isinstance(asked, np.ndarray) else list(asked)
 
 
@@ -67,8 +75,8 @@ def _check_flat(ids: object) -> None:
         raise OptionError(f"the ids have {dimensions} dimensions; pass one id, or a flat list of ids")
 
 
-def find_nodes(state: State, ids: object) -> Nodes:
-    """Return the nodes of ids.
+def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
+    """Return the nodes of ids; `kind` is that of ids without one, where they may be of several.
 
     Raises
     ------
@@ -87,17 +95,24 @@ def find_nodes(state: State, ids: object) -> Nodes:
         ids = list(ids)
     _check_flat(ids)
     try:
-        column = many_ids(ids)
+        column = many_ids(state, ids, kind)
         nodes = state.graph.find(column) if len(column) else np.empty(0, np.int32)
     except EventError:  # an id of a type that this graph does not have cannot be in it
         one = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
-        raise UnknownNode(one, f"; its ids are {state.model.kind}, one at a time or in a flat list") from None
+        raise UnknownNode(one, f"; {_ids_are(state)}, one at a time or in a flat list") from None
     if len(nodes) and nodes.min() < 0:
-        raise UnknownNode(python_ids(column).tolist()[int(nodes.argmin())])
+        raise UnknownNode(state.graph.ids.shown(column).tolist()[int(nodes.argmin())])
     return nodes
 
 
-def vector_or_ids(asked: object, dim: int) -> Any:
+def _ids_are(state: State) -> str:
+    kinds = state.graph.ids.kinds
+    if kinds is None:
+        return f"its ids are {state.model.kind}"
+    return f'its kinds are {", ".join(str(kinds).split(","))}, and an id is (kind, id) or "kind:id"'
+
+
+def vector_or_ids(asked: object, dim: int, kinds: Kinds | None = None) -> Any:
     """Return what was meant: a vector of float32, a list of ids, or one id as it is.
 
     Floats are numbers of a vector, since no id is one; whole numbers are ids.
@@ -113,6 +128,8 @@ def vector_or_ids(asked: object, dim: int) -> Any:
     ('ann', ['ann', 'bob'], dtype('float32'))
     """
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
+        return asked
+    if kinds is not None and kinds.is_id(asked):
         return asked
     values = asked.tolist() if isinstance(asked, np.ndarray) else list(asked)
     if getattr(asked, "ndim", 1) > 1:

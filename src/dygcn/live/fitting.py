@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.events import ColumnNames, cut_steps, read_events, seconds, sort_by_time
+from dygcn.engine.events import ColumnNames, cut_steps, read_graph, seconds, sort_by_time
 from dygcn.engine.events.showing import shown
 from dygcn.engine.models import find_fitting
 from dygcn.engine.models.choices import Choices
@@ -46,6 +47,7 @@ def fit(
     op: str | None = None,
     weight: str | None = None,
     shared_ids: bool = False,
+    kinds: Sequence[str] | bool | None = None,
     columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
@@ -90,10 +92,14 @@ def fit(
         What a table calls these columns, where it calls them otherwise: ``src="user_id"``. Of a graph, `t`
         and `weight` name attributes of edges.
     shared_ids
-        Whether an id that is in both columns is one node. All nodes share one set of ids, so user 1 and item
-        1 would be one node: ids in common are refused where `src` and `dst` name columns that do not say that
-        both hold the same things, as ``source`` and ``target`` do, or ``user_1`` and ``user_2``. Rows without
-        names, and columns that are called src and dst, are not looked at.
+        Whether an id that is in both columns is one node. Ids in common are refused where `src` and `dst`
+        name columns that do not say that both hold the same things, as ``source`` and ``target`` do, or
+        ``user_1`` and ``user_2``; `kinds` tells them apart. Rows without names, and columns that are called
+        src and dst, are not looked at.
+    kinds
+        What the nodes of the first and of the second column are, as in ``kinds=("user", "item")``: user 1 and
+        item 1 are then two nodes, ``("user", 1)`` and ``("item", 1)``. True: what `src` and `dst` name. A
+        table of more than two kinds has columns called ``src_kind`` and ``dst_kind`` instead.
     columns
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op and weight, in any order. Not for events that have names.
@@ -127,15 +133,17 @@ def fit(
     >>> live = dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 1]}, dim=8)
     >>> live.vectors([1, 2]).shape
     (2, 8)
-    >>> dygcn.fit({"user": ["ann", "bob"], "item": ["tea", "tea"]}, src="user", dst="item", dim=8).edge_count
-    2
+    >>> shop = dygcn.fit({"user": [1, 2], "item": [1, 1]}, src="user", dst="item", kinds=True, dim=8)
+    >>> list(shop)
+    [('item', 1), ('user', 1), ('user', 2)]
     """
     _refuse_columns(events, dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight, shared_ids)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
-    batch = sort_by_time(read_events(source, None, columns, names, directed))
+    ids, unsorted = read_graph(source, columns, names, directed, kinds)
+    choices, batch = replace(choices, ids=ids), sort_by_time(unsorted)
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
     if isinstance(features, str) and (base is None or isinstance(base, str)):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.engine.events import python_ids
 from dygcn.live.layout import communities, move_map, neighbour_map
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def plot_map(
     size = 4 + 40 * np.sqrt(degree / max(int(degree.max(initial=1)), 1))
     ax.scatter(*place.T, c=label, cmap=_COLORS, vmin=-0.5, vmax=9.5, s=size, linewidths=0, zorder=2)
     busy = np.argsort(-degree, kind="stable")[:names]
-    _write_names(python_ids(state.graph.ids.names(nodes[busy])).tolist(), place[busy], ax)
+    _write_names(state.graph.ids.shown(state.graph.ids.names(nodes[busy])).tolist(), place[busy], ax)
     kind = "nodes" if asked or len(nodes) == len(state.graph) else "busiest nodes"
     ax.set_title(
         f"{len(nodes):,} {kind} of {len(state.graph):,}; colours are communities of vectors", fontsize=10

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dygcn.engine.events import python_ids
 from dygcn.engine.models import link_vectors, node_traits
 from dygcn.engine.models.links import COSINE
 from dygcn.live.finding import find_nodes
@@ -34,7 +33,7 @@ def allowed_nodes(state: State, among: Among) -> Nodes:
         return graph.nodes()
     if callable(among):
         nodes = graph.nodes()
-        ids = python_ids(graph.ids.names(nodes)).tolist()
+        ids = graph.ids.shown(graph.ids.names(nodes)).tolist()
         return nodes[np.fromiter(map(bool, map(among, ids)), np.bool_, len(ids))]
     return graph.ids.sorted(np.unique(find_nodes(state, among)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dygcn.engine.events import python_ids
+from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models import norms
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.guard import Guard
@@ -101,7 +102,7 @@ class Moves:
         nodes = np.unique(np.concatenate(moved))
         nodes = nodes[graph.present(nodes)]
         self._names, self._after = trial.names(nodes), trial.vectors_of(nodes)
-        self._left = [name for change in trial.changes for name in change.left.tolist()]
+        self._left = [as_text(name) for change in trial.changes for name in change.left.tolist()]
         self.rows = sum(change.rows for change in trial.changes)
         self.unchanged = sum(change.unchanged for change in trial.changes)
         self.missing = sum(change.missing for change in trial.changes)
@@ -116,7 +117,7 @@ class Moves:
             nodes = live.state.graph.find(self._names)
             before[nodes >= 0] = live.vectors_of(nodes[nodes >= 0])
         distance = norms(self._after - before)
-        ids = python_ids(self._names)
+        ids = python_ids(self._names)  # with kinds as text, which can be sorted
         order = np.lexsort((ids, -distance))
         return ids[order], distance[order]
 

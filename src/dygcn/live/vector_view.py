@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from dygcn._late import late
 from dygcn._progress import progress_of
-from dygcn.engine.events import python_ids
 from dygcn.engine.features import GRID_BITS
 from dygcn.engine.models import Model, State, StateImage
 from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
@@ -20,7 +19,7 @@ from dygcn.errors import OptionError
 from dygcn.live import exporting
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
-from dygcn.live.finding import find_nodes
+from dygcn.live.finding import OneId, find_nodes
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.other_names import ATTRIBUTES, no_attribute
 from dygcn.live.recommending import linked_nodes
@@ -53,13 +52,13 @@ class VectorView(ABC):
     # ---- reading -----------------------------------------------------------------------------------
 
     @guarded
-    def vector(self, node: int | str) -> Float32:
+    def vector(self, node: OneId) -> Float32:
         """Return the vector of one node, (dim,). An unknown id is a KeyError."""
         at = self._state.graph.find_one(node)
         row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
         return row
 
-    def __getitem__(self, node: int | str | list[int] | list[str] | NDArray[Any]) -> Float32:
+    def __getitem__(self, node: OneId | list[int] | list[str] | NDArray[Any]) -> Float32:
         return self.vectors(node) if isinstance(node, list | np.ndarray) else self.vector(node)
 
     @guarded
@@ -84,7 +83,7 @@ class VectorView(ABC):
     @guarded
     def ids(self) -> NDArray[Any]:
         """Return the ids of all nodes that have an edge or features of their own, sorted."""
-        return python_ids(self.names(self._state.graph.nodes()))
+        return self.ids_of(self._state.graph.nodes())
 
     @guarded
     def features(self, ids: object) -> Float32:
@@ -99,7 +98,7 @@ class VectorView(ABC):
     # ---- the graph ---------------------------------------------------------------------------------
 
     @guarded
-    def neighbors(self, node: int | str) -> NDArray[Any]:
+    def neighbors(self, node: OneId) -> NDArray[Any]:
         """Return the ids that a node has an edge with now, in either direction, sorted.
 
         Examples
@@ -110,9 +109,9 @@ class VectorView(ABC):
         (['bob', 'cat'], 2)
         """
         graph = self._state.graph
-        return python_ids(self.names(graph.ids.sorted(linked_nodes(graph, self._find([node])[0]))))
+        return self.ids_of(graph.ids.sorted(linked_nodes(graph, self._find([node])[0])))
 
-    def degree(self, node: int | str) -> int:
+    def degree(self, node: OneId) -> int:
         """Return how many neighbors a node has now."""
         return len(self.neighbors(node))
 
@@ -134,7 +133,7 @@ class VectorView(ABC):
 
     @guarded
     def to_arrow(self, ids: object = None) -> pa.Table:
-        """Return a table of `id` and `vector`, of the given nodes or of all.
+        """Return a table of `id` and `vector`, and of `kind` where nodes have some, of given nodes or of all.
 
         Examples
         --------
@@ -145,7 +144,7 @@ class VectorView(ABC):
         nodes = self._nodes(ids)
         flat = pa.array(self.vectors_of(nodes).reshape(-1))
         vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
-        return pa.table({"id": pa.array(python_ids(self.names(nodes))), "vector": vectors})
+        return pa.table(exporting.id_columns(self._state.graph.ids, nodes) | {"vector": vectors})
 
     def to_numpy(self, ids: object = None) -> Float32:
         """Return the vectors as an array, as `vectors` does; rows follow `ids()`, or the ids given."""
@@ -193,7 +192,7 @@ class VectorView(ABC):
     @guarded
     def _named_vectors(self, ids: object) -> tuple[NDArray[Any], Float32]:
         nodes = self._nodes(ids)
-        return python_ids(self.names(nodes)), self.vectors_of(nodes)
+        return self.ids_of(nodes), self.vectors_of(nodes)
 
     # ---- describing --------------------------------------------------------------------------------
 
@@ -300,7 +299,7 @@ class VectorView(ABC):
             "nodes": f"{len(self):,}",
             "edges": f"{self.edge_count:,}",
             "vectors": f"{model.dim} numbers, {model.orders} orders, rule {model.rule}",
-            "ids": model.kind,
+            "ids": model.kind.replace(",", ", "),
             "version": f"{self.version:,}",
         }
         cells = "".join(
@@ -314,6 +313,10 @@ class VectorView(ABC):
         """Return the user's ids of nodes."""
         return self._state.graph.ids.names(nodes)
 
+    def ids_of(self, nodes: Nodes) -> NDArray[Any]:
+        """Return the user's ids of nodes, as users have them: with kinds as tuples."""
+        return self._state.graph.ids.shown(self.names(nodes))
+
     def vectors_of(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes."""
         self._state.check()
@@ -326,5 +329,5 @@ class VectorView(ABC):
     def _nodes(self, ids: object) -> Nodes:
         return self._state.graph.nodes() if ids is None else self._find(ids)
 
-    def _find(self, ids: object) -> Nodes:
-        return find_nodes(self._state, ids)
+    def _find(self, ids: object, kind: str | None = None) -> Nodes:
+        return find_nodes(self._state, ids, kind)

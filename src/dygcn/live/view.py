@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from dygcn._late import late
-from dygcn.engine.events import python_ids, read_update
+from dygcn.engine.events import read_update
 from dygcn.engine.events.column_names import column_names
 from dygcn.engine.models import (
     RemovalTrial,
@@ -28,6 +28,7 @@ from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
 from dygcn.live.guard import guarded
+from dygcn.live.of_kinds import EVERY_KIND, asking_kind, kind_of_links, of_kind, own_kind
 from dygcn.live.other_names import names_options
 from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
@@ -50,7 +51,7 @@ class EmbeddingView(VectorView):
         Graph and rule. Not for changing.
     """
 
-    def score(self, a: int | str, b: int | str, links: str = "new", *, probability: bool = False) -> float:
+    def score(self, a: OneId, b: OneId, links: str = "new", *, probability: bool = False) -> float:
         """Return how likely two nodes are linked next; see `scores`."""
         return float(self.scores([a], [b], links, probability=probability)[0])
 
@@ -107,7 +108,8 @@ class EmbeddingView(VectorView):
         among: Among = ...,
         exclude_linked: bool = ...,
         links: str | None = ...,
-    ) -> list[tuple[int | str, float]]: ...
+        kind: str | None = ...,
+    ) -> list[tuple[Any, float]]: ...
 
     @overload
     def recommend(
@@ -118,7 +120,8 @@ class EmbeddingView(VectorView):
         among: Among = ...,
         exclude_linked: bool = ...,
         links: str | None = ...,
-    ) -> list[list[tuple[int | str, float]]]: ...
+        kind: str | None = ...,
+    ) -> list[list[tuple[Any, float]]]: ...
 
     @names_options
     def recommend(
@@ -129,6 +132,7 @@ class EmbeddingView(VectorView):
         among: Among = None,
         exclude_linked: bool = True,
         links: str | None = None,
+        kind: str | None = None,
     ) -> Any:
         """Return the k nodes that a node is likeliest to link with, as (id, score), ties by id.
 
@@ -149,6 +153,9 @@ class EmbeddingView(VectorView):
             Leave out nodes that have an edge with the node now.
         links
             The score, see `scores`; by default ``"new"``, and ``"next"`` where linked nodes are not left out.
+        kind
+            Where nodes have kinds, only nodes of this one; by default of the kinds that the node's neighbours
+            have, ``"*"`` for every kind. An id without kind is then of the first kind, if that has it.
 
         Examples
         --------
@@ -160,18 +167,22 @@ class EmbeddingView(VectorView):
         True
         """
         _check_count(k)
-        asked = one_or_more_ids(node)
-        return self.guard.run(self._recommend, asked, k, among, exclude_linked, links)
+        kinds = self._state.graph.ids.kinds
+        asked = one_or_more_ids(node, kinds)
+        return self.guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
 
-    def _recommend(self, asked: Any, k: int, among: Among, exclude_linked: bool, links: str | None) -> Any:
-        many = isinstance(asked, list)
-        nodes = self._find(asked if many else [asked])
+    def _recommend(
+        self, asked: Any, k: int, among: Among, exclude_linked: bool, links: str | None, kind: str | None
+    ) -> Any:
+        many, state = isinstance(asked, list), self._state
+        nodes = self._find(asked if many else [asked], asking_kind(state))
         chosen = links or ("new" if exclude_linked else "next")
-        allowed, cache = allowed_nodes(self._state, among), self.cached()
-        found = [
-            self._answer(*recommend_nodes(self._state, cache, me, k, allowed, exclude_linked, chosen))
-            for me in nodes.tolist()
-        ]
+        allowed, cache = allowed_nodes(state, among), self.cached()
+        found = []
+        for me in nodes.tolist():
+            some = kind_of_links(state, me, allowed, kind if among is None else kind or EVERY_KIND)
+            best = recommend_nodes(state, cache, me, k, some, exclude_linked, chosen)
+            found.append(self._answer(*best))
         return found if many else found[0]
 
     @guarded
@@ -189,16 +200,30 @@ class EmbeddingView(VectorView):
 
     @overload
     def nearest(
-        self, node: OneId | OneVector, k: int = ..., among: Among = ..., by: str = ...
-    ) -> list[tuple[int | str, float]]: ...
+        self,
+        node: OneId | OneVector,
+        k: int = ...,
+        among: Among = ...,
+        by: str = ...,
+        *,
+        kind: str | None = ...,
+    ) -> list[tuple[Any, float]]: ...
 
     @overload
     def nearest(
-        self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ...
-    ) -> list[list[tuple[int | str, float]]]: ...
+        self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ..., *, kind: str | None = ...
+    ) -> list[list[tuple[Any, float]]]: ...
 
     @names_options
-    def nearest(self, node: Any, k: int = DEFAULT_K, among: Among = None, by: str = "cosine") -> Any:
+    def nearest(
+        self,
+        node: Any,
+        k: int = DEFAULT_K,
+        among: Among = None,
+        by: str = "cosine",
+        *,
+        kind: str | None = None,
+    ) -> Any:
         """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
 
         Parameters
@@ -213,6 +238,9 @@ class EmbeddingView(VectorView):
         by
             ``"cosine"``, or ``"score"``: the learned score of a link, for ids only. That is `recommend` with
             ``exclude_linked=False``, which has more options.
+        kind
+            Where nodes have kinds, only nodes of this one; by default of the node's own, ``"*"`` for every
+            kind. Of a vector, and where `among` is given, every kind.
 
         Examples
         --------
@@ -224,24 +252,33 @@ class EmbeddingView(VectorView):
         """
         _check_count(k)
         one_of("by", by, ("cosine", "score"))
-        asked = vector_or_ids(node, self.model.dim)
+        asked = vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
         if by == "cosine":
-            return self.guard.run(self._nearest, asked, k, among)
+            return self.guard.run(self._nearest, asked, k, among, kind)
         if isinstance(asked, np.ndarray):
             raise OptionError("by='score' needs ids: a vector has no degree and no contacts; use by='cosine'")
-        return self.recommend(asked, k, among=among, exclude_linked=False)
+        return self.recommend(asked, k, among=among, exclude_linked=False, kind=kind)
 
-    def _nearest(self, asked: Any, k: int, among: Among) -> Any:
+    def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
         cache, everyone = self.cached(), self._state.graph.here
         candidates = (
             np.flatnonzero(everyone).astype(np.int32) if among is None else allowed_nodes(self._state, among)
         )
+        ids, kind = self._state.graph.ids, kind if among is None else kind or EVERY_KIND
         if isinstance(asked, np.ndarray):
-            return self._answer(*top_k(cache, candidates, asked, k))
+            return self._answer(*top_k(cache, of_kind(ids, candidates, kind), asked, k))
         if isinstance(asked, list):
-            return [self._answer(*one) for one in top_k_of_each(cache, candidates, self._find(asked), k)]
-        me = int(self._find([asked])[0])
-        return self._answer(*top_k(cache, candidates[candidates != me], cache.one(me), k))
+            found = self._find(asked)
+            if ids.kinds is not None and kind is None:
+                return [self._nearest_to(int(me), candidates, k, kind) for me in found]
+            some = of_kind(ids, candidates, kind)
+            return [self._answer(*one) for one in top_k_of_each(cache, some, found, k)]
+        return self._nearest_to(int(self._find([asked])[0]), candidates, k, kind)
+
+    def _nearest_to(self, me: int, candidates: Nodes, k: int, kind: str | None) -> Any:
+        cache, ids = self.cached(), self._state.graph.ids
+        some = of_kind(ids, candidates, kind or own_kind(ids, me))
+        return self._answer(*top_k(cache, some[some != me], cache.one(me), k))
 
     def what_if(
         self,
@@ -322,7 +359,7 @@ class EmbeddingView(VectorView):
                     self._state.transaction.torn = True
 
     @guarded
-    def explain(self, node: int | str, *, shares: bool = False) -> Explanation:
+    def explain(self, node: OneId, *, shares: bool = False) -> Explanation:
         """Return why the vector of a node is where it is: the share of each neighbour, order by order.
 
         Shares add up to the sums of the rule to the bit, and to the vector but for rounding; the exact rule
@@ -336,11 +373,11 @@ class EmbeddingView(VectorView):
             Also return whole rows, of the sums and of the vector, for each neighbour and order.
         """
         found = explain(self._state, int(self._find([node])[0]), shares=shares)
-        return Explanation(node, python_ids(self.names(found.neighbours)), found)
+        return Explanation(node, self.ids_of(found.neighbours), found)
 
     def explain_change(
         self,
-        node: int | str,
+        node: OneId,
         events: object = None,
         *,
         add: object = None,
@@ -387,7 +424,8 @@ class EmbeddingView(VectorView):
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)
-        ends = python_ids(batch.src), python_ids(batch.dst)
+        shown = self._state.graph.ids.shown
+        ends = shown(batch.src), shown(batch.dst)
         return ExplainedChange(
             found.before, found.after, found.waiting, found.by_event, node, *ends, batch.op
         )
@@ -427,10 +465,12 @@ class EmbeddingView(VectorView):
         return self.guard.lent()
 
     def _one_or_many(self, ids: object) -> Nodes:
-        return self._find([ids] if isinstance(ids, int | str | np.integer) else ids)
+        kinds = self._state.graph.ids.kinds
+        alone = isinstance(ids, int | str | np.integer) or (kinds is not None and kinds.is_id(ids))
+        return self._find([ids] if alone else ids)
 
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> list[tuple[int | str, float]]:
-        ids = python_ids(self.names(nodes)).tolist()
+        ids = self.ids_of(nodes).tolist()
         return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
 
 

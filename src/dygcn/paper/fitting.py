@@ -105,7 +105,7 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
     count = 3 if choices.rule == "spectral" else choices.orders + 1
     return Model(
         (np.eye(dim, dtype=np.float32),) * count,
-        batch.src.kind,
+        choices.ids or batch.src.kind,
         "none",
         np.ones(dim),
         int(choices.seed),

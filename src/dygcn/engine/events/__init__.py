@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from dygcn._late import late_names
 
 if TYPE_CHECKING:
-    from dygcn.engine.events.codec import read_events, read_pairs, read_update, removes_then_adds, single_pair
+    from dygcn.engine.events.codec import (
+        read_events,
+        read_graph,
+        read_pairs,
+        read_update,
+        removes_then_adds,
+        single_pair,
+    )
     from dygcn.engine.events.column_names import ColumnNames
     from dygcn.engine.events.columns import id_column, join_ids, moment, python_ids, seconds, take
     from dygcn.engine.events.joining import join_events
@@ -33,6 +40,7 @@ else:
             "moment": "dygcn.engine.events.columns",
             "python_ids": "dygcn.engine.events.columns",
             "read_events": "dygcn.engine.events.codec",
+            "read_graph": "dygcn.engine.events.codec",
             "read_pairs": "dygcn.engine.events.codec",
             "read_update": "dygcn.engine.events.codec",
             "removes_then_adds": "dygcn.engine.events.codec",
@@ -58,6 +66,7 @@ __all__ = [
     "moment",
     "python_ids",
     "read_events",
+    "read_graph",
     "read_pairs",
     "read_update",
     "removes_then_adds",

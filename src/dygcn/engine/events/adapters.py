@@ -25,17 +25,28 @@ _RELABEL = (
 )
 
 
+Reader = Callable[[Any, ColumnNames, bool | None, Sequence[str] | None], Columns]
+
+
 @dataclass(frozen=True, slots=True)
 class Edges:
     """A graph of another library that was recognised, and how its edges are read."""
 
     graph: Any
-    reader: Callable[[Any, ColumnNames, bool | None], Columns]
+    reader: Reader
     rows: bool = False  # whether it is also an iterable of bare rows
 
-    def read(self, names: ColumnNames, directed: bool | None) -> Columns:
-        """Return the edges as columns: each edge of an undirected graph in both directions, if `directed`."""
-        return self.reader(self.graph, names, directed)
+    def read(self, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
+        """Return the edges as columns.
+
+        Parameters
+        ----------
+        directed
+            If so, each edge of an undirected graph is there in both directions.
+        kinds
+            The kinds of nodes; None: none were declared, and the graph may have some of its own.
+        """
+        return self.reader(self.graph, names, directed, kinds)
 
 
 def recognise(events: object) -> object:
@@ -133,10 +144,21 @@ def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str]
 # ---- networkx ----------------------------------------------------------------------------------------------
 
 
-def _networkx(graph: Any, names: ColumnNames, directed: bool | None) -> Columns:
-    """Read every edge; each of several parallel ones is an event, as it would be in a table."""
+def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
+    """Read every edge; each of several parallel ones is an event, as it would be in a table.
+
+    Where all nodes have the attribute `bipartite`, it is their kind.
+    """
     columns = _with_data(list(graph.edges(data=True)), names)
-    return _nodes_checked(_both_ways(columns) if directed and not graph.is_directed() else columns)
+    columns = _both_ways(columns) if directed and not graph.is_directed() else columns
+    side = dict(graph.nodes(data="bipartite"))
+    if not side or None in side.values():
+        return _nodes_checked(columns) if kinds is None else columns
+    known = sorted(set(side.values()), key=str)
+    called = dict(zip(known, map(str, known), strict=True))
+    if kinds is not None and len(known) == len(kinds) and not set(called.values()) <= set(kinds):
+        called = dict(zip(known, kinds, strict=True))
+    return columns | {f"{end}_kind": [called[side[node]] for node in columns[end]] for end in ("src", "dst")}
 
 
 def _is_edge_view(view: object) -> bool:
@@ -145,7 +167,7 @@ def _is_edge_view(view: object) -> bool:
     return "Edge" in kind and ("Data" not in kind or hasattr(view, "_data"))
 
 
-def _edge_view(view: Any, names: ColumnNames, directed: bool | None) -> Columns:
+def _edge_view(view: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
     """Read `G.edges`, and `G.edges(data=...)`, whose last column is what `data` says."""
     rows, data = list(view), getattr(view, "_data", False)
     if data is False:
@@ -159,7 +181,8 @@ def _edge_view(view: Any, names: ColumnNames, directed: bool | None) -> Columns:
                 f"say weight={shown(data)} or t={shown(data)}"
             )
         rows = [(row[0], row[1], {data: row[-1]}) for row in rows]
-    return _nodes_checked(_with_data(rows, names))
+    columns = _with_data(rows, names)
+    return _nodes_checked(columns) if kinds is None else columns
 
 
 def _with_data(rows: Sequence[Sequence[Any]], names: ColumnNames) -> Columns:
@@ -184,7 +207,7 @@ def _nodes_checked(columns: Columns) -> Columns:
 # ---- igraph, scipy, PyG, polars ----------------------------------------------------------------------------
 
 
-def _igraph(graph: Any, names: ColumnNames, directed: bool | None) -> Columns:
+def _igraph(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
     """Read every edge, by the names of vertices where they have some."""
     ends = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2)
     columns: Columns = {"src": ends[:, 0], "dst": ends[:, 1]}
@@ -197,15 +220,18 @@ def _igraph(graph: Any, names: ColumnNames, directed: bool | None) -> Columns:
     return _both_ways(columns) if directed and not graph.is_directed() else columns
 
 
-def _sparse(matrix: Any, names: ColumnNames, directed: bool | None) -> Columns:
-    """Read the entries of a square matrix: row, column and weight; a matrix of ones has no weights."""
+def _sparse(matrix: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
+    """Read the entries of a matrix: row, column and weight; a matrix of ones has no weights.
+
+    With kinds, rows are nodes of the first one and columns nodes of the second.
+    """
     if names:
         raise OptionError("a matrix has no names; its entries are weights")
-    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+    if len(matrix.shape) != 2 or (kinds is None and matrix.shape[0] != matrix.shape[1]):
         size = " x ".join(map(str, matrix.shape))
         raise EventError(
-            f"a matrix of {size} is no graph: its rows and columns are different nodes; pass a table with an "
-            'id for each, such as "user 7" and "item 7"'
+            f"a matrix of {size} has rows and columns that are different nodes; say what they are, as in "
+            'kinds=("user", "item")'
         )
     entries = matrix.tocoo(copy=True)
     entries.sum_duplicates()
@@ -216,7 +242,7 @@ def _sparse(matrix: Any, names: ColumnNames, directed: bool | None) -> Columns:
     return _each_once(columns, directed)
 
 
-def _geometric(data: Any, names: ColumnNames, directed: bool | None) -> Columns:
+def _geometric(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
     """Read a TemporalData, which is a table, or a Data: edge_index, and what belongs to its edges."""
     stored = {name: untensored(values, name) for name, values in data.to_dict().items()}
     if "src" in stored:
@@ -235,6 +261,26 @@ def _geometric(data: Any, names: ColumnNames, directed: bool | None) -> Columns:
     return _each_once(columns, directed) if len(lengths) == 1 else columns
 
 
+def _hetero(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
+    """Read a HeteroData: types of nodes are kinds. Edges that ToUndirected added are left out."""
+    types = [tuple(map(str, one)) for one in data.edge_types]
+    own = [one for one in types if not (one[1].startswith("rev_") and (one[2], one[1][4:], one[0]) in types)]
+    parts = []
+    for one in own:
+        part = _geometric(data[one], names, None, kinds)
+        count = len(part["src"])
+        parts.append(part | {"src_kind": [one[0]] * count, "dst_kind": [one[2]] * count})
+    if not parts:
+        raise EventError("this HeteroData has no edge_index; it needs edges")
+    fields = set(parts[0])
+    if any(set(part) != fields for part in parts):
+        raise EventError("some types of edges have times or weights, and others do not; give them to all")
+    columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+    if len({*columns["src_kind"], *columns["dst_kind"]}) == 1:
+        return {name: values for name, values in columns.items() if not name.endswith("_kind")}
+    return columns
+
+
 def _polars(frame: Any) -> object:
     """Collect a lazy frame. Columns of Python objects (such as UUIDs) are not understood by Arrow: lists."""
     frame = frame.collect() if hasattr(frame, "collect") else frame
@@ -247,9 +293,10 @@ def _polars(frame: Any) -> object:
     }
 
 
-_GRAPHS: tuple[tuple[str, str, Callable[[Any, ColumnNames, bool | None], Columns]], ...] = (
+_GRAPHS: tuple[tuple[str, str, Reader], ...] = (
     ("networkx", "is_multigraph", _networkx),
     ("igraph", "get_edgelist", _igraph),
     ("scipy", "tocoo", _sparse),
+    ("torch_geometric", "edge_types", _hetero),
     ("torch_geometric", "to_dict", _geometric),
 )

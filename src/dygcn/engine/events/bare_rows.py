@@ -12,6 +12,7 @@ from dygcn.engine.events.showing import shown
 from dygcn.errors import EventError, OptionError
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
+KINDS = ("src_kind", "dst_kind")  # only of graphs whose nodes have kinds, and only under these names
 _UNDERSTOOD = {2: COLUMNS[:2], 4: COLUMNS[:4], 5: COLUMNS}  # three columns could be two things
 _ROWS = (tuple, list)
 _SHAPE = "an event is (src, dst), (src, dst, t, op[, weight]), or as columns= says, all of one length"
@@ -39,7 +40,7 @@ def check_columns(columns: object) -> tuple[str, ...] | None:
     if columns is None:
         return None
     names = tuple(columns) if isinstance(columns, _ROWS) else ()
-    known = all(isinstance(name, str) and name in COLUMNS for name in names)
+    known = all(isinstance(name, str) and name in COLUMNS + KINDS for name in names)
     if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
         raise OptionError(
             f"columns is {shown(columns)}; allowed are different names out of {', '.join(COLUMNS)}, "
@@ -124,7 +125,7 @@ def columns_of(rows: Sequence[Any], accepted: str) -> list[list[Any]]:
         if type(item) not in _ROWS and not _is_row(item):
             hint = f"one edge is a list of one: [{shown(tuple(rows))}]; " if _is_edge(rows) else ""
             raise EventError(f"{shown(item)} is not an event; {hint}{accepted}", row)
-        if len(item) != len(rows[0]) or not 2 <= len(item) <= len(COLUMNS):
+        if len(item) != len(rows[0]) or not 2 <= len(item) <= len(COLUMNS + KINDS):
             raise EventError(f"{_SHAPE}, not {shown(item)}{_hint(rows, item)}", row)
     return [list(column) for column in zip(*rows, strict=True)]
 

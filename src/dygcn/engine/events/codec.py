@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events.adapters import Edges, edge_index, recognise
-from dygcn.engine.events.bare_rows import COLUMNS, by_name, check_columns, columns_of, is_edge_index
+from dygcn.engine.events.bare_rows import COLUMNS, KINDS, by_name, check_columns, columns_of, is_edge_index
 from dygcn.engine.events.column_names import OWN_NAMES, ColumnNames
 from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, times, weights
 from dygcn.engine.events.files import IDS, read_table
+from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import EventError, OptionError
 
@@ -87,7 +88,42 @@ def read_events(
     known = check_columns(columns)
     if isinstance(events, EventBatch) and known is None and not names:
         return events
-    return assemble(_columns(_listed(events), kind, known, names, directed), names=names)
+    return assemble(_columns(_listed(events), kind, known, names, directed), names=names, ids=kind)
+
+
+def read_graph(
+    events: object,
+    columns: Sequence[str] | None = None,
+    names: ColumnNames = OWN_NAMES,
+    directed: bool | None = None,
+    kinds: object = None,
+) -> tuple[str, EventBatch]:
+    """Read the events that a graph begins with, as `read_events` does; return the type of its ids, too.
+
+    Parameters
+    ----------
+    kinds
+        The kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind` and
+        `dst_kind`, or nodes have no kinds.
+
+    Examples
+    --------
+    >>> ids, batch = read_graph({"user": [1], "item": [1]}, None, ColumnNames("user", "item"), kinds=True)
+    >>> ids
+    'user:int64,item:int64'
+    """
+    declared = names.kinds_named(kinds)
+    if isinstance(events, EventBatch) and declared is None:
+        return events.src.kind, events
+    found = _columns(
+        _listed(events), APART if declared else None, check_columns(columns), names, directed, kinds=declared
+    )
+    ends = {end: names.kind_of(end, found, declared or ()) for end in ("src", "dst")}
+    if any(kind is None for kind in ends.values()):
+        batch = assemble(found, names=names)
+        return batch.src.kind, batch
+    ids = str(infer_kinds(declared or (), [(found[end], kind) for end, kind in ends.items()]))
+    return ids, assemble(found, names=names, ids=ids)
 
 
 def read_pairs(
@@ -110,7 +146,7 @@ def read_pairs(
         raise EventError(
             "add= and remove= say the operation; pass a table with an op column as update(events)"
         )
-    return assemble(found, op, names)
+    return assemble(found, op, names, kind)
 
 
 def removes_then_adds(
@@ -183,7 +219,7 @@ def read_update(
     """
     if events is None:
         pair = None if columns is not None or names is not OWN_NAMES else single_pair(add, remove)
-        batch = None if pair is None else _one_pair(*pair)
+        batch = None if pair is None or kind not in (None, "int64") else _one_pair(*pair)
         if batch is not None:
             return batch
         return removes_then_adds(add, remove, kind, columns, names, directed)
@@ -268,10 +304,14 @@ def _columns(
     names: ColumnNames,
     directed: bool | None,
     pairs: bool = False,
+    kinds: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the columns of events by field."""
+    if kinds is None and kind is not None and (known := kinds_of(kind)) is not None:
+        kinds = known.names
+    directed = directed if kinds is None else None  # an edge and its reverse are of different kinds
     if isinstance(events, Edges) and columns is None:
-        return events.read(names, directed)
+        return events.read(names, directed, kinds)
     if not _has_names(events):
         _unwanted_names(names)
         rows = list(events.graph) if isinstance(events, Edges) else events
@@ -310,7 +350,8 @@ def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | d
     if isinstance(events, str | os.PathLike):
         ends = names.possible.get("src", "src"), names.possible.get("dst", "dst")
         ids = IDS if ends == IDS[:2] else ends
-        return read_table(os.fspath(events), list(names.possible.values()), kind, ids)
+        wanted = [*names.possible.values(), *KINDS]
+        return read_table(os.fspath(events), wanted, kind, ids)
     if isinstance(events, list):
         return {str(name): [item.get(name) for item in events] for name in _keys(events)}
     if isinstance(events, Mapping):
@@ -352,15 +393,15 @@ def _from_table(table: pa.Table | dict[str, Any], names: ColumnNames) -> dict[st
     return {field: table[name] for field, name in found.items()}
 
 
-def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OWN_NAMES) -> EventBatch:
+def assemble(
+    columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OWN_NAMES, ids: str | None = None
+) -> EventBatch:
     """Make a batch of columns by field: check each, then that they fit together.
 
     Errors call a column as `names` does.
     """
     called = {field: names.named.get(field, field) for field in COLUMNS}
-    src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
-    src, dst = one_kind(src, dst, (called["src"], called["dst"]))
-    names.check_ends(src, dst)
+    src, dst = _ends(columns, called, names, ids)
     op_values = columns.get("op")
     op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values, called["op"])
     weight_values, t_values = columns.get("weight"), columns.get("t")
@@ -377,6 +418,22 @@ def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OW
                 f"column {called[field]!r} has {len(column)} rows, {called['src']} has {len(src)}"
             )
     return batch
+
+
+def _ends(
+    columns: dict[str, Any], called: dict[str, str], names: ColumnNames, ids: str | None
+) -> tuple[IdColumn, IdColumn]:
+    kinds = None if ids is None else kinds_of(ids)
+    if kinds is not None:
+        src, dst = (
+            kinds.column(columns[end], names.kind_of(end, columns, kinds.names), called[end])
+            for end in ("src", "dst")
+        )
+        return src, dst
+    src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
+    src, dst = one_kind(src, dst, (called["src"], called["dst"]))
+    names.check_ends(src, dst)
+    return src, dst
 
 
 def _keys(rows: list[Mapping[str, Any]]) -> list[str]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
+from typing import Any
 
-from dygcn.engine.events.bare_rows import COLUMNS
+from dygcn.engine.events.bare_rows import COLUMNS, KINDS
 from dygcn.engine.events.columns import common_ids
+from dygcn.engine.events.kinds import check_names
 from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError
@@ -118,7 +120,37 @@ class ColumnNames:
         if missing:
             known = listed(there) or "none"
             raise EventError(f"there is no column {missing[0]!r} (columns: {known}); {_advice(there, named)}")
-        return found
+        return found | {name: name for name in KINDS if name in there and name not in found.values()}
+
+    def kinds_named(self, kinds: object) -> tuple[str, str] | None:
+        """Return the kinds of both ends as `fit` was told: their names, or True for those of the columns.
+
+        Examples
+        --------
+        >>> ColumnNames(src="user_id", dst="item").kinds_named(True)
+        ('user', 'item')
+        """
+        if kinds is None or kinds is False:
+            return None
+        if kinds is True and (self.src is None or self.dst is None):
+            raise OptionError('kinds=True takes the names of src= and dst=; say kinds=("user", "item")')
+        named = (_plain(self.src or ""), _plain(self.dst or "")) if kinds is True else kinds
+        if not isinstance(named, tuple | list):
+            raise OptionError(f'kinds is {shown(kinds)}; allowed are names, as in kinds=("user", "item")')
+        return check_names(named)  # type: ignore[return-value]
+
+    def kind_of(self, end: str, columns: dict[str, Any], kinds: Sequence[str]) -> Any:
+        """Return the kind of ids without kind at an end: one, a column of kinds, or None if nothing says it.
+
+        The column `src_kind` says it, or the name of the column, or its place where there are two kinds.
+        """
+        if columns.get(f"{end}_kind") is not None:
+            return columns[f"{end}_kind"]
+        name = getattr(self, end)
+        for kind in kinds:
+            if name is not None and kind.lower() in (name.lower(), _plain(name)):
+                return kind
+        return kinds[end == "dst"] if len(kinds) == 2 else None
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
         """Refuse ids that both ends have where the names of the columns do not say that they are one thing.
@@ -141,8 +173,7 @@ class ColumnNames:
             a, b, first = listed([one]), listed([other]), f"{common[0]!s:.24}"
             raise EventError(
                 f"{a} and {b} have ids in common: {a} {first} and {b} {first} would be one node. Different "
-                f"things? Let their ids say so: df[{a!r}] = {shown(_plain(a) + ':')} + df[{a!r}].astype(str)"
-                ", and the other column likewise. The same things? Say shared_ids=True"
+                f'things? Say kinds=("{_plain(a)}", "{_plain(b)}"). The same things? Say shared_ids=True'
             )
 
 

@@ -271,7 +271,7 @@ def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
     >>> common_ids(id_column(["ann", "bob", "bob"]), id_column(["bob", "cat"]))
     ['bob']
     """
-    first, second = pc.unique(_as_arrow(one)), pc.unique(_as_arrow(other))
+    first, second = pc.unique(as_arrow(one)), pc.unique(as_arrow(other))
     found: list[int | str] = first.filter(pc.is_in(first, value_set=second)).to_pylist()
     return found
 
@@ -280,10 +280,10 @@ def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
     """Return the given rows of a column, as a column."""
     if column.data is None:
         return IdColumn(column.values[rows])
-    return IdColumn(*strings_of(_as_arrow(column).take(pa.array(rows))))
+    return IdColumn(*strings_of(as_arrow(column).take(pa.array(rows))))
 
 
-def _as_arrow(column: IdColumn) -> pa.Array:
+def as_arrow(column: IdColumn) -> pa.Array:
     """Return ids as an Arrow array of int64 or large_string, without a copy."""
     if column.data is None:
         return pa.array(column.values)

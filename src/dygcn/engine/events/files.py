@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
+from dygcn.engine.events.kinds import APART
 from dygcn.errors import EventError
 
 pc, csv, json = late("pyarrow.compute"), late("pyarrow.csv"), late("pyarrow.json")
@@ -129,8 +130,10 @@ def _read_csv(file: Path, delimiter: str, kind: str | None, ids: Sequence[str]) 
                 f"column {name!r} holds integers written as floats (such as 7.0); ids never go through floats"
             )
     integers = [None if kind == "string" else _as_integers(table.column(name)) for name in ends]
-    if all(column is not None for column in integers):
+    if kind == APART or all(column is not None for column in integers):
         for name, column in zip(ends, integers, strict=True):
+            if column is None:
+                continue
             table = table.set_column(table.column_names.index(name), name, column)
     return table
 

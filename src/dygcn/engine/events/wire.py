@@ -9,9 +9,11 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events.codec import assemble
+from dygcn.engine.events.kind_rows import table_with_kinds
+from dygcn.engine.events.kinds import kinds_of, stored_type
 from dygcn.engine.events.row_errors import Table, Unreadable, bad_rows, keep_rows
 from dygcn.engine.events.wire_arrow import read_arrow
-from dygcn.engine.events.wire_json import MAX_TEXT, read_json, read_lines
+from dygcn.engine.events.wire_json import KINDS, MAX_TEXT, read_json, read_lines
 from dygcn.engine.records import EventBatch, ForgetEvent, IdColumn, Int64
 from dygcn.errors import EventError, OptionError
 
@@ -50,7 +52,6 @@ def without_forgets(decoded: Decoded) -> Decoded:
 
 _MAY_NOT = "an id is forgotten by DELETE /v1/nodes/ID, or by an event of a source; not by an event over HTTP"
 _READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
-_KINDS = ("int64", "string")
 _ROW = operator.attrgetter("row")
 
 
@@ -69,7 +70,8 @@ def decode_events(
         ``"remove"``), `weight` and `t`; other fields are ignored. As JSON, ``{"op": "forget", "id": ...}``
         asks for an id to be forgotten.
     kind
-        Type of the ids, ``"int64"`` or ``"string"``.
+        Type of the ids, as a model has it. With kinds, `src` and `dst` are text such as ``"item:50"``, or ids
+        whose kind the fields `src_kind` and `dst_kind` say, or their place where there are two kinds.
     latest
         The greatest `t` that is allowed.
     limit
@@ -96,14 +98,17 @@ def decode_events(
     """
     if form not in _READERS:
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
-    if kind not in _KINDS:
-        raise OptionError(f"kind is {kind!r}; allowed are {', '.join(map(repr, _KINDS))}")
+    kinds = kinds_of(kind)
     try:
-        table = _READERS[form](body, kind, limit)
+        table = _READERS[form](body, kind if kinds is None else KINDS, limit)
+        if kinds is not None:
+            kind, table = "string", table_with_kinds(table, kinds)
         return replace(_sifted(table, kind, latest), forgets=tuple(table.forgets))
     except Unreadable as error:
         return Decoded(
-            _no_events(kind), np.empty(0, np.int64), (_bad(-1, error.reason, repr(body[:MAX_TEXT])),)
+            _no_events(stored_type(kind)),
+            np.empty(0, np.int64),
+            (_bad(-1, error.reason, repr(body[:MAX_TEXT])),),
         )
 
 

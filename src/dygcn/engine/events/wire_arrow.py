@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from dygcn.engine.events.bare_rows import COLUMNS
+from dygcn.engine.events.bare_rows import COLUMNS, KINDS
 from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, numbers
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.records import Int32
@@ -37,7 +37,7 @@ def read_arrow(body: bytes, kind: str, limit: int) -> Table:
         If there are more than `limit`.
     """
     try:
-        parts = [_plain(batch, kind) for batch in _batches(body, limit)]
+        parts = [_plain(batch, kind) for batch in _batches(body, limit, kind)]
         shown = _joined([shown for _, shown in parts])
         return Table(_joined([checked for checked, _ in parts]), lambda rows: _show(shown, rows))
     except (Unreadable, TooManyRows):
@@ -61,7 +61,7 @@ def _show(shown: Columns, rows: list[int]) -> list[str]:
     return [msgspec.json.encode(row).decode("utf-8") for row in table.to_pylist()]
 
 
-def _batches(body: bytes, limit: int) -> Iterable[pa.RecordBatch]:
+def _batches(body: bytes, limit: int, kind: str) -> Iterable[pa.RecordBatch]:
     """Yield what holds the columns that count, each checked against its own buffers."""
     for message in pa.ipc.MessageReader.open_stream(body):
         if message.type in ("record batch", "dictionary") and _is_compressed(message):
@@ -73,7 +73,7 @@ def _batches(body: bytes, limit: int) -> Iterable[pa.RecordBatch]:
             raise Unreadable(f"there are two columns {name!r}; rename one")
     if not {"src", "dst"} <= set(names):
         raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")
-    wanted = [at for at, name in enumerate(names) if name in COLUMNS]
+    wanted = [at for at, name in enumerate(names) if name in (*COLUMNS, *(KINDS if kind == "kinds" else ()))]
     rows = 0
     with pa.ipc.open_stream(body, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader:
         for number, batch in enumerate(reader):
@@ -112,7 +112,8 @@ def _field(data: bytes, table: int, number: int) -> int | None:
 
 def _plain(batch: pa.RecordBatch, kind: str) -> tuple[Columns, Columns]:
     """Turn the columns of one batch into plain arrays: as they are checked, and as they are shown."""
-    shown = {name: _column(batch.column(name), name, kind) for name in COLUMNS if name in batch.schema.names}
+    there = [name for name in (*COLUMNS, *KINDS) if name in batch.schema.names]
+    shown = {name: _column(batch.column(name), name, kind) for name in there}
     checked = {name: _operations(column) if name == "op" else column for name, column in shown.items()}
     return checked, shown
 
@@ -120,6 +121,8 @@ def _plain(batch: pa.RecordBatch, kind: str) -> tuple[Columns, Columns]:
 def _column(column: pa.Array, name: str, kind: str) -> pa.Array:
     if name in ("src", "dst"):
         return _unpacked(column, lambda words: _ids(words, name, kind))
+    if name in KINDS:
+        return _unpacked(column, lambda words: _ids(words, name, "string"))
     plain = _unpacked(column, lambda words: _short(words) if name == "op" else words)
     return plain if _is_text(plain.type) else _numbers(plain, name)
 
@@ -142,9 +145,9 @@ def _unpacked(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Ar
 def _ids(words: pa.Array, name: str, kind: str) -> pa.Array:
     if pa.types.is_null(words.type):
         return words.cast(pa.int64() if kind == "int64" else pa.large_string())
-    if pa.types.is_integer(words.type) and kind == "int64":
+    if pa.types.is_integer(words.type) and kind != "string":
         return words if pa.types.is_uint64(words.type) else words.cast(pa.int64())
-    if _is_text(words.type) and kind == "string":
+    if _is_text(words.type) and kind != "int64":
         return _short(words)
     raise Unreadable(f"column {name!r} holds {words.type}, the graph has {kind} ids; {IDS_ALLOWED}")
 

@@ -17,12 +17,17 @@ from dygcn.engine.records import ForgetEvent
 MAX_TEXT = 1_000
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Text = Annotated[str, msgspec.Meta(max_length=MAX_ID_BYTES)]
 _Id = TypeVar("_Id")
+KINDS = "kinds"  # of a graph with kinds: ids are numbers and text
 _EVENT = 'an event is an object such as {"src": 1, "dst": 2, "op": 1, "weight": 1.0, "t": 0}'
 _FORGET = 'a forget event is {"op": "forget", "id": ...}'
 _ALLOWED = {
     "int64": "are whole numbers within int64, never floats",
     "string": "are strings of at most 256 bytes",
+    KINDS: "are whole numbers within int64, and strings of at most 256 bytes",
+    "src_kind": "is the name of a kind, or none",
+    "dst_kind": "is the name of a kind, or none",
     "op": 'are 1 or "add", and -1 or "remove"',
     "weight": "is a finite number above 0, or no weight (it is then 1)",
     "t": "is a finite number (a whole one within int64), or no t in the whole message",
@@ -32,7 +37,7 @@ _SLOW = (
     "a number has an exponent of three digits or more, and the message has too many such numbers; "
     "allowed are up to 16 of them, and one more for every 2 KiB"
 )
-_FIELDS = 5  # of an event, at most
+_FIELDS = 7  # of an event, at most
 _SPLIT_AT_ONCE = 1_000_000  # things of a list: sixty bytes each
 _BLAMED = re.compile(r"`\$\.(\w+)`")
 _EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
@@ -49,6 +54,13 @@ class _Event(msgspec.Struct, Generic[_Id], gc=False):
     t: _Whole | float | None = None
 
 
+class _KindEvent(_Event[_Id], Generic[_Id], gc=False):
+    """An event of a graph with kinds, whose ends may say theirs."""
+
+    src_kind: str | None = None
+    dst_kind: str | None = None
+
+
 class _Remove(msgspec.Struct, Generic[_Id], gc=False):
     """A removal whose weight is not looked at."""
 
@@ -56,6 +68,11 @@ class _Remove(msgspec.Struct, Generic[_Id], gc=False):
     dst: _Id
     op: Literal[-1, "remove"]
     t: _Whole | float | None = None
+
+
+class _KindRemove(_Remove[_Id], Generic[_Id], gc=False):
+    src_kind: str | None = None
+    dst_kind: str | None = None
 
 
 class _Forget(msgspec.Struct, Generic[_Id], gc=False):
@@ -68,19 +85,23 @@ class _Forget(msgspec.Struct, Generic[_Id], gc=False):
 
 _FORGETS: dict[str, msgspec.json.Decoder[Any]] = {
     "int64": msgspec.json.Decoder(_Forget[_Whole]),
-    "string": msgspec.json.Decoder(_Forget[Annotated[str, msgspec.Meta(max_length=MAX_ID_BYTES)]]),
+    "string": msgspec.json.Decoder(_Forget[_Text]),
+    KINDS: msgspec.json.Decoder(_Forget[_Whole | _Text]),
 }
 _EVENTS: dict[str, msgspec.json.Decoder[Any]] = {
     "int64": msgspec.json.Decoder(_Event[_Whole]),
     "string": msgspec.json.Decoder(_Event[str]),
+    KINDS: msgspec.json.Decoder(_KindEvent[_Whole | str]),
 }
 _REMOVES: dict[str, msgspec.json.Decoder[Any]] = {
     "int64": msgspec.json.Decoder(_Remove[_Whole]),
     "string": msgspec.json.Decoder(_Remove[str]),
+    KINDS: msgspec.json.Decoder(_KindRemove[_Whole | str]),
 }
 _LISTS: dict[str, msgspec.json.Decoder[Any]] = {
     "int64": msgspec.json.Decoder(list[_Event[_Whole]]),
     "string": msgspec.json.Decoder(list[_Event[str]]),
+    KINDS: msgspec.json.Decoder(list[_KindEvent[_Whole | str]]),
 }
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -198,7 +219,7 @@ def _forget(index: int, row: bytes, kind: str) -> ForgetEvent | None:
         event: Any = _FORGETS[kind].decode(row)
     except NOT_READ:
         return None
-    fits = kind == "int64" or len(event.id.encode()) <= MAX_ID_BYTES
+    fits = isinstance(event.id, int) or len(event.id.encode()) <= MAX_ID_BYTES
     return ForgetEvent(index, event.id, event.t) if fits else None
 
 
@@ -209,6 +230,9 @@ def _removal(row: bytes, kind: str) -> _Event[Any] | None:
         event: Any = _REMOVES[kind].decode(row)
     except NOT_READ:
         return None
+    if isinstance(event, _KindRemove):
+        kinds = event.src_kind, event.dst_kind
+        return _KindEvent(event.src, event.dst, event.op, msgspec.UNSET, event.t, *kinds)
     return _Event(event.src, event.dst, event.op, t=event.t)
 
 
@@ -249,6 +273,9 @@ def _text(row: bytes) -> str:
 
 def _columns(events: list[Any]) -> Columns:
     columns: Columns = {"src": [event.src for event in events], "dst": [event.dst for event in events]}
+    if events and isinstance(events[0], _KindEvent):
+        kinds = {name: [getattr(event, name) for event in events] for name in ("src_kind", "dst_kind")}
+        columns |= {name: values for name, values in kinds.items() if values.count(None) != len(values)}
     op = [event.op for event in events]
     if op.count(1) != len(op):
         columns["op"] = np.array([_OPS[value] for value in op], np.int8)

@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.engine.events import take
+from dygcn.engine.events import id_column, python_ids, take
+from dygcn.engine.events.kinds import kinds_of, stored_type
+from dygcn.engine.events.showing import listed
 from dygcn.engine.graph import ids_kernels as loops
 from dygcn.engine.graph.hashing import new_secret
-from dygcn.engine.records import IdColumn, Int8, Nodes, UInt64
-from dygcn.errors import CapacityError, EventError
+from dygcn.engine.records import Bool, IdColumn, Int8, Nodes, UInt64
+from dygcn.errors import AmbiguousId, CapacityError, EventError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -86,8 +88,9 @@ class IdMap:
     [0]
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, ids: str) -> None:
+        self.type, self.kind = ids, stored_type(ids)
+        self.kinds = kinds_of(ids)  # None: ids are plain
         self.keys: UInt64 = np.empty(0, np.uint64)  # public; features are drawn from them
         self._secret = new_secret()
         self.hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in tables
@@ -128,8 +131,11 @@ class IdMap:
             return loops.hash_ints(self.arrays, column.values)
         return loops.hash_strings(self.arrays, column.values, column.data)
 
-    def find_one(self, name: object) -> int:
+    def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
+
+        Of an id without kind, in a graph that has some: the one of `kind`; if that is None or has none, of
+        the only kind that has it. An `AmbiguousId` if several have.
 
         Examples
         --------
@@ -139,7 +145,14 @@ class IdMap:
         [0, 1]
         >>> ids.find_one(9), ids.find_one(8), ids.find_one("9"), ids.find_one(2**70)
         (1, -1, -1, -1)
+        >>> ids = IdMap("user:int64,item:int64")
+        >>> ids.intern(ids.read([("user", 7), ("item", 7), ("item", 8)])).tolist()
+        [0, 1, 2]
+        >>> ids.find_one(("item", 7)), ids.find_one("item:7"), ids.find_one(8), ids.find_one(7, "user")
+        (1, 1, 2, 0)
         """
+        if self.kinds is not None:
+            return self._find_of_kind(name, kind)
         if self.kind == "int64":
             if not isinstance(name, _WHOLE) or isinstance(name, bool):
                 return -1
@@ -156,6 +169,58 @@ class IdMap:
         except UnicodeEncodeError:
             return -1
         return loops.find_string(self.arrays, data)
+
+    def _find_of_kind(self, name: object, kind: str | None) -> int:
+        assert self.kinds is not None
+        if self.kinds.is_id(name) or (type(name) is str and self.kinds.prefix_of(name) is not None):
+            try:
+                return loops.find_string(self.arrays, self.kinds.written(name, None).encode())
+            except (EventError, UnicodeEncodeError):
+                return -1
+        try:
+            texts = self.kinds.possible(name)
+            found = [(text, loops.find_string(self.arrays, text.encode())) for text in texts]
+        except UnicodeEncodeError:
+            return -1
+        found = [(text, node) for text, node in found if node >= 0]
+        own = [node for text, node in found if kind is not None and text.startswith(f"{kind}:")]
+        if len(found) > 1 and not own:
+            texts = [text for text, _ in found]
+            raise AmbiguousId(
+                f"{name!r:.60} is the id of {len(texts)} nodes, {listed(texts)}; say which one, as text "
+                f'("{texts[0]}") or as ("{texts[0].partition(":")[0]}", {name!r:.60})'
+            )
+        return own[0] if own else found[0][1] if found else -1
+
+    def read(self, ids: object, kind: str | None = None) -> IdColumn:
+        """Return the ids that a user named as a column; of ids without kind, as `find_one` does."""
+        kinds = self.kinds
+        if kinds is None or isinstance(ids, IdColumn):
+            return id_column(ids)
+        items = ids.tolist() if isinstance(ids, np.ndarray) else list(cast("Iterable[object]", ids))
+        return kinds.column([self._with_kind(one, kind) for one in items])
+
+    def _with_kind(self, one: object, kind: str | None) -> object:
+        assert self.kinds is not None
+        if self.kinds.is_id(one) or (isinstance(one, str) and self.kinds.prefix_of(one) is not None):
+            return one
+        node = self._find_of_kind(one, kind)
+        if node < 0:
+            return self.kinds.written(one, kind)  # of no kind that is known: an error that names the kinds
+        return str(python_ids(self.names(np.array([node], np.int32)))[0])
+
+    def shown(self, column: IdColumn) -> NDArray[Any]:
+        """Return ids as people use them: numbers, text, or tuples (kind, id)."""
+        return python_ids(column) if self.kinds is None else self.kinds.pairs(column)
+
+    def of_kind(self, nodes: Nodes, kind: str) -> Bool:
+        """Say which nodes are of a kind."""
+        assert self.kinds is not None
+        own = np.frombuffer(f"{self.kinds.check(kind)}:".encode(), np.uint8)
+        first, found = self._values[nodes], self._lengths[nodes] >= len(own)
+        for at, sign in enumerate(own.tolist()):
+            found &= self._arena[np.minimum(first + at, len(self._arena) - 1)] == sign
+        return found
 
     def intern(self, column: IdColumn) -> Nodes:
         """Return the node of each id, giving one to each id never seen."""
@@ -233,12 +298,12 @@ class IdMap:
         replace_together(self, **fresh, arrays=loops.IdArrays(*(now[name] for name in _ARRAYS)))
 
     @classmethod
-    def attached(cls, kind: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
+    def attached(cls, ids: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
         """Return ids whose arrays another process changes; they can be found here, and nothing else."""
-        ids = cls(kind)
-        ids._secret = secret
-        ids._replace(**arrays)
-        return ids
+        made = cls(ids)
+        made._secret = secret
+        made._replace(**arrays)
+        return made
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that ids are found by, for `attached`."""

@@ -158,9 +158,9 @@ class Graph:
         """For each number that was ever a node, 1 if it is one of the graph now. Not for changing."""
         return self._active[: self.ids.high]
 
-    def find_one(self, name: object) -> int:
+    def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id, -1 if it is not in the graph now; much faster than `find` of one."""
-        node = self.ids.find_one(name)
+        node = self.ids.find_one(name, kind)
         return node if 0 <= node < len(self._active) and self._active[node] else -1
 
     def edges(self) -> tuple[Nodes, Nodes, Int64]:

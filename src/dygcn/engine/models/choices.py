@@ -37,6 +37,7 @@ class Choices:
     labels: object = None
     recipe: object = None
     whole_weights: bool = False
+    ids: str | None = None
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, tuple(RULES))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import id_column, rows_of
+from dygcn.engine.events import rows_of
 from dygcn.engine.features import GRID_BITS
 from dygcn.engine.models.trial import Trial
 from dygcn.errors import EventError, OptionError, UnknownNode
@@ -276,7 +276,7 @@ def explain_change(state: State, name: object, batch: EventBatch, now: float | N
 def _check_kind(state: State, name: object) -> None:
     """Refuse what can never be an id of the graph."""
     try:
-        state.graph.ids.check_kind(id_column([name]))
+        state.graph.ids.check_kind(state.graph.ids.read([name]))
     except EventError:
         raise UnknownNode(name, f"; its ids are {state.model.kind}") from None
 

@@ -21,7 +21,8 @@ from safetensors.numpy import load_file, save_file
 from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
-FORMAT = 3
+FORMAT = 4
+_READ = (3, FORMAT)  # of format 3, nodes have no kinds
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -236,9 +237,10 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
-    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
+    if manifest.format not in _READ and manifest.checksum == _checksum(manifest):
         raise UnsupportedFolder(
-            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
+            f"{folder} has format {manifest.format}; this version of dygcn reads "
+            f"{' and '.join(map(str, _READ))}"
         )
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import id_column, take
+from dygcn.engine.events import take
 from dygcn.engine.features import Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
@@ -52,7 +52,8 @@ class Model:
         ``W_0..W_K``, each (width, dim), rows times matrix, then those that the rule has besides; for
         ``"walks"`` the weight of each order, (1, 1).
     kind
-        Type of the user ids, ``"int64"`` or ``"string"``.
+        Type of the user ids, ``"int64"`` or ``"string"``; of a graph with kinds, the type of each:
+        ``"user:int64,item:string"``.
     features
         ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for a rule without features.
     scales
@@ -156,7 +157,7 @@ class Model:
         if named is None:
             raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
         gone = IdMap(self.kind)
-        gone.intern(id_column(ids))
+        gone.intern(gone.read(ids))
         return self._with_rows(np.flatnonzero(gone.find(named) < 0))
 
     @property

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import python_ids
 from dygcn.engine.features import Walks, to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
@@ -138,6 +137,8 @@ class State:
     def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
         """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
         graph, rule = self.graph, self.rule
+        if graph.ids.kinds is not None:  # of which kind an id is, its end of the edge says
+            return None
         first, second = graph.find_one(a), graph.find_one(b)
         if first < 0 or second < 0 or first == second or not graph.takes_ones:
             return None
@@ -253,7 +254,7 @@ class State:
         """
         if len(ids) == 0 or self.model.named_ids is None:
             return
-        self.model = self.model.without(python_ids(ids))
+        self.model = self.model.without(ids)
         if self.model.table is not None:
             features = self.exact.features
             assert isinstance(features, Walks)

@@ -47,7 +47,7 @@ def walk_model(batch: EventBatch, parts: Sequence[EventBatch], choices: Choices)
     ids = take(batch.src, np.empty(0, np.int64))
     return Model(
         order_weights(choices.orders),
-        batch.src.kind,
+        choices.ids or batch.src.kind,
         "walks",
         np.ones(choices.dim),
         seed=int(choices.seed),

@@ -317,7 +317,9 @@ class DurableEmbedding(EmbeddingView):
         ...     "ann" in live, receipt.found, receipt.sequence
         (False, 1, 1)
         """
-        column = many_ids([ids] if isinstance(ids, int | str) else ids)
+        kinds = self._state.graph.ids.kinds
+        alone = isinstance(ids, int | str) or (kinds is not None and kinds.is_id(ids))
+        column = many_ids(self._state, [ids] if alone else ids)
         return self._forgetting.forget((column, None if t is None else moment(t)))
 
     def restart(self, base: Embedding | None = None) -> Change:

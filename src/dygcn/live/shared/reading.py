@@ -14,7 +14,7 @@ from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.ticks import Ticks, latest, published, stamps_of
 from dygcn.engine.models.readout import ReadPlan
 from dygcn.engine.propagation.sum_rows import SumRows
-from dygcn.errors import EventError
+from dygcn.errors import AmbiguousId, EventError
 from dygcn.live.shared import layout
 from dygcn.live.shared.segments import Place, attach
 
@@ -138,7 +138,10 @@ class RowReader:
             if view is None:
                 continue
             tick = published(self._words, layout.TICK)
-            at = view.ids.find_one(node)
+            try:
+                at = view.ids.find_one(node)
+            except AmbiguousId:  # the writer says so
+                return None
             if not 0 <= at < view.size or not view.active[at]:
                 return None
             self._one[0] = at

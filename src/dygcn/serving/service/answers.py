@@ -119,6 +119,7 @@ class WantedNearest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[Id] | UnsetType = UNSET
     k: Annotated[int, Meta(ge=1)] = DEFAULT_K
     by: Literal["cosine", "score"] = "cosine"  # the score of a link is for ids
+    kind: str | None = None  # of the answers, where nodes have kinds; by default a node's own, "*": every
 
 
 class WantedScores(msgspec.Struct, forbid_unknown_fields=True):
@@ -145,6 +146,7 @@ class WantedNodes(msgspec.Struct, forbid_unknown_fields=True):
     among: list[Id] | None = None
     exclude_linked: bool = True
     links: Links | None = None  # by default "new", and "next" where linked nodes are not left out
+    kind: str | None = None  # of the answers; by default of its neighbours, "*": every
 
 
 class Recommended(msgspec.Struct):

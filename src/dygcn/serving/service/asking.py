@@ -43,11 +43,11 @@ class Asking(Handlers):
             raise OptionError("pass either a vector or ids")
         if wanted.ids is not UNSET:
             self._check_count(len(wanted.ids), self.limits.ids, "ids")
-            asked = self.questions.nearest_of, wanted.ids, wanted.k, wanted.by
+            asked = self.questions.nearest_of, wanted.ids, wanted.k, wanted.by, wanted.kind
             return await self._answer(*asked)
         if wanted.by == "score":
             raise OptionError("by score needs ids: a vector has no degree and no contacts; use by cosine")
-        return await self._answer(self.service.nearest, wanted.vector, wanted.k)
+        return await self._answer(self.service.nearest, wanted.vector, wanted.k, wanted.kind)
 
     async def get_recommended(self, request: Request) -> Response:
         """Return the likeliest links of a node."""
@@ -60,6 +60,7 @@ class Asking(Handlers):
             among,
             flag(params.get("exclude_linked", "true"), "exclude_linked"),
             None if links is None else one_of_links(links),
+            params.get("kind"),
         )
         return await self._recommend(wanted)
 

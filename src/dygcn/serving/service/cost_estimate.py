@@ -31,7 +31,7 @@ def expected_rows(state: State, batch: EventBatch) -> int:
     >>> expected_rows(live.state, read_events([(0, 7)])), expected_rows(live.state, read_events([(500, 501)]))
     (102, 2)
     """
-    if len(batch) == 0 or batch.src.kind != state.model.kind:
+    if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch)
     return _rows_behind(state, state.graph.find(join_ids([batch.src, batch.dst])))
 
@@ -52,7 +52,7 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
     >>> together, expected_rows_one_by_one(live.state, events, None, 1000) > together
     (110, True)
     """
-    if len(batch) == 0 or batch.src.kind != state.model.kind:
+    if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch) + _rows_of_ageing(state, _clocks(state, batch, now), most)
     nodes = state.graph.find(join_ids([batch.src, batch.dst])).reshape(2, -1)
     rows = 0

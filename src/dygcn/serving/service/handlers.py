@@ -193,8 +193,8 @@ class Handlers:
             sequence, ids, vectors, missing = then.sequence, then.ids, then.vectors, then.missing
             moment = {"digest": then.digest, "logged": then.logged}
         if ARROW in request.headers.get("accept", ""):
-            kind = pa.int64() if self.kind == "int64" else pa.string()
-            return arrow_answer({"id": pa.array(ids, kind)}, vectors, sequence, **moment)
+            of = pa.int64() if self.kind == "int64" else pa.string()
+            return arrow_answer({"id": pa.array(ids, of)}, vectors, sequence, **moment)
         return respond(answers.ManyVectors(sequence, ids, vectors, missing, **moment))
 
     async def _read(self, request: Request, kind: type[Any]) -> Any:
@@ -212,7 +212,8 @@ class Handlers:
     async def get_nearest(self, request: Request) -> Response:
         """Return the nearest nodes of a node."""
         node, k = self._id(request.path_params["id"]), self._neighbours(request)
-        found = await run_in_threadpool(self.service.nearest_to, node, k)
+        kind = request.query_params.get("kind")
+        found = await run_in_threadpool(self.service.nearest_to, node, k, kind)
         if found is None:
             raise UnknownNode(node)
         return respond(found)
@@ -318,7 +319,7 @@ def read_id(text: str, kind: str) -> int | str:
     UnknownNode
         If it is no id of that kind.
     """
-    if kind == "string":
+    if kind != "int64":
         return text
     digits = text.removeprefix("-")
     whole_number = digits.isascii() and digits.isdigit() and len(digits) <= 19

@@ -9,7 +9,9 @@ import numpy as np
 from msgspec import UnsetType
 
 from dygcn.engine.events import decode_events, read_update, without_forgets
+from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.of_kinds import asking_kind
 from dygcn.live.recommending import EVERYONE, linked_nodes
 from dygcn.live.scoring import kind_of_score, to_probabilities
 from dygcn.live.trying import Moves
@@ -65,28 +67,33 @@ class Questions:
             if rows > EVERYONE:
                 self._check(rows + self._rows_of_paths([wanted.id]), "name fewer nodes in `among`")
             found = self._live.recommend(
-                wanted.id, wanted.k, among=here, exclude_linked=wanted.exclude_linked, links=links
+                wanted.id,
+                wanted.k,
+                among=here,
+                exclude_linked=wanted.exclude_linked,
+                links=links,
+                kind=wanted.kind,
             )
             kind = self._live.score_kind(links)
             return answers.Recommended(self._live.sequence, wanted.id, kind, _nodes(found), missing)
 
-    def nearest_of(self, ids: list[Id], k: int, by: str) -> answers.NearestNodes:
+    def nearest_of(self, ids: list[Id], k: int, by: str, kind: str | None = None) -> answers.NearestNodes:
         """Return the nearest nodes of each of many, those left out that are not in the graph."""
         if by == "score":
-            return self._nearest_by_score(ids, k)
+            return self._nearest_by_score(ids, k, kind)
         self._check(len(ids) * ROWS_RANKED, "ask for fewer ids")
         queries = self._service.candidates_of(ids, k)
         with self._live.lock:
             of = []
             mend = len(queries) * len(self._graph) <= _MENDED
             for one, candidates in queries:
-                found = self._service.best_of(one, candidates, k, mend=mend)
+                found = self._service.best_of(one, candidates, k, kind, mend=mend)
                 if found is not None:
                     of.append(answers.NodesOf(one, found))
             _, missing = self._sorted_out(ids)
             return answers.NearestNodes(self._live.sequence, score_kind="cosine", of=of, missing=missing)
 
-    def _nearest_by_score(self, ids: list[Id], k: int) -> answers.NearestNodes:
+    def _nearest_by_score(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestNodes:
         self._service.reads += 1
         with self._live.lock:
             here, missing = self._sorted_out(ids)
@@ -94,10 +101,10 @@ class Questions:
             self._check(rows, "ask for fewer ids")  # before their edges are looked at
             if len(self._graph) > EVERYONE:
                 self._check(rows + self._rows_of_paths(here), "ask for fewer ids")
-            found = [self._live.recommend(one, k, exclude_linked=False) for one in here]
+            found = [self._live.recommend(one, k, exclude_linked=False, kind=kind) for one in here]
             of = [answers.NodesOf(one, _nodes(near)) for one, near in zip(here, found, strict=True)]
-            kind = self._live.score_kind("next")
-            return answers.NearestNodes(self._live.sequence, score_kind=kind, of=of, missing=missing)
+            score_kind = self._live.score_kind("next")
+            return answers.NearestNodes(self._live.sequence, score_kind=score_kind, of=of, missing=missing)
 
     def neighbors(self, node: Id, limit: int) -> answers.Linked:
         """Return with whom a node is linked."""
@@ -116,7 +123,7 @@ class Questions:
             at = self._find(node)
             self._check(self._degree(at) * self._live.model.orders, "explain it in Python")
             found, sequence = self._live.explain(node), self._live.sequence
-        names, by_order = found.neighbors[:k].tolist(), found.by_order[:k].tolist()
+        names, by_order = list(map(as_text, found.neighbors[:k])), found.by_order[:k].tolist()
         of_each = found.by_neighbor.tolist()
         shares = [answers.Share(*one) for one in zip(names, of_each[:k], by_order, strict=True)]
         others = sum(of_each[k:])
@@ -216,7 +223,8 @@ class Questions:
 
     def _rows_of_paths(self, ids: list[Id]) -> int:
         """Return how many rows paths of two edges count for, which candidates are looked for by."""
-        nodes, count = self._nodes(ids), self._graph.pull.count
+        kind, count = asking_kind(self._live.state), self._graph.pull.count
+        nodes = np.array([self._graph.find_one(one, kind) for one in ids], np.int32)
         linked = (linked_nodes(self._graph, node) for node in nodes[nodes >= 0].tolist())
         return sum(int(count[near].sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
 
@@ -277,7 +285,7 @@ class Questions:
 
 
 def _nodes(found: list[tuple[Id, float]]) -> list[answers.ScoredNode]:
-    return [answers.ScoredNode(name, score) for name, score in found]
+    return [answers.ScoredNode(as_text(name), score) for name, score in found]
 
 
 def _if_there(

@@ -59,6 +59,8 @@ _LINKS = Param("links", "query", "Which links the score is about.", {"enum": ["n
 _PLACE = {"type": "string", "pattern": f"^({PLACE_PATTERN})?$"}
 _CLIENT = {"type": "string", "minLength": 1, "maxLength": 100}
 
+_KIND = Param("kind", "query", 'Of the answers, where nodes have kinds; "*": every kind.', {"type": "string"})
+
 _API = (
     Route(
         "POST",
@@ -115,7 +117,7 @@ _API = (
         "get_nearest",
         "The nearest nodes of a node, by cosine.",
         answers.ScoredNodes,
-        (_ID, Param("k", "query", f"How many; {DEFAULT_K} by default.", _COUNT, most="k")),
+        (_ID, Param("k", "query", f"How many; {DEFAULT_K} by default.", _COUNT, most="k"), _KIND),
         statuses=(400, 404),
     ),
     Route(
@@ -169,6 +171,7 @@ _API = (
             Param("among", "query", "Only these, one parameter each.", _IDS),
             Param("exclude_linked", "query", "Leave out who is linked; the default.", {"type": "boolean"}),
             _LINKS,
+            _KIND,
         ),
         statuses=(400, 404),
     ),

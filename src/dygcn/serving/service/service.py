@@ -16,6 +16,7 @@ from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import DygcnError, OptionError, StorageError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
+from dygcn.live.of_kinds import EVERY_KIND, of_kind, own_kind
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import top_k
 from dygcn.serving.service import answers
@@ -213,21 +214,21 @@ class Service:
         finally:
             self.live.lock.release()
 
-    def nearest_to(self, node: int | str, k: int) -> answers.ScoredNodes | None:
+    def nearest_to(self, node: int | str, k: int, kind: str | None = None) -> answers.ScoredNodes | None:
         """Return the nearest nodes of a node, None if it is not in the graph."""
         found = self.candidates_of([node], k)
         if not found:
             return None
         with self.live.lock:
-            near = self.best_of(*found[0], k)  # it may have moved or left, and its number be another's
+            near = self.best_of(*found[0], k, kind)  # it may have moved or left, and its number be another's
             return None if near is None else answers.ScoredNodes(self.live.sequence, near)
 
-    def nearest(self, vector: list[float], k: int) -> answers.ScoredNodes:
+    def nearest(self, vector: list[float], k: int, kind: str | None = None) -> answers.ScoredNodes:
         """Return the nearest nodes to a vector."""
         query = self.index.checked(vector)
         found = self._candidates(query, k)
         with self.live.lock:
-            return self._best(self._mended(found), query, k)
+            return self._best(self._of_kind(self._mended(found), kind, k), query, k)
 
     def candidates_of(self, ids: list[int | str], k: int) -> list[tuple[int | str, Candidates]]:
         """Return candidates for the nearest of each node that is in the graph."""
@@ -235,14 +236,23 @@ class Service:
         return [(one, self._candidates(vector, k + 1)) for one, vector in found if vector is not None]
 
     def best_of(
-        self, node: int | str, found: Candidates, k: int, *, mend: bool = True
+        self, node: int | str, found: Candidates, k: int, kind: str | None = None, *, mend: bool = True
     ) -> list[answers.ScoredNode] | None:
         """Rank candidates for a node as all are now, under the lock; None if the node has left meanwhile."""
         at, vector = self._find(node)
         if vector is None:
             return None
         nodes = self._mended(found) if mend else found.nodes
+        nodes = self._of_kind(nodes, kind or own_kind(self._graph.ids, at), k + 1)
         return self._best(nodes[nodes != at], vector, k).nodes
+
+    def _of_kind(self, nodes: Nodes, kind: str | None, k: int) -> Nodes:
+        """Return the candidates of a kind, under the lock; if few of them are, everybody of the kind."""
+        ids, here = self._graph.ids, self._graph.here
+        found = of_kind(ids, nodes[here[nodes] > 0], kind)
+        if len(found) >= k or kind in (None, EVERY_KIND):
+            return found
+        return of_kind(ids, np.flatnonzero(here).astype(np.int32), kind)
 
     def _find(self, node: int | str) -> tuple[int, Float32 | None]:
         with self.live.lock:

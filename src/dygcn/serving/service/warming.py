@@ -16,9 +16,10 @@ from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.serving.service.handlers import arrow_answer, arrow_stream
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import Model
 
-_IDS = {"int64": ([0], [1]), "string": (["0"], ["1"])}
+_IDS: dict[str, tuple[int | str, int | str]] = {"int64": (0, 1), "string": ("0", "1")}
 _TYPES = {"int64": pa.int64(), "string": pa.string()}
 
 
@@ -47,10 +48,16 @@ def warm_up(model: Model) -> None:
     arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
 
 
+def _ends(ids: IdMap) -> tuple[int | str, int | str]:
+    if ids.kinds is None:
+        return _IDS[ids.kind]
+    return f"{ids.kinds.names[0]}:0", f"{ids.kinds.names[1]}:1"
+
+
 def _bodies(state: State) -> dict[str, bytes]:
     """Return form -> a message with one event, of a weight that the model carries."""
-    src, dst = (pa.array(ids, _TYPES[state.model.kind]) for ids in _IDS[state.model.kind])
     graph = state.graph
+    src, dst = (pa.array([one], _TYPES[graph.ids.kind]) for one in _ends(graph.ids))
     weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
     table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
     events = table.to_pylist()

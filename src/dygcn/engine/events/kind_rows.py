@@ -1,0 +1,88 @@
+"""The rows of a message of a graph with kinds: ids become text with their kinds, and bad ones are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn.engine.events.column_names import OWN_NAMES
+from dygcn.engine.events.columns import as_arrow
+from dygcn.engine.events.row_errors import Columns, Table, keep_rows
+from dygcn.engine.records import ForgetEvent
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from dygcn.engine.events.kinds import Kinds
+
+_ENDS = ("src", "dst")
+
+
+def table_with_kinds(table: Table, kinds: Kinds) -> Table:
+    """Return the rows with ids as text; a row whose id has no kind, or another type, is a bad one.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events.kinds import Kinds
+    >>> rows = Table({"src": [1, "item:1"], "dst": ["tea", "item:jam"]}, lambda rows: ["..."] * len(rows))
+    >>> found = table_with_kinds(rows, Kinds(("user", "item"), ("int64", "string")))
+    >>> [column.to_pylist() for column in found.columns.values()]
+    [['user:1', 'item:1'], ['item:tea', 'item:jam']]
+    """
+    columns, bad = {**table.columns}, [*table.bad]
+    forgets = []
+    for one in table.forgets:
+        try:
+            forgets.append(ForgetEvent(one.row, kinds.written(one.id, None), one.t))
+        except EventError as error:
+            bad.append((one.row, f"id: {error.reason}", repr(one.id)))
+    of = {end: OWN_NAMES.kind_of(end, {}, kinds.names) for end in _ENDS}
+    try:
+        named = {end: columns.get(f"{end}_kind", of[end]) for end in _ENDS}
+        read = {end: as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
+        return Table(_written(columns, read), table.texts, table.rows, sorted(bad), forgets)
+    except EventError:
+        pass  # some row is bad: which ones?
+    texts, reasons = _row_by_row(columns, of, kinds)
+    keep = np.ones(len(texts["src"]), np.bool_)
+    keep[list(reasons)] = False
+    kept = np.flatnonzero(keep)
+    rows = np.arange(len(keep)) if table.rows is None else table.rows
+    shown = table.texts(list(reasons))
+    bad += [(int(rows[row]), reasons[row], text) for row, text in zip(reasons, shown, strict=True)]
+    read = {end: pa.array(texts[end], pa.large_string()) for end in _ENDS}
+    left = keep_rows(_written(columns, read), keep)
+    return Table(
+        left, lambda at: table.texts([int(kept[row]) for row in at]), rows[keep], sorted(bad), forgets
+    )
+
+
+def _written(columns: Columns, ends: Columns) -> Columns:
+    return {name: values for name, values in (columns | ends).items() if not name.endswith("_kind")}
+
+
+def _row_by_row(
+    columns: Columns, of: dict[str, Any], kinds: Kinds
+) -> tuple[dict[str, list[str]], dict[int, str]]:
+    texts: dict[str, list[str]] = {}
+    reasons: dict[int, str] = {}
+    for end in _ENDS:
+        ids, named = _listed(columns[end]), _listed(columns.get(f"{end}_kind"))
+        texts[end] = []
+        for row, one in enumerate(ids):
+            kind = (named[row] if named else None) or of[end]
+            try:
+                if one is None:
+                    raise EventError(f"{end} is empty; every event names two nodes")
+                texts[end].append(kinds.written(one, None if kind is None else kinds.check_event(kind)))
+            except EventError as error:
+                reasons.setdefault(row, f"{end}: {error.reason}")
+                texts[end].append("")
+    return texts, dict(sorted(reasons.items()))
+
+
+def _listed(values: Any) -> list[Any]:
+    if values is None:
+        return []
+    return values.to_pylist() if isinstance(values, pa.Array) else list(values)

@@ -1,0 +1,441 @@
+"""Kinds of nodes: user 1 and item 1 are two nodes.
+
+In a graph with kinds a node is (kind, id). Inside, and wherever ids are text (commands, paths, JSON, logs,
+sinks), it is written ``kind:id``, as in ``item:50``, so nothing that holds an id can lose its kind. The type
+of the ids of such a graph names all kinds: ``user:int64,item:string``.
+
+Text is split at its first colon, and only if what stands before it is a kind of the graph. An id that looks
+like that by itself is written with its own kind: ``user:item:50`` is the user called "item:50".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+
+from dygcn._late import late
+from dygcn.engine.events.columns import as_arrow, id_column, length_faults, refuse, strings_of
+from dygcn.engine.events.showing import listed, shown
+from dygcn.engine.records import IdColumn
+from dygcn.errors import EventError, OptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+pc = late("pyarrow.compute")
+uuid = late("uuid")
+
+MOST = 100
+APART = "apart"  # of a file that begins a graph with kinds: each column of ids has a type of its own
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_TYPES = ("int64", "string")
+_TEXT = (str, np.str_)
+_WHOLE = (int, np.integer)
+_END = 1 << 63
+_DECIMAL = "^(0|-?[1-9][0-9]{0,17})$"
+
+
+class KindId(NamedTuple):
+    """A node of a graph with kinds. It equals the plain tuple, and is ``kind:id`` as text.
+
+    Examples
+    --------
+    >>> one = KindId("item", 50)
+    >>> one == ("item", 50), str(one), one.id
+    (True, 'item:50', 50)
+    """
+
+    kind: str
+    id: int | str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+def as_text(one: Any) -> Any:
+    """Return an id with a kind as text, for JSON and tables, and any other id as it is."""
+    return str(one) if isinstance(one, KindId) else one
+
+
+def stored_type(ids: str) -> str:
+    """Return how ids of a type are stored: with kinds they are text.
+
+    Examples
+    --------
+    >>> stored_type("int64"), stored_type("user:int64,item:int64")
+    ('int64', 'string')
+    """
+    return "string" if ":" in ids else ids
+
+
+@lru_cache(maxsize=64)
+def kinds_of(ids: str) -> Kinds | None:
+    """Return the kinds that a type of ids names; None: ids are plain.
+
+    Raises
+    ------
+    OptionError
+        If it is no type of ids.
+
+    Examples
+    --------
+    >>> kinds_of("user:int64,item:string").names
+    ('user', 'item')
+    """
+    if ids in _TYPES:
+        return None
+    parts = [part.partition(":") for part in ids.split(",")]
+    kinds = Kinds(tuple(name for name, _, _ in parts), tuple(of for _, _, of in parts))
+    if not all(of in _TYPES for of in kinds.types):
+        raise OptionError(f"ids are of type {shown(ids)}; allowed are int64, string, and one of both a kind")
+    return kinds
+
+
+def is_id_type(ids: str) -> bool:
+    """Tell whether a text is a type of ids."""
+    try:
+        kinds_of(ids)
+    except OptionError:
+        return False
+    return True
+
+
+def check_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Refuse names that no kind can have, and a name that is there twice.
+
+    Examples
+    --------
+    >>> check_names(["user", "shop item"])
+    Traceback (most recent call last):
+    ...
+    dygcn.errors.OptionError: 'shop item' cannot be a kind; allowed are 1 to 32 letters, digits, ...
+    """
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise OptionError(
+                f"{shown(name)} cannot be a kind; allowed are 1 to 32 letters, digits, '_', '-' and '.'"
+            )
+    if len(set(names)) < len(names) or not 2 <= len(names) <= MOST:
+        raise OptionError(f"kinds are {shown(tuple(names))}; allowed are 2 to {MOST} different names")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The kinds of a graph, and the type of the ids of each.
+
+    Examples
+    --------
+    >>> kinds = Kinds(("user", "item"), ("int64", "string"))
+    >>> str(kinds), kinds.written(("item", "tea"), None), kinds.split("user:7")
+    ('user:int64,item:string', 'item:tea', ('user', 7))
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_names(self.names)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}:{of}" for name, of in zip(self.names, self.types, strict=True))
+
+    def type_of(self, kind: str) -> str:
+        """Return the type of the ids of a kind."""
+        return self.types[self.names.index(kind)]
+
+    def check(self, kind: object) -> str:
+        """Return a kind; refuse what is none."""
+        if kind not in self.names:
+            raise OptionError(f"kind is {shown(kind)}; the kinds of this graph are {listed(self.names)}")
+        return str(kind)
+
+    def check_event(self, kind: str) -> str:
+        """Return a kind that an event names; refuse what is none."""
+        if kind not in self.names:
+            raise EventError(f"{shown(kind)} is no kind of this graph; its kinds are {listed(self.names)}")
+        return kind
+
+    def is_id(self, asked: object) -> TypeGuard[tuple[str, Any]]:
+        """Tell (kind, id) from a tuple of ids."""
+        return (
+            isinstance(asked, tuple)
+            and len(asked) == 2
+            and isinstance(asked[0], str)
+            and asked[0] in self.names
+            and not isinstance(asked[1], tuple)
+        )
+
+    # ---- one id ----------------------------------------------------------------------------------------
+
+    def prefix_of(self, text: str) -> str | None:
+        """Return the kind that a text begins with."""
+        name, colon, _ = text.partition(":")
+        return name if colon and name in self.names else None
+
+    def written(self, one: object, kind: str | None) -> str:
+        """Return an id as text with its kind.
+
+        Parameters
+        ----------
+        one
+            ``("item", 50)``, ``"item:50"``, or an id without kind.
+        kind
+            Of an id without kind; None: it is not known.
+
+        Raises
+        ------
+        EventError
+            If the kind is not known, or the id is not of its type.
+        """
+        if self.is_id(one):
+            kind, one = one
+        elif isinstance(one, _TEXT) and (found := self.prefix_of(one)) is not None:
+            kind, one = found, one[len(found) + 1 :]
+        if isinstance(one, tuple):
+            raise EventError(f"{shown(one)} is no id; the kinds of this graph are {listed(self.names)}")
+        if kind is None:
+            raise EventError(f"{shown(one)} has no kind; {self._advice(one)}")
+        if isinstance(one, uuid.UUID):
+            one = str(one)
+        if self.type_of(kind) == "int64":
+            one = _whole(one) if isinstance(one, _TEXT) else one
+            fits = isinstance(one, _WHOLE) and not isinstance(one, bool) and -_END <= int(one) < _END
+            text = str(int(one)) if fits else ""  # type: ignore[call-overload]
+        else:
+            fits, text = isinstance(one, _TEXT), one if isinstance(one, str) else ""
+        if not fits:
+            raise EventError(f"{shown(one)} is no id of kind {kind}, whose ids are {self.type_of(kind)}")
+        return f"{kind}:{text}"
+
+    def split(self, text: str) -> KindId:
+        """Return (kind, id) of the text that is stored."""
+        kind, _, one = text.partition(":")
+        return KindId(kind, int(one) if self.type_of(kind) == "int64" else one)
+
+    def possible(self, one: object) -> list[str]:
+        """Return what an id without kind may be, as text, for each kind that has ids of its type."""
+        if isinstance(one, uuid.UUID):
+            one = str(one)
+        if isinstance(one, _WHOLE) and not isinstance(one, bool):
+            ends = zip(self.names, self.types, strict=True)
+            return [f"{name}:{int(one)}" for name, of in ends if of == "int64"]
+        return [f"{name}:{one}" for name in self.names] if isinstance(one, _TEXT) else []
+
+    def _advice(self, one: object) -> str:
+        kind = self.names[0]
+        return (
+            f'the kinds of this graph are {listed(self.names)}: say ("{kind}", {shown(one)}), or "{kind}:..."'
+        )
+
+    def fit(self, column: IdColumn) -> bool:
+        """Tell whether stored ids are all of these kinds, and of their types."""
+        words, known = as_arrow(column), np.zeros(len(column), np.bool_)
+        for name, of in zip(self.names, self.types, strict=True):
+            own = pc.starts_with(words, f"{name}:")
+            known |= own.to_numpy(zero_copy_only=False)
+            if of == "int64":
+                text = pc.utf8_slice_codeunits(words.filter(own), len(name) + 1)
+                try:
+                    same = text.cast(pa.int64()).cast(pa.large_string()).equals(text)
+                except pa.ArrowInvalid:
+                    same = False
+                if not same:
+                    return False
+        return bool(known.all())
+
+    # ---- columns -----------------------------------------------------------------------------------------
+
+    def column(self, values: object, kind: object = None, name: str = "id") -> IdColumn:
+        """Read a column of ids as text with kinds.
+
+        Parameters
+        ----------
+        values
+            Ids with kinds or without.
+        kind
+            Of ids without kind: one for all, or a column of them; None: every id has one.
+        name
+            What errors call the column.
+
+        Examples
+        --------
+        >>> from dygcn.engine.events import python_ids
+        >>> kinds = Kinds(("user", "item"), ("int64", "int64"))
+        >>> python_ids(kinds.column([7, ("item", 7), "item:8"], "user")).tolist()
+        ['user:7', 'item:7', 'item:8']
+        """
+        if isinstance(values, IdColumn):
+            return values  # read before
+        if kind is None or isinstance(kind, str):
+            plain = _plain_column(values, name)
+            if plain is not None:
+                return self._of_one_kind(plain, kind, name)
+            return self._one_by_one(values, kind, name)
+        return self._by_kind_column(values, kind, name)
+
+    def _of_one_kind(self, plain: IdColumn, kind: str | None, name: str) -> IdColumn:
+        words = as_arrow(plain)
+        if plain.data is None:
+            if kind is None or self.type_of(kind) != "int64":
+                return self._one_by_one(plain.values[:1].tolist(), kind, name) if len(plain) else _EMPTY
+            return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
+        marked = np.zeros(len(plain), np.bool_)
+        for one in self.names:
+            marked |= pc.starts_with(words, f"{one}:").to_numpy(zero_copy_only=False)
+        whole = [one for one in self.names if self.type_of(one) == "int64"]
+        if kind in whole and not marked.any() and pc.all(pc.match_substring_regex(words, _DECIMAL)).as_py():
+            return self._of_one_kind(IdColumn(words.cast(pa.int64()).to_numpy()), kind, name)
+        if not marked.any() and kind is not None and kind not in whole:
+            return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
+        if marked.all() and not whole:
+            return plain
+        return self._one_by_one(words.to_pylist(), kind, name)
+
+    def _by_kind_column(self, values: object, kind: object, name: str) -> IdColumn:
+        found = id_column(kind, f"{name}_kind")
+        if found.data is None:
+            raise EventError(f"column {name}_kind holds numbers; the kinds are {listed(self.names)}")
+        of = as_arrow(found)
+        for one in pc.unique(of).to_pylist():
+            if one not in self.names:
+                row = pc.index(of, pa.scalar(one, pa.large_string())).as_py()
+                raise EventError(f"{name}_kind is {shown(one)}; the kinds are {listed(self.names)}", row)
+        plain = _plain_column(values, name)
+        if plain is not None and len(plain) == len(of):
+            types = {self.type_of(one) for one in pc.unique(of).to_pylist()}
+            if types == {plain.kind}:
+                return _checked(_joined(of, as_arrow(plain)), name)
+        ids = values.tolist() if hasattr(values, "tolist") else pa.array(values).to_pylist()
+        rows = zip(ids, of.to_pylist(), strict=False)
+        return self._texts([self._row(one, some, row, name) for row, (one, some) in enumerate(rows)], name)
+
+    def _one_by_one(self, values: object, kind: str | None, name: str) -> IdColumn:
+        if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+            values = [values]
+        items = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        return self._texts([self._row(one, kind, row, name) for row, one in enumerate(items)], name)
+
+    def _row(self, one: object, kind: str | None, row: int, name: str) -> str:
+        try:
+            return self.written(one, kind)
+        except EventError as error:
+            raise EventError(f"{name}: {error.reason}", row) from None
+
+    def _texts(self, texts: list[str], name: str) -> IdColumn:
+        return id_column(texts, name) if texts else _EMPTY
+
+    def pairs(self, column: IdColumn) -> NDArray[Any]:
+        """Return (kind, id) of stored ids, as an array of tuples."""
+        text = b"" if column.data is None else column.data.tobytes()
+        bounds = column.values.tolist()
+        found = np.empty(len(column), object)
+        for row in range(len(column)):
+            found[row] = self.split(text[bounds[row] : bounds[row + 1]].decode())
+        return found
+
+    def columns_of(self, pairs: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
+        """Return the kinds and the ids of (kind, id) in two columns; ids of several types become text."""
+        kinds = [kind for kind, _ in pairs]
+        ids = [one for _, one in pairs]
+        if len(set(map(type, ids))) > 1:
+            ids = list(map(str, ids))
+        made = np.empty(len(ids), object)
+        made[:] = ids
+        return kinds, made if ids and isinstance(ids[0], str) else np.array(ids, np.int64)
+
+
+_EMPTY = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+
+def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
+    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has.
+
+    Parameters
+    ----------
+    declared
+        Their names; others are added as columns of kinds name them.
+    ends
+        For each column of ids its values, and the kind of these: one name, or a column of names.
+    """
+    types: dict[str, set[str]] = {name: set() for name in declared}
+    for values, kind in ends:
+        if isinstance(kind, str):
+            for one, of in _typed(values, kind, declared):
+                types.setdefault(one, set()).add(of)
+            continue
+        column = id_column(kind, "kind")
+        if column.data is None:
+            raise EventError("a column of kinds holds numbers; a kind is a name, such as user")
+        names = as_arrow(column)
+        plain = _plain_column(values, "id")
+        for one in pc.unique(names).to_pylist():
+            if plain is not None:
+                types.setdefault(one, set()).add(plain.kind)
+                continue
+            rows = np.flatnonzero(pc.equal(names, one).to_numpy(zero_copy_only=False))
+            items = values.tolist() if hasattr(values, "tolist") else list(values)  # type: ignore[call-overload]
+            types.setdefault(one, set()).update(_type_of(items[row]) for row in rows)
+    mixed = next((name for name, of in types.items() if len(of) > 1), None)
+    if mixed is not None:
+        raise EventError(
+            f"ids of kind {mixed} are numbers and text; one type a kind: .astype(str) makes text"
+        )
+    names = check_names(tuple(types))
+    return Kinds(names, tuple(next(iter(types[name]), "int64") for name in names))
+
+
+def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Yield kinds and types of ids of a column: its own kind, and those that tuples name."""
+    plain = _plain_column(values, "id")
+    if plain is not None:
+        return [(kind, plain.kind)] if len(plain) else []
+    found = set()
+    for one in values:  # type: ignore[attr-defined]
+        named = isinstance(one, tuple) and len(one) == 2
+        found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
+    return found
+
+
+def _type_of(one: object) -> str:
+    return id_column([one]).kind
+
+
+def _plain_column(values: object, name: str) -> IdColumn | None:
+    """Return ids of one type as a column; None: there are tuples or several types among them."""
+    if isinstance(values, list | tuple) and len({type(one) for one in values}) > 1:
+        return None
+    if isinstance(values, list | tuple) and values and isinstance(values[0], tuple):
+        return None
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        return _plain_column(values.tolist(), name)
+    return id_column(values, name)
+
+
+def _joined(kind: pa.Scalar | pa.Array, words: pa.Array) -> pa.Array:
+    text = words.cast(pa.large_string())
+    return pc.binary_join_element_wise(kind, text, pa.scalar(":", pa.large_string()))
+
+
+def _checked(texts: pa.Array, name: str) -> IdColumn:
+    offsets, data = strings_of(texts)
+    refuse(length_faults(np.diff(offsets), name))
+    return IdColumn(offsets, data)
+
+
+def _whole(text: str) -> object:
+    """Return the number that a text is, as it would be written; or the text."""
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if str(number) == text else text

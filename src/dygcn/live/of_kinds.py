@@ -1,0 +1,50 @@
+"""Of which kind answers are, in a graph whose nodes have kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.errors import OptionError
+from dygcn.live.recommending import linked_nodes
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Nodes
+
+EVERY_KIND = "*"
+
+
+def of_kind(ids: IdMap, nodes: Nodes, kind: str | None) -> Nodes:
+    """Return the nodes that are of a kind; None or "*": all of them."""
+    if kind is None or kind == EVERY_KIND:
+        return nodes
+    if ids.kinds is None:
+        raise OptionError(f"kind is {kind!r}; nodes of this graph have no kinds: fit(..., kinds=) gives them")
+    return nodes[ids.of_kind(nodes, kind)]
+
+
+def own_kind(ids: IdMap, node: int) -> str | None:
+    """Return the kind of a node."""
+    if ids.kinds is None:
+        return None
+    kind: str = ids.shown(ids.names(np.array([node], np.int32)))[0].kind
+    return kind
+
+
+def asking_kind(state: State) -> str | None:
+    """Return the kind that an id without kind is of when recommendations are asked for: the first one."""
+    kinds = state.graph.ids.kinds
+    return None if kinds is None else kinds.names[0]
+
+
+def kind_of_links(state: State, node: int, nodes: Nodes, kind: str | None) -> Nodes:
+    """Return the nodes that are of a kind; None: of a kind that the neighbours of a node are of."""
+    ids = state.graph.ids
+    if kind is not None or ids.kinds is None:
+        return of_kind(ids, nodes, kind)
+    linked = linked_nodes(state.graph, node)
+    wanted = [one for one in ids.kinds.names if ids.of_kind(linked, one).any()]
+    return nodes[np.logical_or.reduce([ids.of_kind(nodes, one) for one in wanted])] if wanted else nodes
