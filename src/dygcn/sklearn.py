@@ -47,6 +47,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         The seed, a whole number.
     handle_unknown
         What becomes of an id that is not in the graph: ``"error"``, or ``"zeros"`` for a vector of zeros.
+    kinds
+        The kind of each column of X, as in ``("user", "item")``, where these are different things whose ids
+        may be the same; as in `dygcn.fit`.
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         features: object = "walks",
         random_state: int = 0,
         handle_unknown: str = "error",
+        kinds: Sequence[str] | None = None,
     ) -> None:
         self.graph = graph
         self.dim = dim
@@ -85,6 +89,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.features = features
         self.random_state = random_state
         self.handle_unknown = handle_unknown
+        self.kinds = kinds
 
     def fit(self, X: object, y: object = None) -> Self:
         """Fit an embedding on the graph, or on the rows of X if there is none.
@@ -101,9 +106,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise OptionError(f"handle_unknown is {self.handle_unknown!r}; allowed are {allowed}")
         ids = _read_ids(validate_data(self, X, dtype=None))
         embedding = self._embedding(ids)
-        known, vectors = embedding.ids(), embedding.vectors()
+        known, vectors = _as_texts(embedding.ids()), embedding.vectors()
         if self.graph is None:  # an id that stands alone in its rows has no edge
-            alone = np.setdiff1d(ids, known)
+            alone = np.setdiff1d(self._with_kinds(ids), known)
             known = np.concatenate((known, alone))
             vectors = np.concatenate((vectors, np.zeros((len(alone), vectors.shape[1]), np.float32)))
         self.ids_, self.vectors_, self.embedding_ = known, vectors, embedding
@@ -120,9 +125,18 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         ids = _read_ids(validate_data(self, X, dtype=None, reset=False))
-        at = self._find(ids.reshape(-1).tolist())
+        at = self._find(self._with_kinds(ids).reshape(-1).tolist())
         found = np.concatenate((self.vectors_, np.zeros_like(self.vectors_[:1])))[at]
         return found.reshape(len(ids), -1)
+
+    def _with_kinds(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Return ids as text with the kind of their column, where columns have kinds."""
+        if self.kinds is None:
+            return ids
+        if len(self.kinds) != ids.shape[1]:
+            raise OptionError(f"kinds has {len(self.kinds)} names, and X has {ids.shape[1]} column(s)")
+        texts = [[f"{kind}:{one}" for one in column] for kind, column in zip(self.kinds, ids.T, strict=True)]
+        return np.array(texts, object).T
 
     @property
     def _n_features_out(self) -> int:
@@ -134,7 +148,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         settings: dict[str, Any] = {"features": self.features, "seed": self.random_state}
         if isinstance(self.graph, _LeftOut):
             raise ValueError("graph was an embedding, which no pickle holds; set_params(graph=...) names one")
-        rows: Any = _rows(ids) if self.graph is None else self.graph
+        rows: Any = _rows(ids, self.kinds) if self.graph is None else self.graph
         if self.graph is None and (rows["src"] == rows["dst"]).all():  # no row links anything
             two = ["a", "b"] if rows["src"].dtype == object else [0, 1]
             return start(fit([tuple(two)], self.dim, self.orders, **settings).model)
@@ -188,6 +202,15 @@ def _places(ids: NDArray[Any]) -> dict[int | str, int]:
     return {one: at for at, one in enumerate(ids.tolist())}
 
 
+def _as_texts(ids: NDArray[Any]) -> NDArray[Any]:
+    """Return ids with kinds as text, and others as they are."""
+    if not len(ids) or not isinstance(ids[0], tuple):
+        return ids
+    made = np.empty(len(ids), object)
+    made[:] = list(map(str, ids))
+    return made
+
+
 def _read_ids(values: NDArray[Any]) -> NDArray[Any]:
     """Return ids as integers, or as text where some are text.
 
@@ -224,7 +247,7 @@ def _refuse(odd: Iterator[object], allowed: str) -> None:
         raise ValueError(f"{one!r} is not an id of a node; allowed is {allowed}")
 
 
-def _rows(ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _rows(ids: NDArray[Any], kinds: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     """Return rows of ids as edges: each id with every other one of its row."""
     if ids.shape[1] < 2:
         raise ValueError(
@@ -233,4 +256,8 @@ def _rows(ids: NDArray[Any]) -> dict[str, NDArray[Any]]:
         )
     pairs = list(combinations(range(ids.shape[1]), 2))
     ends = (np.concatenate([ids[:, pair[side]] for pair in pairs]) for side in (0, 1))
-    return dict(zip(("src", "dst"), ends, strict=True))
+    columns = dict(zip(("src", "dst"), ends, strict=True))
+    if kinds is None:
+        return columns
+    named = (np.repeat([kinds[pair[side]] for pair in pairs], len(ids)) for side in (0, 1))
+    return columns | dict(zip(("src_kind", "dst_kind"), named, strict=True))

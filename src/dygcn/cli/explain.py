@@ -19,6 +19,7 @@ from dygcn.cli.printing import (
     show_table,
 )
 from dygcn.engine.events import ColumnNames, read_events
+from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models import Movement
 from dygcn.engine.records import DEFAULT_K
 from dygcn.live import Explanation
@@ -69,9 +70,8 @@ def _show_movement(found: Movement, k: int, as_json: bool) -> None:
 
 def _show_neighbours(found: Explanation, k: int, as_json: bool) -> None:
     orders = [f"order {order}" for order in range(1, found.by_order.shape[1] + 1)]
-    ranked = list(
-        zip(found.neighbors[:k].tolist(), found.by_neighbor.tolist(), found.by_order.tolist(), strict=False)
-    )
+    names = list(map(as_text, found.neighbors[:k]))
+    ranked = list(zip(names, found.by_neighbor.tolist(), found.by_order.tolist(), strict=False))
     value = {
         "own": found.own,
         "rounding": found.rounding,

@@ -21,6 +21,11 @@ from dygcn.paper import BASES
 @click.argument("events", type=click.Path())
 @click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
 @column_options
+@click.option(
+    "--kinds",
+    metavar="NAME,NAME",
+    help="What both columns hold, as in user,item: user 1 and item 1 are then two nodes.",
+)
 @format_option
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
@@ -56,6 +61,7 @@ def command(
     standard input.
     """
     begun = time.perf_counter()
+    options["kinds"] = options["kinds"] and options["kinds"].split(",")
     check_target(out)  # before the work, not after it
     options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
     if steady and options["recipe"] is None:

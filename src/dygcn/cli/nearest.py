@@ -9,11 +9,13 @@ from dygcn.cli.printing import (
     IdsCommand,
     folder_argument,
     json_option,
+    kind_option,
     negative_ids,
     node_id,
     progress_bar,
     show_table,
 )
+from dygcn.engine.events.kinds import as_text
 from dygcn.engine.records import DEFAULT_K
 
 
@@ -21,15 +23,20 @@ from dygcn.engine.records import DEFAULT_K
 @folder_argument
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")
+@kind_option
 @as_of_option
 @json_option
-def command(folder: str, ids: tuple[str, ...], k: int, as_of: str | None, as_json: bool) -> None:
+def command(
+    folder: str, ids: tuple[str, ...], k: int, kind: str | None, as_of: str | None, as_json: bool
+) -> None:
     """Print the k nodes nearest to each ID, by cosine."""
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
         asked = [node_id(text, live.model.kind) for text in ids]
-        found = live.nearest(asked, k)
+        found = [
+            [(as_text(name), score) for name, score in near] for near in live.nearest(asked, k, kind=kind)
+        ]
     values = [[{"id": name, "score": score} for name, score in near] for near in found]
     if len(asked) == 1:
         rows = [(str(name), f"{score:.4f}") for name, score in found[0]]

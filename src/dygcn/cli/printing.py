@@ -21,6 +21,9 @@ else:  # rich takes longer to import than a small folder to read
     drawing = late("dygcn.cli.drawing")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+kind_option = click.option(
+    "--kind", help="Only nodes of this kind, where nodes have kinds; * for every kind."
+)
 negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
 
 

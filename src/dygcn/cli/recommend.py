@@ -9,11 +9,13 @@ from dygcn.cli.printing import (
     IdsCommand,
     folder_argument,
     json_option,
+    kind_option,
     negative_ids,
     node_id,
     progress_bar,
     show_table,
 )
+from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models import KINDS
 from dygcn.engine.records import DEFAULT_K
 
@@ -25,6 +27,7 @@ from dygcn.engine.records import DEFAULT_K
 @click.option("--prefix", default="", metavar="TEXT", help="Only ids that begin with TEXT.")
 @click.option("--linked", is_flag=True, help="Recommend nodes that ID is linked with, too.")
 @click.option("--links", default=None, type=click.Choice(KINDS), help="The score, as in `dygcn score`.")
+@kind_option
 @as_of_option
 @json_option
 def command(
@@ -34,6 +37,7 @@ def command(
     prefix: str,
     linked: bool,
     links: str | None,
+    kind: str | None,
     as_of: str | None,
     as_json: bool,
 ) -> None:
@@ -43,12 +47,13 @@ def command(
         live = load_as_of(folder, as_of)
         among = (lambda one: str(one).startswith(prefix)) if prefix else None
         me = node_id(node, live.model.kind)
-        found = live.recommend(me, k, among=among, exclude_linked=not linked, links=links)
-    kind = live.score_kind(links or ("next" if linked else "new"))
-    value = {"score_kind": kind, "nodes": [{"id": name, "score": score} for name, score in found]}
+        found = live.recommend(me, k, among=among, exclude_linked=not linked, links=links, kind=kind)
+        found = [(as_text(name), score) for name, score in found]
+    score_kind = live.score_kind(links or ("next" if linked else "new"))
+    value = {"score_kind": score_kind, "nodes": [{"id": name, "score": score} for name, score in found]}
     if not found and not as_json:
         what = f"id that begins with {prefix!r}" if prefix else "node"
         click.echo(f"no {what} is left to recommend")
         return
     rows = [(str(name), f"{score:.4f}") for name, score in found]
-    show_table(("id", f"score ({kind})"), rows, as_json, value)
+    show_table(("id", f"score ({score_kind})"), rows, as_json, value)

@@ -54,12 +54,19 @@ def command(folder: str, ids: tuple[str, ...], out: str | None, as_of: str | Non
     if out is not None:
         show({"file": out, "vectors": len(table), "dim": live.model.dim}, as_json)
         return
-    names, vectors = table.column("id").to_pylist(), live.vectors(wanted)
+    names, vectors = _names(table), live.vectors(wanted)
     if as_json:
         print_json([{"id": name, "vector": row.tolist()} for name, row in zip(names, vectors, strict=True)])
         return
     for name, row in zip(names, vectors, strict=True):
         click.echo(f"{name}\t{np.array2string(row, precision=4, max_line_width=100, threshold=16)}")
+
+
+def _names(table: pa.Table) -> list[int | str]:
+    ids: list[int | str] = table.column("id").to_pylist()
+    if "kind" not in table.column_names:
+        return ids
+    return [f"{kind}:{one}" for kind, one in zip(table.column("kind").to_pylist(), ids, strict=True)]
 
 
 Writer = Callable[[EmbeddingView, list[int | str] | None, str], None]
@@ -88,7 +95,8 @@ def _write_arrow(live: EmbeddingView, ids: list[int | str] | None, out: str) -> 
 
 def _write_csv(live: EmbeddingView, ids: list[int | str] | None, out: str) -> None:
     table, vectors = live.to_arrow(ids), live.vectors(ids)
-    columns = {"id": table.column("id")} | {f"v{i}": vectors[:, i] for i in range(vectors.shape[1])}
+    columns = {name: table.column(name) for name in table.column_names[:-1]}
+    columns |= {f"v{i}": vectors[:, i] for i in range(vectors.shape[1])}
     options = pyarrow.csv.WriteOptions(delimiter="\t" if out.lower().endswith(".tsv") else ",")
     pyarrow.csv.write_csv(pa.table(columns), sys.stdout.buffer if out == "-" else out, options)
 

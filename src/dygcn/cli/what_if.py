@@ -11,6 +11,7 @@ from dygcn.cli.as_of import as_of_option, load_as_of
 from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, node_id, print_json, progress_bar, show_table
 from dygcn.engine.events import ColumnNames, read_events
+from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView
 from dygcn.live.trying import Moves
@@ -96,7 +97,7 @@ def _print_for_machines(moves: Moves, furthest: Furthest, left: list[int | str],
         {
             "id": one,
             "vector": answer and answer[0],
-            "nearest": answer and [{"id": name, "score": score} for name, score in answer[1]],
+            "nearest": answer and [{"id": as_text(name), "score": score} for name, score in answer[1]],
         }
         for one, answer in found.items()
     ]

@@ -15,11 +15,12 @@ from dygcn.client.letters import JSON, LetterBox
 from dygcn.client.sending import ARROW, Sender
 from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
-from dygcn.engine.events import as_dicts, read_update
-from dygcn.engine.events.column_names import column_names
-from dygcn.engine.records import DEFAULT_K
+from dygcn.engine.events import ColumnNames, as_dicts, read_graph, read_update
+from dygcn.engine.events.column_names import OWN_NAMES, column_names
+from dygcn.engine.records import DEFAULT_K, EventBatch
+from dygcn.errors import OptionError
 
-Id = int | str
+Id = int | str | tuple[str, int | str]
 T = TypeVar("T")
 _BETWEEN_LOOKS = 0.1  # seconds
 
@@ -64,9 +65,11 @@ class Questions(LetterBox):
         reply = yield from self._trying.ask(request)
         return vectors_of(reply, asked)
 
-    def nearest(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.ScoredNodes]:
+    def nearest(
+        self, id: Id, k: int = DEFAULT_K, *, kind: str | None = None
+    ) -> Operation[answers.ScoredNodes]:
         """Return the nearest nodes of a node, by cosine."""
-        return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k)
+        return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k, kind=kind)
 
     def nearest_to(
         self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = DEFAULT_K
@@ -75,11 +78,11 @@ class Questions(LetterBox):
         return self._post("/v1/nearest", answers.ScoredNodes, vector=vector, k=k)
 
     def nearest_of(
-        self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine"
+        self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine", kind: str | None = None
     ) -> Operation[answers.NearestOf]:
         """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
         asked = [plain(one) for one in ids]
-        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by)
+        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by, kind=kind)
         answers.check_among((one.id for one in found.of), asked)
         return found
 
@@ -91,17 +94,25 @@ class Questions(LetterBox):
         among: Iterable[Id] | None = None,
         exclude_linked: bool = True,
         links: str | None = None,
+        kind: str | None = None,
     ) -> Operation[answers.Recommended]:
         """Return the nodes that a node is likeliest to link with; the options are those of the embedding."""
-        some = None if among is None else list(among)
-        asked = {"id": id, "k": k, "among": some, "exclude_linked": exclude_linked, "links": links}
+        some = None if among is None else list(map(plain, among))
+        asked = {
+            "id": plain(id),
+            "k": k,
+            "kind": kind,
+            "among": some,
+            "exclude_linked": exclude_linked,
+            "links": links,
+        }
         return self._post("/v1/recommend", answers.Recommended, id, **asked)
 
     def scores(
         self, pairs: Iterable[tuple[Id, Id]], *, links: str = "new", probability: bool = False
     ) -> Operation[answers.Scores]:
         """Return how likely pairs are linked next: log-odds, or probabilities."""
-        wanted = list(pairs)
+        wanted = [(plain(a), plain(b)) for a, b in pairs]
         asked = {"pairs": wanted, "links": links, "probability": probability}
         found = yield from self._post("/v1/score", answers.Scores, **asked)
         if len(found.scores) != len(wanted):
@@ -128,8 +139,8 @@ class Questions(LetterBox):
         now: float | None = None,
     ) -> Operation[answers.Movement]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
-        change = as_dicts(read_update(events, add, remove, None, None))
-        return self._post("/v1/explain", answers.Movement, id, id=id, events=change, now=now)
+        change = as_dicts(_read_change(events, add, remove))
+        return self._post("/v1/explain", answers.Movement, id, id=plain(id), events=change, now=now)
 
     def what_if(
         self,
@@ -168,9 +179,10 @@ class Questions(LetterBox):
         """
         asked: dict[str, Any] = {"moved": moved, "k": k, "links": links, "now": now}
         if events is not None or add is not None or remove is not None:
-            asked["events"] = as_dicts(read_update(events, add, remove, None, None))
-        about = {"vectors": vectors, "nearest": nearest, "recommend": recommend, "scores": scores}
-        asked |= {name: list(values) for name, values in (about | {"remove_nodes": remove_nodes}).items()}
+            asked["events"] = as_dicts(_read_change(events, add, remove))
+        about = {"vectors": vectors, "nearest": nearest, "recommend": recommend, "remove_nodes": remove_nodes}
+        asked |= {name: list(map(plain, values)) for name, values in about.items()}
+        asked["scores"] = [(plain(a), plain(b)) for a, b in scores]
         return self._post("/v1/what-if", answers.Trial, **asked)
 
     # ---- events and changes --------------------------------------------------------------------------
@@ -188,6 +200,7 @@ class Questions(LetterBox):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        kinds: Sequence[str] | bool | None = None,
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -198,6 +211,8 @@ class Questions(LetterBox):
         ----------
         events, add, remove, columns, src, dst, t, op, weight, shared_ids
             As in `dygcn.LiveEmbedding.update`.
+        kinds
+            What both columns of a table hold, as in `dygcn.fit`; ids of rows may be (kind, id).
 
         Raises
         ------
@@ -210,7 +225,12 @@ class Questions(LetterBox):
             say. Send events again from the number ``expected`` of the error on.
         """
         names = column_names(src, dst, t, op, weight, shared_ids)
-        return (yield from self._sender.send(read_update(events, add, remove, None, columns, names)))
+        if kinds is None:
+            return (yield from self._sender.send(_read_change(events, add, remove, columns, names)))
+        if remove is not None or (events is None) == (add is None):
+            raise OptionError("kinds= is for one table of events, or of edges to add")
+        _, batch = read_graph(add if events is None else events, columns, names, None, kinds)
+        return (yield from self._sender.send(batch))
 
     def position(self) -> Operation[int]:
         """Return how many events of the client's name the service has taken.
@@ -281,9 +301,19 @@ class Questions(LetterBox):
         reply = yield from self._trying.ask(request)
         found: Any = answers.read(reply.body, shape)  # type: ignore[arg-type]
         if about is not None:
-            answers.check_about(found.id, about)
+            answers.check_about(found.id, plain(about))
         answer: T = found
         return answer
+
+
+def _read_change(
+    events: object,
+    add: object,
+    remove: object,
+    columns: Sequence[str] | None = None,
+    names: ColumnNames = OWN_NAMES,
+) -> EventBatch:
+    return read_update(ends_plain(events), ends_plain(add), ends_plain(remove), None, columns, names)
 
 
 def _query(**values: object) -> tuple[tuple[str, str], ...]:
@@ -291,8 +321,29 @@ def _query(**values: object) -> tuple[tuple[str, str], ...]:
 
 
 def plain(id: object) -> Any:
-    """Return an id as Python's own number or text."""
+    """Return an id as Python's own number or text; (kind, id) as ``kind:id``.
+
+    Examples
+    --------
+    >>> plain(("item", np.int64(50)))
+    'item:50'
+    """
+    if isinstance(id, tuple) and len(id) == 2 and isinstance(id[0], str):
+        return f"{id[0]}:{plain(id[1])}"
     return id.item() if isinstance(id, np.generic) else id
+
+
+def ends_plain(rows: object) -> object:
+    """Return rows of a list with (kind, id) as text, and any other events as they are.
+
+    Examples
+    --------
+    >>> ends_plain([(("user", 1), ("item", 1), 0.5)])
+    [('user:1', 'item:1', 0.5)]
+    """
+    if not isinstance(rows, list):
+        return rows
+    return [(*map(plain, row[:2]), *row[2:]) if isinstance(row, tuple) else row for row in rows]
 
 
 def in_path(id: object) -> str:

@@ -288,7 +288,7 @@ class Kinds:
         if plain.data is None:
             if kind is None or self.type_of(kind) != "int64":
                 return self._one_by_one(plain.values[:1].tolist(), kind, name) if len(plain) else _EMPTY
-            return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
+            return _prefixed(kind, words, name)
         marked = np.zeros(len(plain), np.bool_)
         for one in self.names:
             marked |= pc.starts_with(words, f"{one}:").to_numpy(zero_copy_only=False)
@@ -296,7 +296,7 @@ class Kinds:
         if kind in whole and not marked.any() and pc.all(pc.match_substring_regex(words, _DECIMAL)).as_py():
             return self._of_one_kind(IdColumn(words.cast(pa.int64()).to_numpy()), kind, name)
         if not marked.any() and kind is not None and kind not in whole:
-            return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
+            return _prefixed(kind, words, name)
         if marked.all() and not whole:
             return plain
         return self._one_by_one(words.to_pylist(), kind, name)
@@ -398,12 +398,27 @@ def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple
     """Yield kinds and types of ids of a column: its own kind, and those that tuples name."""
     plain = _plain_column(values, "id")
     if plain is not None:
+        _refuse_other_kinds(plain, kind, declared)
         return [(kind, plain.kind)] if len(plain) else []
     found = set()
     for one in values:  # type: ignore[attr-defined]
         named = isinstance(one, tuple) and len(one) == 2
         found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
     return found
+
+
+def _refuse_other_kinds(plain: IdColumn, kind: str, declared: Sequence[str]) -> None:
+    """Refuse text of one kind that begins like another: nobody wrote it with kinds in mind."""
+    words = as_arrow(plain)
+    for other in declared if plain.data is not None else ():
+        found = pc.index(pc.starts_with(words, f"{other}:"), True).as_py()
+        if other != kind and found >= 0:
+            text = words[found].as_py()
+            raise EventError(
+                f"{shown(text)} of kind {kind} reads as the {other} {shown(text[len(other) + 1 :])}; if it "
+                f'is a {kind}, write "{kind}:{text:.60}"',
+                found,
+            )
 
 
 def _type_of(one: object) -> str:
@@ -419,6 +434,10 @@ def _plain_column(values: object, name: str) -> IdColumn | None:
     if isinstance(values, np.ndarray) and values.dtype == object:
         return _plain_column(values.tolist(), name)
     return id_column(values, name)
+
+
+def _prefixed(kind: str, words: pa.Array, name: str) -> IdColumn:
+    return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
 
 
 def _joined(kind: pa.Scalar | pa.Array, words: pa.Array) -> pa.Array:

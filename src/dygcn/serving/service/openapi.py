@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dygcn import __version__
+from dygcn.engine.events.kinds import kinds_of
 from dygcn.serving.service import answers
 from dygcn.serving.service.cost_estimate import ROWS_RANKED
 from dygcn.serving.service.problems import BASE, PROBLEM_JSON, TYPES
@@ -74,7 +75,11 @@ def describe(
 
 
 def _event(kind: str | None) -> dict[str, Any]:
-    node = {"oneOf": list(_IDS.values())} if kind is None else _IDS[kind]
+    kinds = None if kind is None else kinds_of(kind)
+    node = {"oneOf": list(_IDS.values())} if kind is None or kinds is not None else _IDS[kind]
+    more: dict[str, Any] = {}
+    if kinds is not None:
+        more = {end: {"enum": [*kinds.names, None]} for end in ("src_kind", "dst_kind")}
     return {
         "type": "object",
         "required": ["src", "dst"],
@@ -84,6 +89,7 @@ def _event(kind: str | None) -> dict[str, Any]:
             "op": {"enum": [1, -1, "add", "remove"], "description": "+1 adds or replaces, -1 removes."},
             "weight": {"type": "number", "exclusiveMinimum": 0},
             "t": {"type": "number"},
+            **more,
         },
     }
 

@@ -1,0 +1,335 @@
+"""Nodes with kinds: the graph is the one whose ids were mapped apart, however it came about."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dygcn
+from dygcn.engine.events import decode_events, python_ids
+from dygcn.engine.events.kinds import Kinds, infer_kinds, kinds_of
+from dygcn.engine.features import RowTable
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models import Model
+from dygcn.engine.models.model import order_weights
+from dygcn.errors import AmbiguousId, DamagedFolder, EventError, OptionError, UnknownNode
+from tests.seeded import assert_noticed
+
+TWO = "user:int64,item:int64"
+APART = 1_000_000  # what is added to an item's id
+NODES, DIM = 8, 6
+ids = st.integers(0, NODES - 1)
+events = st.lists(st.tuples(ids, ids, st.sampled_from([1, 1, -1])), min_size=1, max_size=40)
+
+
+def rows_of_both(nodes=NODES, dim=DIM, seed=0):
+    """Return two models with the same first rows: of nodes with kinds, and of ids that were mapped apart."""
+    values = np.random.default_rng(seed).integers(-127, 128, (2 * nodes, dim)).astype(np.int8)
+    known = kinds_of(TWO)
+    named = [("user", one) for one in range(nodes)] + [("item", one) for one in range(nodes)]
+    mapped = np.concatenate((np.arange(nodes), np.arange(nodes) + APART))
+    weights, scales = order_weights(2), np.full(dim, 1.0)
+    with_kinds = Model(weights, TWO, "walks", scales, table=RowTable(known.column(named), values, 1.0))
+    apart = Model(weights, "int64", "walks", scales, table=RowTable(IdMap("int64").read(mapped), values, 1.0))
+    return with_kinds, apart
+
+
+def columns(some):
+    return {name: [row[at] for row in some] for at, name in enumerate(("src", "dst", "op"))}
+
+
+def mapped(some):
+    return columns([(a, b + APART, op) for a, b, op in some])
+
+
+def assert_same(live, apart):
+    """Compare sums of every order, and vectors, node by node."""
+    named = live.ids()
+    other = [one.id + APART * (one.kind == "item") for one in named]
+    assert sorted(other) == apart.ids().tolist()
+    assert live.vectors().tobytes() == apart.vectors(other).tobytes()
+    here, there = (one._find(some) for one, some in ((live, list(named)), (apart, other)))
+    for order in range(3):
+        sums = [
+            one.state.exact.messages(one.state.graph, nodes, order)[0]
+            for one, nodes in ((live, here), (apart, there))
+        ]
+        assert np.array_equal(*sums)
+
+
+# ---- the same as ids that were mapped apart -----------------------------------------------------------
+
+
+@given(some=events, cuts=st.integers(1, 7))
+@settings(max_examples=60)
+def test_any_events_in_any_cuts_are_as_if_mapped_apart(some, cuts):
+    live, apart = map(dygcn.start, rows_of_both())
+    for begin in range(0, len(some), cuts):
+        live.update(columns(some[begin : begin + cuts]))
+        apart.update(mapped(some[begin : begin + cuts]))
+    assert_same(live, apart)
+    assert live.digest() == live.recompute().digest()
+
+
+def test_an_id_that_loses_its_kind_would_be_noticed(tmp_path):
+    line = "return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)"
+    wrong = 'return _checked(_joined(pa.scalar("user", pa.large_string()), words), name)'
+    assert_noticed(
+        tmp_path,
+        "dygcn.engine.events.kinds",
+        line,
+        wrong,
+        test_a_short_history_is_as_if_mapped_apart,
+    )
+
+
+def test_a_short_history_is_as_if_mapped_apart():
+    live, apart = map(dygcn.start, rows_of_both())
+    some = [(1, 1, 1), (1, 2, 1), (2, 1, 1), (1, 2, -1)]
+    live.update(columns(some))
+    apart.update(mapped(some))
+    assert_same(live, apart)
+
+
+@given(some=events, cut=st.integers(0, 40))
+@settings(max_examples=10)
+def test_a_restart_keeps_kinds(some, cut, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds") / "folder"
+    with_kinds, plain = rows_of_both()
+    apart = dygcn.start(plain)
+    with dygcn.open(folder, dygcn.start(with_kinds)) as live:
+        live.update(columns(some[:cut]) if some[:cut] else [])
+    with dygcn.open(folder) as live:
+        live.update(columns(some[cut:]) if some[cut:] else [])
+        before = live.digest()
+    apart.update(mapped(some))
+    with dygcn.open(folder) as live:
+        assert live.digest() == before
+        assert_same(live, apart)
+
+
+@pytest.mark.large
+def test_a_million_events_over_two_kinds_are_as_if_mapped_apart():
+    """With the same integers on both sides, and first rows given."""
+    nodes, count, part = 3000, 1_000_000, 100_000
+    live, apart = map(dygcn.start, rows_of_both(nodes, 8))
+    random = np.random.default_rng(1)
+    for _ in range(count // part):
+        src, dst = (nodes * random.random((2, part)) ** 2).astype(np.int64)
+        op = np.where(random.random(part) < 0.3, -1, 1)
+        live.update({"src": src, "dst": dst, "op": op})
+        apart.update({"src": src, "dst": dst + APART, "op": op})
+    assert len(live) > nodes
+    assert_same(live, apart)
+
+
+# ---- ids, in every form -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop():
+    table = {"user": [1, 1, 2, 3, 3, 4], "item": [1, 2, 2, 3, 1, 9], "t": range(6)}
+    return dygcn.fit(table, src="user", dst="item", kinds=True, dim=8)
+
+
+def test_an_id_is_a_tuple_or_text(shop):
+    assert shop["item", 1].tolist() == shop["item:1"].tolist() == shop.vector(("item", np.int64(1))).tolist()
+    assert ("user", 9) not in shop
+    assert "item:9" in shop
+    assert shop.degree(9) == 1  # only an item has this id
+    assert shop.vectors([("user", 1), "item:1", 9]).shape == (3, 8)
+    assert list(shop) == sorted(shop, key=str)
+    assert shop.scores(("user", 1), [("item", 3), ("item", 9)]).shape == (2,)
+
+
+@pytest.mark.parametrize("ask", ["vector", "neighbors", "nearest", "explain"])
+def test_an_id_without_kind_that_several_have_is_an_error_that_names_them(shop, ask):
+    with pytest.raises(AmbiguousId, match=r"1 is the id of 2 nodes, user:1, item:1"):
+        getattr(shop, ask)(1)
+
+
+def test_unknown_ids_and_kinds(shop):
+    for wrong in (("item", 77), "item:77", 77, ("shop", 1), "shop:1", ("item", "x"), "item:01", "user:"):
+        assert wrong not in shop
+        with pytest.raises(UnknownNode):
+            shop.vector(wrong)
+    with pytest.raises(OptionError, match="the kinds of this graph are user, item"):
+        shop.nearest("item:1", kind="shop")
+    with pytest.raises(OptionError, match="have no kinds"):
+        dygcn.fit([(1, 2), (2, 3)], dim=4).nearest(1, kind="item")
+
+
+def test_answers_are_of_the_kind_that_is_meant(shop):
+    assert {one.kind for one, _ in shop.recommend(1)} == {"item"}  # an id without kind asks as a user
+    assert {one.kind for one, _ in shop.recommend(("item", 1))} == {"user"}
+    assert {one.kind for one, _ in shop.recommend(1, kind="user")} == {"user"}
+    assert {one.kind for one, _ in shop.nearest(("item", 1))} == {"item"}
+    assert {one.kind for one, _ in shop.nearest(("item", 1), kind="*")} == {"user", "item"}
+    assert {one.kind for one, _ in shop.nearest(shop["item", 1], k=9)} == {"user", "item"}
+    assert shop.nearest([("item", 1), ("user", 1)])[1] == shop.nearest(("user", 1))
+    assert [one for one, _ in shop.nearest(("item", 1), among=[("user", 2)])] == [("user", 2)]
+    assert all(one.id > 1 for one, _ in shop.recommend(1, among=lambda one: one.kind == "item"))
+
+
+def test_text_is_split_only_where_a_kind_is_declared():
+    table = {"user": ["ann", "user:bob"], "item": ["a:b", "tea"]}
+    live = dygcn.fit(table, src="user", dst="item", kinds=True, dim=4)
+    assert list(live) == [("item", "a:b"), ("item", "tea"), ("user", "ann"), ("user", "bob")]
+    live.update(add=[("item:tea", "user:ann")])  # the other way round
+    assert live.degree("ann") == 2
+    with pytest.raises(
+        EventError, match=r"row 1: 'item:tea' of kind user reads as .* write \"user:item:tea\""
+    ):
+        dygcn.fit(table | {"user": ["ann", "item:tea"]}, src="user", dst="item", kinds=True)
+    live.update(add=[("user:item:tea", "a:b")])  # the escape
+    assert ("user", "item:tea") in live
+    assert "user:item:tea" in live
+
+
+def test_one_type_of_ids_a_kind():
+    live = dygcn.fit({"user": [1, 2], "item": ["tea", "7"]}, src="user", dst="item", kinds=True, dim=4)
+    assert live.model.kind == "user:int64,item:string"
+    assert ("item", "7") in live
+    assert ("item", 7) not in live
+    with pytest.raises(EventError, match=r"'x' is no id of kind user, whose ids are int64"):
+        live.update(add=[("x", "tea")])
+    with pytest.raises(EventError, match="ids of kind user are numbers and text"):
+        infer_kinds(("user", "item"), [([1, "a"], "user"), ([1, 2], "item")])
+
+
+def test_frames_and_tables_have_a_column_of_kinds(shop):
+    frame = shop.to_pandas()
+    assert frame.index.names == ["kind", "id"]
+    assert frame.loc["item"].index.tolist() == [1, 2, 3, 9]
+    assert shop.to_arrow().column_names == ["kind", "id", "vector"]
+    edges = shop.edges()
+    assert edges.column_names == ["src_kind", "src", "dst_kind", "dst", "weight"]
+    again = dygcn.fit(edges, dim=8)
+    assert set(again) == set(shop)
+    assert again.edge_count == shop.edge_count
+    graph = shop.to_networkx()
+    assert graph.nodes["item", 1] == {"kind": "item"}
+    assert graph.has_edge(("user", 1), ("item", 2))
+
+
+def test_changes_explanations_and_trials(shop):
+    change = shop.update(add=[(7, 7)])
+    assert set(change.ids) == {("user", 7), ("item", 7)}
+    assert change.to_pandas().index.names == ["kind", "id"]
+    assert set(shop.explain(("user", 1)).neighbors) == {("item", 1), ("item", 2)}
+    before = shop.digest()
+    with shop.what_if(add=[(1, 9)], remove_nodes=[("user", 7)]) as trial:
+        assert trial.degree(("user", 1)) == 3
+    assert shop.digest() == before
+    found = shop.explain_change(("user", 1), add=[(1, 9)])
+    assert found.to_pandas()["dst"].tolist() == [("item", 9)]
+    assert set(shop.remove_nodes([("user", 7)]).left) == {("user", 7), ("item", 7)}
+
+
+def test_more_than_two_kinds():
+    table = {
+        "src_kind": ["user", "user", "item", "user"],
+        "src": [1, 1, 1, 2],
+        "dst_kind": ["item", "shop", "shop", "item"],
+        "dst": [1, 1, 1, 2],
+    }
+    live = dygcn.fit(table, dim=4)
+    assert live.model.kind == "user:int64,item:int64,shop:int64"
+    assert {one.kind for one, _ in live.recommend(("shop", 1), exclude_linked=False)} == {"user", "item"}
+    with pytest.raises(EventError, match="has no kind"):
+        live.update(add=[(1, 2)])
+    live.update({"user": [3], "shop": [4]}, src="user", dst="shop")  # columns say it by their names
+    assert live.neighbors(("user", 3)).tolist() == [("shop", 4)]
+    with pytest.raises(EventError, match=r"src_kind is 'users'; the kinds are user, item, shop"):
+        live.update(table | {"src_kind": ["users"] * 4})
+
+
+def test_saved_and_spoilt(shop, tmp_path):
+    shop.save(tmp_path / "shop")
+    again = dygcn.load(tmp_path / "shop")
+    assert (again.digest(), list(again)) == (shop.digest(), list(shop))
+    assert not Kinds(("user", "item"), ("int64", "int64")).fit(IdMap("string").read(["user:1", "shop:1"]))
+    assert not Kinds(("user", "item"), ("int64", "int64")).fit(IdMap("string").read(["user:1", "item:01"]))
+    assert not Kinds(("user", "item"), ("int64", "int64")).fit(IdMap("string").read([f"user:{2**63}"]))
+
+
+@pytest.mark.parametrize("wrong", ["user", "user:int64", "user:float,item:int64", "a b:int64,c:int64", ""])
+def test_types_that_are_none(wrong):
+    with pytest.raises(OptionError):
+        kinds_of(wrong)
+
+
+# ---- what others hold ---------------------------------------------------------------------------------
+
+
+def test_networkx_graphs_with_bipartite_are_taken_as_they_are():
+    graph = nx.Graph()
+    graph.add_nodes_from(["ann", "bob"], bipartite=0)
+    graph.add_nodes_from([1, 2], bipartite=1)
+    graph.add_edges_from([("ann", 1), (2, "ann"), ("bob", 2)])
+    assert list(dygcn.fit(graph, dim=4)) == [("0", "ann"), ("0", "bob"), ("1", 1), ("1", 2)]
+    live = dygcn.fit(graph, kinds=("user", "item"), dim=4)
+    assert set(live) == {("user", "ann"), ("user", "bob"), ("item", 1), ("item", 2)}
+
+
+def test_a_matrix_of_users_and_items():
+    matrix = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
+    live = dygcn.fit(matrix, kinds=("user", "item"), dim=4)
+    assert (len(live), live.edge_count) == (5, 3)
+    square = sparse.csr_array(np.array([[1, 1], [1, 0]]))
+    assert dygcn.fit(square, kinds=("user", "item"), dim=4).edge_count == 3
+
+
+def test_hetero_data():
+    geometric = pytest.importorskip("torch_geometric.data")
+    torch = pytest.importorskip("torch")
+    data = geometric.HeteroData()
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1, 1], [0, 0, 1]])
+    data["item", "rev_buys", "user"].edge_index = torch.tensor([[0, 0, 1], [0, 1, 1]])
+    live = dygcn.fit(data, dim=4)
+    assert (set(live), live.edge_count) == ({("user", 0), ("user", 1), ("item", 0), ("item", 1)}, 3)
+
+
+def test_frames_with_kinds_of_different_types(tmp_path):
+    frame = pd.DataFrame({"user": [1, 2], "item": ["tea", "jam"]})
+    frame.to_csv(tmp_path / "orders.csv", index=False)
+    for table in (frame, tmp_path / "orders.csv"):
+        live = dygcn.fit(table, src="user", dst="item", kinds=("user", "item"), dim=4)
+        assert set(live) == {("user", 1), ("user", 2), ("item", "tea"), ("item", "jam")}
+        live.update(tmp_path / "orders.csv", src="user", dst="item")
+        assert live.edge_count == 2
+
+
+# ---- messages -----------------------------------------------------------------------------------------
+
+
+def test_messages_name_kinds_by_place_by_field_or_in_text():
+    body = b"""[{"src": 1, "dst": 1}, {"src": "item:5", "dst": "user:1", "op": "remove", "weight": -1},
+        {"src": 4, "dst": 5, "src_kind": "item", "dst_kind": "user"}, {"src": "x", "dst": 1},
+        {"src": 1, "dst": 1, "dst_kind": "shop"}, {"op": "forget", "id": "item:3"},
+        {"op": "forget", "id": 3}]"""
+    found = decode_events(body, "json", TWO)
+    assert python_ids(found.batch.src).tolist() == ["user:1", "item:5", "item:4"]
+    assert python_ids(found.batch.dst).tolist() == ["item:1", "user:1", "user:5"]
+    assert found.rows.tolist() == [0, 1, 2]
+    assert [one.id for one in found.forgets] == ["item:3"]
+    assert [one.row for one in found.bad] == [3, 4, 6]
+    assert "'shop' is no kind of this graph; its kinds are user, item" in found.bad[1].reason
+
+
+@given(body=st.binary(max_size=60), form=st.sampled_from(["json", "ndjson", "arrow"]))
+def test_any_bytes_are_decoded_or_bad(body, form):
+    found = decode_events(body, form, TWO)
+    assert found.total == len(found.batch) + len(found.bad) + len(found.forgets)
+
+
+def test_a_folder_whose_ids_have_other_kinds_is_damaged(shop, tmp_path):
+    from tests.live.test_files import put, reseal  # noqa: PLC0415
+
+    shop.save(tmp_path / "shop")
+    reseal(tmp_path / "shop", change_settings=lambda settings: put(settings, "ids", "user:int64,thing:int64"))
+    with pytest.raises(DamagedFolder, match="another kind"):
+        dygcn.load(tmp_path / "shop")
