@@ -105,10 +105,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             allowed = " and ".join(map(repr, UNKNOWN))
             raise OptionError(f"handle_unknown is {self.handle_unknown!r}; allowed are {allowed}")
         ids = _read_ids(validate_data(self, X, dtype=None))
+        texts = self._with_kinds(ids)
         embedding = self._embedding(ids)
         known, vectors = _as_texts(embedding.ids()), embedding.vectors()
         if self.graph is None:  # an id that stands alone in its rows has no edge
-            alone = np.setdiff1d(self._with_kinds(ids), known)
+            alone = np.setdiff1d(texts, known)
             known = np.concatenate((known, alone))
             vectors = np.concatenate((vectors, np.zeros((len(alone), vectors.shape[1]), np.float32)))
         self.ids_, self.vectors_, self.embedding_ = known, vectors, embedding

@@ -24,6 +24,10 @@ _COSINE = (
 )
 _SCORE = "live.score(a, b) returns how likely a link is, live.score(a, b, probability=True) its probability"
 _FRAME = "live.to_pandas() returns a frame with a row for each node, and that has to_csv, to_parquet and more"
+_OF_KIND = (
+    'live.to_pandas().loc["item"] is the frame of one kind, live.vectors([("item", a)]) some of its vectors'
+)
+_SIMILAR = 'live.nearest(("item", a)) returns the nearest nodes of its own kind, kind="user" those of another'
 _FIT = "dygcn.fit(events) returns an embedding that is fitted; live.update(events) lets it follow its graph"
 _SAVE = "live.save(path) writes an embedding, dygcn.load(path) reads it"
 
@@ -60,7 +64,19 @@ ATTRIBUTES = {
     "get_embedding": _VECTOR,
     "encode": _VECTOR,
     "embed": _VECTOR,
+    # implicit and LightFM
+    "similar_items": _SIMILAR,
+    "similar_users": _SIMILAR,
+    "item_factors": _OF_KIND,
+    "user_factors": _OF_KIND,
+    "item_embeddings": _OF_KIND,
+    "user_embeddings": _OF_KIND,
+    "get_item_representations": _OF_KIND,
+    "get_user_representations": _OF_KIND,
+    "fit_partial": _FIT,
+    "recalculate_user": _FIT,
     # scikit-learn and PyG
+    "x_dict": _OF_KIND,
     "fit": _FIT,
     "fit_transform": f"{_FIT}; dygcn.sklearn.NodeEmbedder is a transformer for pipelines",
     "partial_fit": _FIT,
@@ -111,7 +127,7 @@ NAMES = {
 _DIM = "dim= is the length of the vectors"
 _NODES = "leave it out, the nodes are those that have edges or features"
 _HOW_MANY = dict.fromkeys(
-    ("topn", "top_n", "top_k", "topk", "n", "n_neighbors", "limit"), "k= is how many nodes"
+    ("topn", "top_n", "top_k", "topk", "n", "N", "n_neighbors", "limit"), "k= is how many nodes"
 )
 OPTIONS = {
     "fit": {
@@ -121,6 +137,13 @@ OPTIONS = {
         "vector_size": _DIM,
         "num_nodes": _NODES,
         "n_nodes": _NODES,
+        "bipartite": 'kinds=("user", "item") tells the nodes of both columns apart',
+        "user_col": "src= names the column of the first end",
+        "item_col": "dst= names the column of the second end",
+        "user_id": "src= names the column of the first end",
+        "item_id": "dst= names the column of the second end",
+        "item_features": "features= takes features of nodes",
+        "user_features": "features= takes features of nodes",
         "source": "src= names the column of the first end",
         "target": "dst= names the column of the second end",
         "time": "t= names the column of the time",
