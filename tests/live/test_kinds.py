@@ -218,6 +218,8 @@ def test_frames_and_tables_have_a_column_of_kinds(shop):
 def test_changes_explanations_and_trials(shop):
     change = shop.update(add=[(7, 7)])
     assert set(change.ids) == {("user", 7), ("item", 7)}
+    assert ("user", 7) in change.ids
+    assert change.orders[change.ids == ("user", 7)].tolist() == [1]
     assert change.to_pandas().index.names == ["kind", "id"]
     assert set(shop.explain(("user", 1)).neighbors) == {("item", 1), ("item", 2)}
     before = shop.digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MOST = 2_000  # nodes in a picture
 _COLORS = "tab10"
 _GREY = "0.8"
+_SIGNS = "o^sDvP*X"  # one a kind
 _NAMED = 5  # arrows
 _FAINTEST = 1e-4  # of the longest distance, which has the last colour
 
@@ -38,7 +40,7 @@ def plot_map(
     ax = new_axes(ax)
     _draw_edges(state, nodes, place, ax)
     size = 4 + 40 * np.sqrt(degree / max(int(degree.max(initial=1)), 1))
-    ax.scatter(*place.T, c=label, cmap=_COLORS, vmin=-0.5, vmax=9.5, s=size, linewidths=0, zorder=2)
+    _draw_nodes(state, nodes, place, label, size, ax)
     busy = np.argsort(-degree, kind="stable")[:names]
     _write_names(state.graph.ids.shown(state.graph.ids.names(nodes[busy])).tolist(), place[busy], ax)
     kind = "nodes" if asked or len(nodes) == len(state.graph) else "busiest nodes"
@@ -46,6 +48,20 @@ def plot_map(
         f"{len(nodes):,} {kind} of {len(state.graph):,}; colours are communities of vectors", fontsize=10
     )
     return ax
+
+
+def _draw_nodes(state: State, nodes: Nodes, place: Float64, label: Any, size: Float64, ax: Any) -> None:
+    """Draw a dot for each node; where nodes have kinds, a sign for each kind, with a legend."""
+    ids, how = state.graph.ids, {"cmap": _COLORS, "vmin": -0.5, "vmax": 9.5, "linewidths": 0, "zorder": 2}
+    if ids.kinds is None:
+        ax.scatter(*place.T, c=label, s=size, **how)
+        return
+    for kind, sign in zip(ids.kinds.names, cycle(_SIGNS), strict=False):
+        own = ids.of_kind(nodes, kind)
+        ax.scatter(*place[own].T, c=label[own], s=size[own], marker=sign, label=kind, **how)
+    for handle in ax.legend(loc="best", fontsize=8).legend_handles:
+        handle.set_sizes([30])
+        handle.set_facecolor(_GREY)
 
 
 def plot_moves(names: list[Any], before: Float32, after: Float32, distance: Float64, ax: Any) -> Any:

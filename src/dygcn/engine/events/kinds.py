@@ -61,6 +61,27 @@ class KindId(NamedTuple):
         return repr(tuple(self))
 
 
+class KindIds(np.ndarray[Any, Any]):
+    """An array of nodes with kinds, in which a tuple is one of them: numpy takes tuples for arrays.
+
+    Examples
+    --------
+    >>> found = Kinds(("user", "item"), ("int64", "int64")).pairs(id_column(["item:7", "user:7"]))
+    >>> ("user", 7) in found, ("user", 8) in found, (found == ("item", 7)).tolist()
+    (True, False, [True, False])
+    """
+
+    def __contains__(self, one: object) -> bool:
+        return one in self.tolist()
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, tuple):
+            return np.fromiter((one == other for one in self.tolist()), np.bool_, len(self))
+        return super().__eq__(other)
+
+    __hash__ = None
+
+
 def as_text(one: Any) -> Any:
     """Return an id with a kind as text, for JSON and tables, and any other id as it is."""
     return str(one) if isinstance(one, KindId) else one
@@ -338,7 +359,7 @@ class Kinds:
         """Return (kind, id) of stored ids, as an array of tuples."""
         text = b"" if column.data is None else column.data.tobytes()
         bounds = column.values.tolist()
-        found = np.empty(len(column), object)
+        found = np.empty(len(column), object).view(KindIds)
         for row in range(len(column)):
             found[row] = self.split(text[bounds[row] : bounds[row + 1]].decode())
         return found
