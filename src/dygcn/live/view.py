@@ -434,6 +434,8 @@ class EmbeddingView(VectorView):
     def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
         """Draw a map in two dimensions: nodes with near vectors lie together, communities have colours.
 
+        Kinds have signs. Of many edges, some are drawn.
+
         Needs matplotlib (extra ``plot``).
 
         Parameters
