@@ -10,8 +10,8 @@ import numpy as np
 
 from dygcn.engine.events import read_events, read_update, single_pair
 from dygcn.engine.events.column_names import OWN_NAMES, column_names
-from dygcn.engine.features import CANNOT_BE_SET, Embedding, read_features
-from dygcn.engine.models import Outcome, State
+from dygcn.engine.features import CANNOT_BE_SET, Embedding
+from dygcn.engine.models import Outcome, State, feature_rows
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import EventBatch
 from dygcn.errors import FeatureError
@@ -177,13 +177,30 @@ class LiveEmbedding(EmbeddingView):
         return change
 
     @guarded
-    def set_features(self, ids: object, values: object) -> Change:
-        """Give nodes features of their own, or replace them; a node needs no edge to have some."""
+    def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> Change:
+        """Give nodes features of their own, or replace them; a node needs no edge to have some.
+
+        Parameters
+        ----------
+        ids, values
+            Ids, and a row of numbers for each: as many as the features had in `fit`.
+        nodes
+            Instead of both, a table with the columns that `nodes` had in `fit`.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> people = {"id": ["ann", "bob", "cat"], "age": [30, 40, 50], "town": ["Rome", "Oslo", "Rome"]}
+        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8, nodes=people)
+        >>> change = live.set_features(nodes={"id": ["dan"], "age": [35], "town": ["Lima"]})
+        >>> change.ids.tolist(), bool(live["dan"].any())
+        (['dan'], True)
+        """
         if self.model.features in CANNOT_BE_SET:
             raise FeatureError(CANNOT_BE_SET[self.model.features])
         _ = self._state.exact  # the paper's rules have none
-        column, matrix = read_features((ids, values))
-        if matrix.shape[1] != self.model.width:
+        column, matrix = feature_rows(self.model, ids, values, nodes)
+        if self.model.projection is None and matrix.shape[1] != self.model.width:
             raise FeatureError(
                 f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
             )

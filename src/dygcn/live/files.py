@@ -16,6 +16,7 @@ import numpy as np
 
 from dygcn.engine.events.kinds import is_id_type, kinds_of
 from dygcn.engine.features import RowTable
+from dygcn.engine.features.nodes import NodeColumns
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.models import (
@@ -24,6 +25,7 @@ from dygcn.engine.models import (
     Baseline,
     LinkHead,
     Model,
+    Projection,
     State,
     StateImage,
     find_spec,
@@ -73,6 +75,13 @@ Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
 """What is read from a folder: the state, not rebuilt yet, its version, what it holds of a log, who moved."""
 
 
+class GivenSettings(msgspec.Struct, forbid_unknown_fields=True):
+    """The block of features that a user brings, but for its matrix."""
+
+    share: float
+    columns: NodeColumns | None = None
+
+
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
     """The part of the manifest that is ours."""
 
@@ -94,6 +103,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     log: LogPosition | None = None
     window: int = 0  # steps of the walks that the rows of the model were made of
     whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
+    given: GivenSettings | msgspec.UnsetType = msgspec.UNSET  # where features stand beside the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +186,13 @@ def take_snapshot(
         log,
         0 if model.table is None else model.table.window,
         model.whole or msgspec.UNSET,
+        _given_settings(model.projection),
     )
     return Snapshot(settings, model, image, moves)
+
+
+def _given_settings(projection: Projection | None) -> GivenSettings | msgspec.UnsetType:
+    return msgspec.UNSET if projection is None else GivenSettings(projection.share, projection.columns)
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
@@ -212,6 +227,8 @@ def _model_tensors(model: Model) -> Tensors:
     if model.table is not None:
         tensors |= _id_tensors("table_ids", model.table.ids)
         tensors["table_rows"] = model.table.rows
+    if model.projection is not None:
+        tensors |= {"given_matrix": model.projection.matrix, "given_offset": model.projection.offset}
     tensors |= model.spec.tensors()
     if model.baseline is not None:
         tensors |= _id_tensors("baseline_ids", model.baseline.ids)
@@ -312,6 +329,8 @@ def _check_settings(settings: Settings) -> None:
         and (settings.weight_grid, settings.half_life) != (1.0, None),
         f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
+        "features beside the rows": (settings.features == "walks+given")
+        != (settings.given is not msgspec.UNSET),
     }
     for fault, found in faults.items():
         if found:
@@ -327,11 +346,16 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
     width, dim = weights[0].shape
     if any(matrix.shape != (width, dim) for matrix in weights) or not 1 <= max(width, dim) <= _LARGEST_SIDE:
         raise ValueError("matrices of different or impossible shapes")
-    table = _read_table(settings, tensors, scales) if settings.features == "walks" else None
+    projection = _read_projection(settings, tensors) if settings.features == "walks+given" else None
+    given = 0 if projection is None else projection.matrix.shape[1]
+    walks = settings.features in ("walks", "walks+given")
+    table = _read_table(settings, tensors, scales[: len(scales) - given]) if walks else None
     if table is not None:
         if (width, dim) != (1, 1):
             raise ValueError("matrices in a model that has one number for each order")
-        width = dim = table.rows.shape[1]
+        width = dim = table.rows.shape[1] + given
+        if (scales[width - given :] != 1).any():
+            raise ValueError("given features with a scale other than 1")
     if not all(np.isfinite(matrix).all() for matrix in weights):
         raise ValueError("matrices that hold NaN or infinite values")
     exponents = np.frexp(scales)
@@ -358,7 +382,22 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.links,
         table,
         settings.whole_weights is True,
+        projection,
     )
+
+
+def _read_projection(settings: Settings, tensors: Tensors) -> Projection:
+    matrix, offset = _take(tensors, "given_matrix", np.float32, 2), _take(tensors, "given_offset", np.float32)
+    given = settings.given
+    if isinstance(given, msgspec.UnsetType) or not 0 < given.share < 1:
+        raise ValueError("a block of features without a share of the vectors")
+    if offset.shape != matrix.shape[1:] or not 1 <= matrix.shape[1] <= _LARGEST_SIDE or len(matrix) < 1:
+        raise ValueError("a projection of an impossible shape")
+    if given.columns is not None and given.columns.width != len(matrix):
+        raise ValueError("a projection of other columns than those of the nodes")
+    if not (np.isfinite(matrix).all() and np.isfinite(offset).all()):
+        raise ValueError("a projection that holds NaN or infinite values")
+    return Projection(matrix, offset, given.share, given.columns)
 
 
 def _links_fit(settings: Settings) -> bool:

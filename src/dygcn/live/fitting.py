@@ -13,6 +13,7 @@ from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnNames, cut_steps, read_graph, seconds, sort_by_time
 from dygcn.engine.events.showing import shown
+from dygcn.engine.features.nodes import read_nodes
 from dygcn.engine.models import find_fitting
 from dygcn.engine.models.choices import Choices
 from dygcn.errors import EventError, OptionError
@@ -51,6 +52,7 @@ def fit(
     columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
+    nodes: object = None,
     width: int = 256,
     directed: bool = False,
     whole_weights: bool = False,
@@ -82,7 +84,9 @@ def fit(
         walks over the graph at the end of the events; nodes that come later start as their neighbours.
         ``"hashed"``: random signs drawn from the id, with matrices trained on the events. ``"auto"``: the one
         of these two that predicts the last quarter of the time steps better, which takes both fits.
-        Or a table of ids and values; or `dygcn.Embedding` to keep your own vectors fresh.
+        ``["walks", x]``: features x of your own beside the rows of walks, in one vector; x is a table of ids
+        and values. Such a table alone: matrices are trained on it. Or `dygcn.Embedding` to keep your own
+        vectors fresh.
     memory
         Half-life, in units of `t` (or a timedelta), of the weight that a removed edge leaves; None: it
         leaves nothing.
@@ -108,6 +112,9 @@ def fit(
         ``"graphsage"``, ``"gin"``, or a `dygcn.Embedding`.
     labels
         For the paper's rules, a dict of id to class: adds a task loss, weighed in the recipe.
+    nodes
+        A table of nodes, the short way to ``features=["walks", x]``: a column `id` (or named as `src` or
+        `dst` are, or the index of a pandas frame), and columns of numbers, text, categories or truth values.
     width
         Columns of hashed features.
     directed
@@ -138,6 +145,8 @@ def fit(
     [('item', 1), ('user', 1), ('user', 2)]
     """
     _refuse_columns(events, dim, orders)
+    if nodes is not None:
+        features = _beside_walks(nodes, features, [name for name in (src, dst) if isinstance(name, str)])
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight, shared_ids)
@@ -146,7 +155,7 @@ def fit(
     choices, batch = replace(choices, ids=ids), sort_by_time(unsorted)
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
-    if isinstance(features, str) and (base is None or isinstance(base, str)):
+    if isinstance(features, str | list) and (base is None or isinstance(base, str)):
         _refuse_loops(batch)
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
@@ -184,10 +193,20 @@ def phases_of(rule: str, features: object) -> Plan:
     """
     if rule != "exact":
         return _PAPER
-    kind = features if isinstance(features, str) else ""
+    kind = "walks" if isinstance(features, list) else features if isinstance(features, str) else ""
     if kind == "auto":  # both are tried, and the better one is fitted
         return *_HELD_OUT, *_TRAINED[:2], *_WALKS, *_TRAINED[1:]
     return _WALKS if kind == "walks" else _TRAINED
+
+
+def _beside_walks(nodes: object, features: object, also: list[str]) -> list[object]:
+    """Return what `features` is with a table of nodes."""
+    if not (isinstance(features, str | list) and features in ("walks", ["walks"])):
+        raise OptionError(
+            'nodes= puts features beside walks, so features is "walks" with it, or left out; features of '
+            'another form go into one table: features=["walks", x]'
+        )
+    return ["walks", read_nodes(nodes, also)]
 
 
 def _refuse_columns(events: object, dim: object, orders: object) -> None:

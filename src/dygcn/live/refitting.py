@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, StateImage
+    from dygcn.engine.models.folder import Tensors
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
     from dygcn.engine.training.samples import Progress
     from dygcn.live.vector_view import VectorView
@@ -122,8 +123,9 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     if not (image.weight > 0).any():
         raise FeatureError("the graph has no edge now, so there is nothing to make rows of; update it first")
     graph = model.new_graph()
-    held = _held_out(model, graph, build_graph(image, graph))
-    state = State.from_graph(_with_new_rows(model, graph, progress), graph)
+    nodes = build_graph(image, graph)
+    held, own = _held_out(model, graph, nodes), taken.image.tensors
+    state = _state(_with_new_rows(model, graph, progress), graph, nodes, own)
     state.tolerate(taken.tolerance)
     now = state.reading().vectors(graph.find(taken.names))
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
@@ -131,7 +133,7 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
         LiveEmbedding(state),
         float(cosines.mean()),
         float(np.quantile(cosines, 0.1)),
-        *_compare(model, image, held, progress),
+        *_compare(model, image, held, own, progress),
     )
 
 
@@ -185,8 +187,16 @@ def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
     return turned
 
 
+def _state(model: Model, graph: Graph, nodes: Nodes, own: Tensors) -> State:
+    """Return a state of a graph whose nodes own features."""
+    state = State(model, graph)
+    state.rule.restore(graph, nodes, own)
+    state.rebuild()
+    return state
+
+
 def _compare(
-    model: Model, image: GraphImage, held: Int64, progress: Progress | None
+    model: Model, image: GraphImage, held: Int64, own: Tensors, progress: Progress | None
 ) -> tuple[float, float, float, int]:
     """Return the AUC with old and with new rows, without links that are held out, its error, and how many."""
     others = _negatives(image, held, np.random.default_rng([model.seed, 10]))
@@ -195,8 +205,8 @@ def _compare(
     graph = model.new_graph()
     nodes = build_graph(_without(image, held), graph)
     pairs = nodes[held], nodes[others]
-    before = _cosines(State.from_graph(model, graph), *pairs)
-    after = _cosines(State.from_graph(_with_new_rows(model, graph, progress), graph), *pairs)
+    before = _cosines(_state(model, graph, nodes, own), *pairs)
+    after = _cosines(_state(_with_new_rows(model, graph, progress), graph, nodes, own), *pairs)
     return auc(*before), auc(*after), error_of_gain(before, after), len(held)
 
 

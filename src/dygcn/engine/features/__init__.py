@@ -2,6 +2,7 @@
 
 from dygcn.engine.features import hashed as _hashed
 from dygcn.engine.features import walks as _walks
+from dygcn.engine.features.blocks import Blocks
 from dygcn.engine.features.given import Given
 from dygcn.engine.features.grid import GRID_BITS, Features, Names, column_scales, to_grid
 from dygcn.engine.features.hashed import Hashed
@@ -13,6 +14,7 @@ CANNOT_BE_SET = {"walks": _walks.CANNOT_BE_SET, "hashed": _hashed.CANNOT_BE_SET}
 __all__ = [
     "CANNOT_BE_SET",
     "GRID_BITS",
+    "Blocks",
     "Embedding",
     "Features",
     "Given",

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.features.grid import GRID_BITS, HEADROOM_BITS
+from dygcn.engine.records import FeatureDelta
 
 if TYPE_CHECKING:
     from dygcn.engine.features.grid import Names
-    from dygcn.engine.records import FeatureDelta, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Bool, Float64, Int32, Int64, Nodes
 
 
 class Given:
@@ -42,6 +43,22 @@ class Given:
     def units(self, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
         """Return x in units of the grid, as stored."""
         return self.rows(nodes, names)
+
+    def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
+        """Return 1 where a node has a row: where it owns features."""
+        return own.astype(np.int64)
+
+    def without_own(self, rows: Int32) -> Int32:
+        """Return rows on the grid as they are without features of their own."""
+        return np.zeros_like(rows)
+
+    def saved(self, nodes: Nodes) -> Int32:
+        """Return the rows of nodes that own features."""
+        return self._rows[nodes]
+
+    def put(self, nodes: Nodes, rows: Int32, own: Bool) -> None:
+        """Replace rows."""
+        self.write(FeatureDelta(nodes, rows, rows, own, own))
 
     def write(self, delta: FeatureDelta) -> None:
         """Replace rows."""

@@ -6,6 +6,7 @@ from dygcn.engine.models.explaining import Movement, Shares, explain, explain_ch
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.engine.models.model import Baseline, Model
+from dygcn.engine.models.projection import Projection, feature_rows, principal_directions
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
 from dygcn.engine.models.specs import RULES, RuleSpec, find_fitting, find_spec, register
@@ -21,6 +22,7 @@ __all__ = [
     "Model",
     "Movement",
     "Outcome",
+    "Projection",
     "RemovalTrial",
     "RuleSpec",
     "Shares",
@@ -31,6 +33,7 @@ __all__ = [
     "drift",
     "explain",
     "explain_change",
+    "feature_rows",
     "find_fitting",
     "find_spec",
     "link_vectors",
@@ -39,6 +42,7 @@ __all__ = [
     "pair_columns",
     "pair_cosines",
     "pair_pasts",
+    "principal_directions",
     "read_folder",
     "read_inputs",
     "read_units",

@@ -29,7 +29,7 @@ class ExactSpec(RuleSpec):
     fitting = "dygcn.engine.training.fitting"
     from_graph = True
     nodes_stay = False
-    features = ("walks", "hashed", "given", "embedding")
+    features = ("walks", "walks+given", "given", "hashed", "embedding")
 
     def new_rule(self, model: Model) -> ExactRule:
         """Return sums of an empty graph."""
@@ -42,9 +42,12 @@ class ExactSpec(RuleSpec):
 
     def read_state(self, model: Model, tensors: Tensors, nodes: int, owners: int) -> Tensors:
         """Take the features of those who own some."""
-        features = take_tensor(tensors, "features", np.int32, 2)
-        if features.shape != (owners, model.width):
+        block = model.projection
+        features = take_tensor(tensors, "features", np.int32 if block is None else np.int8, 2)
+        if features.shape != (owners, model.width if block is None else block.matrix.shape[1]):
             raise ValueError("features that do not fit the nodes that own them")
+        if block is not None and features.min(initial=0) < -127:
+            raise ValueError("features beyond what the grid can carry")
         if len(features) and (
             model.features in ("walks", "hashed") or np.abs(features).max() > 1 << Given.message_bits
         ):

@@ -185,12 +185,18 @@ def _linear_maps(state: State, one: Nodes, vector: Float64) -> tuple[Float64, li
 
 def _maps_of_walks(model: Model, messages: list[Float64]) -> list[_LinearMap]:
     """Return maps for ``unit(sum over k of w_k unit(h_k))``; all zero if that is zero."""
-    lengths = [max(float(np.linalg.norm(row)), _FLOOR) for row in messages]
-    factors = [float(weight[0, 0]) / length for weight, length in zip(model.weights, lengths, strict=True)]
-    total = np.sum([factor * row for factor, row in zip(factors, messages, strict=True)], axis=0)
-    length = float(np.linalg.norm(total))
-    scale = 1.0 / length if length > 0 else 0.0
-    return [_LinearMap(np.full(model.width, factor * scale)) for factor in factors]
+    maps = np.zeros((len(messages), model.width))
+    for columns, block_length in model.blocks:
+        rows = [row[columns] for row in messages]
+        lengths = [max(float(np.linalg.norm(row)), _FLOOR) for row in rows]
+        factors = [
+            float(weight[0, 0]) / length for weight, length in zip(model.weights, lengths, strict=True)
+        ]
+        total = np.sum([factor * row for factor, row in zip(factors, rows, strict=True)], axis=0)
+        length = float(np.linalg.norm(total))
+        scale = block_length / length if length > 0 else 0.0
+        maps[:, columns] = (np.array(factors) * scale)[:, None]
+    return [_LinearMap(row) for row in maps]
 
 
 def _maps_of_fresh(model: Model, base_row: int, has: list[bool]) -> tuple[Float64, list[_LinearMap]]:

@@ -22,7 +22,8 @@ from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
 FORMAT = 4
-_READ = (3, FORMAT)  # of format 3, nodes have no kinds
+READ = (3, FORMAT)
+"""Formats that are read: 3 has no kinds of nodes, and no features beside rows of walks."""
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -237,11 +238,9 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
-    if manifest.format not in _READ and manifest.checksum == _checksum(manifest):
-        raise UnsupportedFolder(
-            f"{folder} has format {manifest.format}; this version of dygcn reads "
-            f"{' and '.join(map(str, _READ))}"
-        )
+    if manifest.format not in READ and manifest.checksum == _checksum(manifest):
+        known = " and ".join(map(str, READ))
+        raise UnsupportedFolder(f"{folder} has format {manifest.format}; this version of dygcn reads {known}")
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):
         raise DamagedFolder(f"{file} is not what was saved (its checksum differs); restore a copy")

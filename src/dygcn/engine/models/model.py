@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import take
-from dygcn.engine.features import Features, Given, Hashed, RowTable, Walks
+from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.exact import ExactSpec
@@ -19,6 +19,7 @@ from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
+    from dygcn.engine.models.projection import Projection
     from dygcn.engine.models.specs import RuleSpec
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64
 
@@ -55,7 +56,8 @@ class Model:
         Type of the user ids, ``"int64"`` or ``"string"``; of a graph with kinds, the type of each:
         ``"user:int64,item:string"``.
     features
-        ``"walks"``, ``"hashed"``, ``"given"`` or ``"embedding"``; ``"none"`` for a rule without features.
+        ``"walks"``, ``"walks+given"``, ``"given"``, ``"hashed"`` or ``"embedding"``; ``"none"`` for a rule
+        without features.
     scales
         Power-of-two scale of each feature column.
     grid
@@ -72,6 +74,8 @@ class Model:
         For ``"walks"``: the row of each node that `fit` made one for.
     whole
         Weights that are no multiple of the grid are refused, and not rounded.
+    projection
+        How given features become the last block of columns; None: there is no such block.
     """
 
     weights: tuple[Float32, ...]
@@ -88,6 +92,7 @@ class Model:
     links: Mapping[str, LinkHead] = field(default_factory=dict)
     table: RowTable | None = field(default=None, repr=False)
     whole: bool = False
+    projection: Projection | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
@@ -125,6 +130,17 @@ class Model:
         return self.width if self.table is not None else int(self.weights[0].shape[1])
 
     @property
+    def blocks(self) -> tuple[tuple[slice, float], ...]:
+        """The columns of each block of a vector, and the length that it has."""
+        if self.projection is None:
+            return ((slice(0, self.width), 1.0),)
+        first, share = self.width - self.projection.matrix.shape[1], self.projection.share
+        return (
+            (slice(0, first), float(np.sqrt(1.0 - share))),
+            (slice(first, self.width), float(np.sqrt(share))),
+        )
+
+    @property
     def floor(self) -> float:
         """Messages shorter than this are not scaled up to length one."""
         return 1e-6 * float(np.max(self.scales))
@@ -132,7 +148,8 @@ class Model:
     def new_features(self) -> Features:
         """Return where x comes from, without any row yet."""
         if self.table is not None:
-            return Walks(self.table)
+            block = self.projection
+            return Walks(self.table) if block is None else Blocks(self.table, block.matrix.shape[1])
         if self.features in ("given", "embedding"):
             return Given(self.scales)
         return Hashed(self.width, self.seed)

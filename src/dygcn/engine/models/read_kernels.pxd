@@ -37,6 +37,8 @@ cdef void _add_projected(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n
 @cython.locals(first=int64_t, n=int64_t, none=int64_t)
 cpdef object read_mixed(const int32_t[::1] nodes, IdArrays ids, UnitTable table, object sums, ReadBuffers buffers, float[:, ::1] out)
 cdef void _add_mixed(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers) noexcept nogil
+@cython.locals(n=Py_ssize_t, width=Py_ssize_t, weight=double, block=RowBlock, total=double[:, ::1], out=float[:, ::1])
+cpdef object mix_units(object orders, object weights, double floor)
 @cython.locals(block=RowBlock, out=float[:, ::1])
 cpdef object unit_rows(object rows, const double[::1] steps, double floor)
 cpdef object project(const float[:, ::1] inputs, const float[:, ::1] weights, float[:, ::1] out)

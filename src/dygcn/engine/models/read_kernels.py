@@ -171,6 +171,20 @@ def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers) -> 
         _add_mixed(order.rest, nodes, n, buffers)
 
 
+def mix_units(orders: Sequence[Stored], weights: Sequence[float], floor: float) -> Float32:
+    """Return ``unit(sum over k of weight_k unit(row_k))``, given the rows of each order; zero stays zero."""
+    n, width = orders[0].shape
+    totals, units = np.zeros((n, width)), np.zeros((n, width), np.float32)
+    total, out = totals, units
+    for rows, weight in zip(orders, weights, strict=True):
+        block = RowBlock(rows)
+        with cython.nogil:
+            add_units(block, n, floor, weight, total)
+    with cython.nogil:
+        scale_to_one(total, n, out, 0)
+    return units
+
+
 def unit_rows(rows: Stored, steps: Float64, floor: float) -> Float32:
     """Return h / max(|h|, floor) for h = row * steps: a bare h / |h| would jump at zero."""
     block, units = RowBlock(rows), np.empty((len(rows), len(steps)), np.float32)

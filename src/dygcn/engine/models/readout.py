@@ -1,7 +1,7 @@
 """From messages to vectors: ``z = sum over k of unit(h_k) W_k``, in a fixed order of summation.
 
 A walk model has a number w_k in the place of each matrix, and vectors of length one:
-``z = unit(sum over k of w_k unit(h_k))``.
+``z = unit(sum over k of w_k unit(h_k))``. So has each block of a model with given features, times its weight.
 
 A row is always summed the same way, alone or among a million, so a vector does not depend on who
 else was asked for. (BLAS does not promise that.)
@@ -16,7 +16,14 @@ import numpy as np
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import GRID_BITS, Hashed, Walks
 from dygcn.engine.features.walks import ROW_BITS
-from dygcn.engine.models.read_kernels import ReadBuffers, project, read_mixed, read_projected, unit_rows
+from dygcn.engine.models.read_kernels import (
+    ReadBuffers,
+    mix_units,
+    project,
+    read_mixed,
+    read_projected,
+    unit_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +44,15 @@ def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order
     """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
     rows, _ = rule.messages(graph, nodes, order)
     steps = model.scales * 2.0**-GRID_BITS
-    return unit_rows(rows, steps, model.floor) if unit else (rows * steps).astype(np.float32)
+    if not unit:
+        return (rows * steps).astype(np.float32)
+    if model.projection is None:
+        return unit_rows(rows, steps, model.floor)
+    out = np.empty(rows.shape, np.float32)
+    for columns, length in model.blocks:
+        found = unit_rows(np.ascontiguousarray(rows[:, columns]), steps[columns], model.floor)
+        out[:, columns] = found * np.float32(length)
+    return out
 
 
 def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Float32:
@@ -81,6 +96,10 @@ class Readout:
             sums = [each.arrays for each in rule.sums]
             return self._plan.vectors(nodes, ids, features.unit_table(ids), sums)
         out = np.zeros((len(nodes), model.dim), np.float32)
+        if model.projection is not None:
+            for start in range(0, len(nodes), _BLOCK):
+                self._read_blocks(nodes[start : start + _BLOCK], out[start : start + _BLOCK])
+            return out
         if model.baseline is not None:
             base_row = model.baseline.rows_of(self._graph.ids.names(nodes))
             for start in range(0, len(nodes), _BLOCK):
@@ -95,6 +114,19 @@ class Readout:
             given = RowBlock(features.units(some, ids)[0])
             read_projected(some, given, ids.arrays, None, sums, buffers, out[start : start + _BLOCK])
         return out
+
+    def _read_blocks(self, nodes: Nodes, out: Float32) -> None:
+        """Read vectors of a model with several blocks of columns; a block that nothing reaches is zero."""
+        model, rule, graph = self.model, self._rule, self._graph
+        messages = [rule.messages(graph, nodes, k)[0] for k in range(model.orders + 1)]
+        weights, floor = [float(weight[0, 0]) for weight in model.weights], _FLOOR * (1 << GRID_BITS)
+        for columns, length in model.blocks:
+            rows = [np.ascontiguousarray(each[:, columns]) for each in messages]
+            out[:, columns] = mix_units(rows, weights, floor) * np.float32(length)
+        lost = np.flatnonzero(~out.any(axis=1))
+        if len(lost):  # a node that no row reaches reads as its hashed signs, which nobody is sent
+            signs, _ = Hashed(model.dim, model.seed).units(nodes[lost], graph.ids)
+            out[lost] = signs / np.float32(np.sqrt(model.dim))
 
 
 def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int, floor: float) -> ReadBuffers:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import Walks, to_grid
+from dygcn.engine.features import Blocks, Walks, to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
@@ -222,13 +222,13 @@ class State:
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
-        rule = self.exact
-        rows = to_grid(values, self.model.scales)
+        rule, projection = self.exact, self.model.projection
+        own = to_grid(values, self.model.scales) if projection is None else projection.rows(values)
         nodes, last = last_of_each(self.graph.intern(ids))
-        rows = rows[last]
-        old, had = rule.messages(self.graph, nodes, 0)
-        has = np.ones(len(nodes), np.bool_)
-        features = self.transaction.features = FeatureDelta(nodes, old, rows, had > 0, has)
+        old, _ = rule.messages(self.graph, nodes, 0)
+        new = rule.features.with_own(old, own[last]) if isinstance(rule.features, Blocks) else own[last]
+        had, has = self.graph.owns(nodes), np.ones(len(nodes), np.bool_)
+        features = self.transaction.features = FeatureDelta(nodes, old, new, had, has)
         delta = _no_arcs(nodes, self.transaction.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
 
@@ -257,7 +257,7 @@ class State:
         self.model = self.model.without(ids)
         if self.model.table is not None:
             features = self.exact.features
-            assert isinstance(features, Walks)
+            assert isinstance(features, Walks | Blocks)
             features.drop(ids, self.model.table, self.graph.ids)
         if self.transaction.after is not None:
             self.transaction.after()

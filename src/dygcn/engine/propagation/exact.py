@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.features import Blocks, Given, Hashed, Walks
 from dygcn.engine.graph.pair_buffers import FEW
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
@@ -40,6 +40,7 @@ from dygcn.engine.records import (
     Int32,
     Int64,
     Nodes,
+    Stored,
     Written,
 )
 
@@ -251,8 +252,11 @@ class ExactRule:
         if features is None:
             return Wave(Handoff(table, has, _NOBODY, _NOBODY), 0)
         self.features.write(features)
-        differs = (features.old != features.new).any(axis=1) | (features.had != features.has)
-        change, change_has = features.new - features.old, features.has.astype(np.int64) - features.had
+        stored, nodes = self.features, features.nodes
+        assert isinstance(stored, Given | Blocks)
+        had, has_now = (stored.counted(nodes, own, graph.ids) for own in (features.had, features.has))
+        differs = (features.old != features.new).any(axis=1) | (had != has_now)
+        change, change_has = (features.new - features.old) >> stored.message_shift, has_now - had
         senders = features.nodes[differs]
         row = np.arange(len(changed_senders), len(changed_senders) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
@@ -313,20 +317,24 @@ class ExactRule:
         """Return what taking away the features of nodes changes."""
         if len(owners) == 0:
             return None
+        assert isinstance(self.features, Given | Blocks)
         old, _ = self.messages(graph, owners, 0)
         yes = np.ones(len(owners), np.bool_)
-        return FeatureDelta(owners, old, np.zeros_like(old), yes, ~yes)
+        return FeatureDelta(owners, old, self.features.without_own(old), yes, ~yes)
 
-    def image(self, graph: Graph, nodes: Nodes) -> dict[str, Int32]:
+    def image(self, graph: Graph, nodes: Nodes) -> dict[str, Stored]:
         """Return x of the nodes that own some: all else follows from model and graph."""
-        return {"features": self.messages(graph, nodes[graph.owns(nodes)], 0)[0]}
+        own = nodes[graph.owns(nodes)]
+        if isinstance(self.features, Given | Blocks):
+            return {"features": self.features.saved(own)}
+        return {"features": self.messages(graph, own, 0)[0]}
 
-    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Int32]) -> None:
+    def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Any]) -> None:
         """Take back the features; `rebuild` computes the rest."""
-        own, rows = nodes[graph.owns(nodes)], tensors["features"]
+        own = nodes[graph.owns(nodes)]
         if len(own):
-            yes = np.ones(len(own), np.bool_)
-            self.features.write(FeatureDelta(own, np.zeros_like(rows), rows, ~yes, yes))
+            assert isinstance(self.features, Given | Blocks)
+            self.features.put(own, tensors["features"], np.ones(len(own), np.bool_))
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dygcn.engine.models import RULES
 from dygcn.engine.models.checks import check_recipe
+from dygcn.engine.training.beside import read_beside
 from dygcn.engine.training.fitting_exact import fit_exact
 from dygcn.engine.training.fitting_walks import choose_features, fit_walks
 from dygcn.engine.training.matrices import Recipe
@@ -35,6 +36,9 @@ def fit(
     """Return the fitted state, all events played."""
     recipe = choices.recipe if isinstance(choices.recipe, Recipe) else Recipe()
     features = choices.features
+    if isinstance(features, list):
+        beside = read_beside(features, batch.src.kind, int(choices.dim), int(choices.seed))
+        return fit_walks(batch, parts, choices, recipe, progress, beside)
     kind = features if isinstance(features, str) else ""
     if kind == "auto":
         features = kind = choose_features(batch, parts, choices, recipe, progress)

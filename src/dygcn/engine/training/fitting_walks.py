@@ -14,6 +14,7 @@ from dygcn.engine.models import Model, State
 from dygcn.engine.models.choices import check_time_unit, weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
+from dygcn.engine.training.beside import choose_share
 from dygcn.engine.training.fitting_exact import hashed_auc
 from dygcn.engine.training.samples import Ahead
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dygcn.engine.models.choices import Choices
     from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32
     from dygcn.engine.training import Recipe
+    from dygcn.engine.training.beside import Beside
+    from dygcn.engine.training.link_samples import LinkSample
     from dygcn.engine.training.samples import Progress
 
 
@@ -33,30 +36,46 @@ def fit_walks(
     choices: Choices,
     recipe: Recipe,
     progress: Progress | None = None,
+    beside: Beside | None = None,
 ) -> State:
-    """Return the fitted state, all events played."""
-    blank = walk_model(batch, parts, choices)
-    heads = fit_heads(held_out(blank, parts, recipe, progress).samples, None)
+    """Return the fitted state, all events played; `beside`: with features beside the rows."""
+    blank = walk_model(batch, parts, choices, beside)
+    samples: Sequence[LinkSample] = held_out(blank, parts, recipe, progress, beside).samples
+    if beside is not None:
+        blank, samples = choose_share(blank, samples)
+    heads = fit_heads(samples, None)
     graph = _play(blank.new_graph(), parts, progress)
     model = dataclasses.replace(with_rows(blank, graph, progress), links=heads)
-    return State.from_graph(model, graph)
+    return _state(model, graph, beside)
 
 
-def walk_model(batch: EventBatch, parts: Sequence[EventBatch], choices: Choices) -> Model:
+def _state(model: Model, graph: Graph, beside: Beside | None) -> State:
+    state = State.from_graph(model, graph)
+    if beside is not None:
+        state.set_features(beside.ids, beside.values)
+    return state
+
+
+def walk_model(
+    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, beside: Beside | None = None
+) -> Model:
     """Return the model before any row is made."""
     ids = take(batch.src, np.empty(0, np.int64))
+    projection = None if beside is None else beside.projection
+    columns = choices.dim - (0 if projection is None else projection.matrix.shape[1])
     return Model(
         order_weights(choices.orders),
         choices.ids or batch.src.kind,
-        "walks",
+        "walks" if projection is None else "walks+given",
         np.ones(choices.dim),
         seed=int(choices.seed),
         directed=bool(choices.directed),
         grid=weight_grid(batch, Walks.message_bits, choices.whole_weights),
         half_life=choices.half_life,
         unit=check_time_unit(time_unit(parts)),
-        table=RowTable(ids, np.zeros((0, choices.dim), np.int8), 1.0),
+        table=RowTable(ids, np.zeros((0, columns), np.int8), 1.0),
         whole=choices.whole_weights,
+        projection=projection,
     )
 
 
@@ -74,23 +93,33 @@ def walk_rows(model: Model, graph: Graph, progress: Progress | None) -> tuple[Id
     """Return who has a row, the rows, not rounded yet, and the steps of the walks."""
     image, _ = take_image(graph)
     first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
-    base = walk_base(first, second, weight, len(image.ids), model.dim, model.seed, progress=progress)
+    assert model.table is not None
+    columns = model.table.rows.shape[1]
+    base = walk_base(first, second, weight, len(image.ids), columns, model.seed, progress=progress)
     known = np.flatnonzero(base.has)
     return take(image.ids, known), base.rows[known], base.window
 
 
 def with_table(model: Model, table: RowTable) -> Model:
     """Return the model with other rows."""
-    return dataclasses.replace(model, table=table, scales=np.full(model.dim, table.scale))
+    scales = np.ones(model.dim)
+    scales[: table.rows.shape[1]] = table.scale
+    return dataclasses.replace(model, table=table, scales=scales)
 
 
-def held_out(blank: Model, parts: Sequence[EventBatch], recipe: Recipe, progress: Progress | None) -> HeldOut:
+def held_out(
+    blank: Model,
+    parts: Sequence[EventBatch],
+    recipe: Recipe,
+    progress: Progress | None,
+    beside: Beside | None = None,
+) -> HeldOut:
     """Return pairs of the last training steps, read with rows that were made before those steps."""
     found = HeldOut(blank, len(parts), recipe)
     if not found.steps:
         return found
     graph = _play(blank.new_graph(), parts[: found.first + 1], None)
-    state, ahead = State.from_graph(with_rows(blank, graph, progress), graph), Ahead(blank, parts)
+    state, ahead = _state(with_rows(blank, graph, progress), graph, beside), Ahead(blank, parts)
     for step in found.steps:
         if step > found.first:
             state.apply(parts[step])

@@ -278,9 +278,9 @@ class DurableEmbedding(EmbeddingView):
             raise done
         return done
 
-    def set_features(self, ids: object, values: object) -> Change:
+    def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> Change:
         """Give nodes features of their own; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: self._live.set_features(ids, values))
+        return self._then_snapshot(lambda: self._live.set_features(ids, values, nodes=nodes))
 
     def remove_nodes(self, ids: object) -> Change:
         """Remove nodes with their edges and features; a snapshot is written before it returns."""

@@ -1,0 +1,275 @@
+"""A table of nodes: ids, and columns of numbers, text, categories and truth values, which become features.
+
+A number z (standardised) becomes the direction of (z, 1): two columns, so that each cell weighs the same. Any
+other value becomes a sign at a place, both drawn from a public hash of column and value: a value that was
+never seen has its place, too. A missing number counts as the mean; any other missing cell adds nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dygcn.engine.events import id_column
+from dygcn.engine.events.files import read_table
+from dygcn.errors import EventError, FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, IdColumn
+
+PLACES = 256
+"""Columns that hashed values share."""
+_NUMBER, _VALUE = "number", "value"
+_ACCEPTED = (
+    "nodes is a table with a column id (or an index) and a column for each feature: a frame of pandas or "
+    "polars, an Arrow table, a dict of columns, or the path of a file"
+)
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Ids and the columns beside them, as Arrow has them."""
+
+    ids: IdColumn
+    columns: dict[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class NodeColumns:
+    """How a table of nodes becomes features: decided by `fit`, and the same ever after.
+
+    Parameters
+    ----------
+    names
+        Of the columns.
+    forms
+        ``"number"``, or ``"value"`` for text, categories and truth values.
+    means, scales
+        Mean and standard deviation of each column of numbers; 0 and 1 of another one.
+
+    Examples
+    --------
+    >>> table = read_nodes({"id": ["ann", "bob"], "age": [30, 50], "town": ["Rome", None]})
+    >>> found = NodeColumns.of(table)
+    >>> found.forms, found.means
+    (('number', 'value'), (40.0, 0.0))
+    >>> found.encode(table)[:, :2].round(3).tolist()      # age, the direction of (-1, 1) and of (1, 1)
+    [[-0.707, 0.707], [0.707, 0.707]]
+    """
+
+    names: tuple[str, ...]
+    forms: tuple[str, ...]
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        sizes = {len(column) for column in (self.names, self.forms, self.means, self.scales)}
+        if sizes != {len(self.names)} or not set(self.forms) <= {_NUMBER, _VALUE} or not self.names:
+            raise ValueError("columns of nodes that do not fit together")
+        if not all(np.isfinite(self.means)) or not all(0 < scale < np.inf for scale in self.scales):
+            raise ValueError("columns of nodes with an impossible mean or scale")
+
+    @classmethod
+    def of(cls, table: NodeTable) -> NodeColumns:
+        """Look at every column once."""
+        forms, means, scales = [], [], []
+        for name, column in table.columns.items():
+            form, mean, scale = _look(name, column)
+            forms.append(form)
+            means.append(mean)
+            scales.append(scale)
+        return cls(tuple(table.columns), tuple(forms), tuple(means), tuple(scales))
+
+    @property
+    def width(self) -> int:
+        """Columns of the features."""
+        numbers = self.forms.count(_NUMBER)
+        return 2 * numbers + (PLACES if numbers < len(self.forms) else 0)
+
+    def encode(self, table: NodeTable) -> Float32:
+        """Return the features of a table's rows, (n, width).
+
+        Raises
+        ------
+        FeatureError
+            If a column is missing, unknown, or of another form than in the fit.
+        """
+        self._check(table)
+        out = np.zeros((len(table.ids), self.width), np.float32)
+        at = 0
+        for name, form, mean, scale in zip(self.names, self.forms, self.means, self.scales, strict=True):
+            if form == _NUMBER:
+                z = (_numbers(name, table.columns[name]) - mean) / scale
+                z = np.where(np.isnan(z), 0.0, z)
+                length = np.hypot(z, 1.0)
+                out[:, at], out[:, at + 1] = z / length, 1.0 / length
+                at += 2
+            else:
+                _add_values(name, table.columns[name], out[:, self.width - PLACES :])
+        return out
+
+    def _check(self, table: NodeTable) -> None:
+        there = set(table.columns)
+        for what, names in (("no column", set(self.names) - there), ("a column", there - set(self.names))):
+            if names:
+                raise FeatureError(
+                    f"nodes has {what} {sorted(names)[0]!r}; this model was fitted on the columns "
+                    f"{', '.join(self.names)}"
+                )
+
+
+def read_nodes(nodes: object, also: Sequence[str] = ()) -> NodeTable:
+    """Read a table of nodes.
+
+    Parameters
+    ----------
+    nodes
+        A table; its ids are the column `id`, or else a column that is called as one of `also`, or else the
+        index of a pandas frame, if that has a name or is not a mere count of rows.
+    also
+        What the events call the columns of ids.
+    """
+    table = _as_table(nodes)
+    named = [name for name in ("id", *also) if name in table]
+    ids = table.pop(named[0]) if named else _index_of(nodes, list(table))
+    if not table:
+        raise FeatureError(f"nodes has ids and no other column; {_ACCEPTED}")
+    try:
+        column = id_column(ids)
+    except EventError as error:
+        raise FeatureError(f"nodes: {error}; {_ACCEPTED}") from None
+    wrong = [name for name, values in table.items() if len(values) != len(column)]
+    if wrong:
+        raise FeatureError(f"nodes has {len(column)} ids and {len(table[wrong[0]])} cells of {wrong[0]!r}")
+    return NodeTable(column, {name: _array(name, values) for name, values in table.items()})
+
+
+def _as_table(nodes: Any) -> dict[str, Any]:
+    """Return the columns by name."""
+    try:
+        if isinstance(nodes, str | os.PathLike):
+            nodes = read_table(os.fspath(nodes))
+        if isinstance(nodes, Mapping):
+            return {str(name): values for name, values in nodes.items()}
+        if hasattr(nodes, "columns") and hasattr(nodes, "iloc"):  # pandas, which may mix types in a column
+            return {str(name): nodes[name] for name in nodes.columns}
+        if hasattr(nodes, "__arrow_c_stream__"):
+            table = pa.table(nodes)
+            return dict(zip(table.column_names, table.columns, strict=True))
+    except (EventError, pa.ArrowException, TypeError) as error:
+        raise FeatureError(f"cannot read nodes: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
+    raise FeatureError(f"cannot read nodes from {type(nodes).__name__}; {_ACCEPTED}")
+
+
+def _index_of(nodes: Any, names: list[str]) -> Any:
+    index = getattr(nodes, "index", None)
+    counts = type(index).__name__ == "RangeIndex" and index.name is None
+    if index is None or callable(index) or counts:
+        raise FeatureError(f"nodes has no column 'id' (columns: {', '.join(names)[:200]}); {_ACCEPTED}")
+    return index.to_numpy()
+
+
+def _array(name: str, values: Any) -> pa.Array:
+    """Return a column as one Arrow array; what Arrow does not know becomes text, cell by cell."""
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            found = values.combine_chunks()
+        elif hasattr(values, "iloc"):
+            found = pa.Array.from_pandas(values)
+        elif hasattr(values, "__arrow_c_stream__"):
+            found = pa.chunked_array(values).combine_chunks()
+        else:
+            found = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        found = pa.array([None if value is None else str(value) for value in values], pa.string())
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if pa.types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    if pa.types.is_nested(found.type) or pa.types.is_binary(found.type):
+        raise FeatureError(
+            f"column {name!r} of nodes holds {found.type}; allowed are numbers, text, categories and truth "
+            'values; features=["walks", (ids, matrix)] takes vectors'
+        )
+    return found
+
+
+def _look(name: str, column: pa.Array) -> tuple[str, float, float]:
+    """Return form, mean and standard deviation of a column."""
+    if not _is_number(column):
+        return _VALUE, 0.0, 1.0
+    values = _numbers(name, column)
+    values = values[~np.isnan(values)]
+    if len(values) == 0:
+        return _NUMBER, 0.0, 1.0
+    peak = float(np.abs(values).max())
+    deviation = float((values / peak).std()) * peak if peak > 0 else 0.0
+    usable = deviation > 1e-12 * peak and np.isfinite(deviation)
+    return _NUMBER, float((values / max(peak, 1e-300)).mean() * peak), deviation if usable else 1.0
+
+
+def _is_number(column: pa.Array) -> bool:
+    of = column.type
+    return (
+        pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of) or pa.types.is_null(of)
+    ) or pa.types.is_temporal(of)
+
+
+def _numbers(name: str, column: pa.Array) -> Float64:
+    """Return a column of numbers, NaN where one is missing; dates as seconds."""
+    if not _is_number(column):
+        raise FeatureError(
+            f"column {name!r} of nodes holds {column.type}, and numbers when the model was fitted"
+        )
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        column = pc.cast(pc.cast(column, pa.timestamp("us")), pa.int64())
+    elif pa.types.is_temporal(column.type):
+        column = pc.cast(column, pa.int64())
+    values: Float64 = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if np.isinf(values).any():
+        raise FeatureError(
+            f"column {name!r} of nodes holds infinite numbers; allowed are finite ones, or none"
+        )
+    return values
+
+
+def _add_values(name: str, column: pa.Array, out: Float32) -> None:
+    """Add a sign at the place of each cell's value."""
+    found = pc.dictionary_encode(column if pa.types.is_string(column.type) else _as_text(column))
+    codes = pc.fill_null(found.indices, -1).to_numpy(zero_copy_only=False)
+    places = np.array([place_of(name, value) for value in found.dictionary.to_pylist()], np.int64).reshape(
+        -1, 2
+    )
+    there = np.flatnonzero(codes >= 0)
+    np.add.at(out, (there, places[codes[there], 0]), places[codes[there], 1])
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return cells as text: of whole numbers without a point, so that 7 and 7.0 are one value."""
+    if pa.types.is_floating(column.type):
+        cells = [
+            None if cell is None else f"{cell:g}" if cell != int(cell) else str(int(cell))
+            for cell in column.to_pylist()
+        ]
+        return pa.array(cells, pa.string())
+    return pc.cast(column, pa.string())
+
+
+def place_of(name: str, value: str) -> tuple[int, int]:
+    """Return where a value of a column adds, and +1 or -1. Part of the saved format.
+
+    Examples
+    --------
+    >>> place_of("town", "Rome"), place_of("town", "Oslo")
+    ((205, -1), (172, -1))
+    """
+    text = name.encode() + b"\0" + value.encode()
+    word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return (word >> 1) % PLACES, 1 if word & 1 else -1

@@ -1,0 +1,170 @@
+"""Given features become a block of columns: ``unit(unit(x) M - offset)``, rounded to 8 bits.
+
+M are the leading principal directions of the features that `fit` saw. The product is summed in a fixed order,
+so a row is the same bits on every machine, alone or among a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.features import read_features
+from dygcn.engine.features.nodes import read_nodes
+from dygcn.engine.features.walks import ROW_BITS
+from dygcn.engine.models.cosines import norms
+from dygcn.engine.models.read_kernels import project, to_units
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.features.nodes import NodeColumns
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64
+
+MOST_ROWS = 50_000
+"""Rows that the directions are found on, drawn at random where there are more."""
+_ROUNDS = 8  # of subspace iteration
+_MORE = 16  # columns of it beyond those that are wanted
+_NOTHING = 1e-4  # of the largest singular value: directions below it are rounding
+_BLOCK = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """How given features become a block of a model, and what that block weighs.
+
+    Parameters
+    ----------
+    matrix
+        (columns of x, columns of the block).
+    offset
+        (columns of the block,) the mean of unit(x) M.
+    share
+        Of the squared length of a vector that belongs to this block, above 0 and at most 1.
+    columns
+        How a table of nodes becomes x; None: x comes as numbers.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]], np.float32)
+    >>> found = principal_directions(x, most=8, seed=0)
+    >>> found.matrix.shape, found.rows(x).shape
+    ((3, 2), (3, 2))
+    >>> bool((found.rows(x)[1:] == found.rows(x[1:])).all())
+    True
+    """
+
+    matrix: Float32 = field(repr=False)
+    offset: Float32 = field(repr=False)
+    share: float = 0.5
+    columns: NodeColumns | None = None
+
+    def rows(self, values: Float32) -> Int8:
+        """Return the block of rows of x: length one on a grid of 2^-7, zero where x is zero.
+
+        Raises
+        ------
+        FeatureError
+            If x has other columns than those that were fitted.
+        """
+        if values.shape[1] != len(self.matrix):
+            raise FeatureError(
+                f"values have {values.shape[1]} columns; this model was fitted on features of "
+                f"{len(self.matrix)}"
+            )
+        out = np.empty((len(values), self.matrix.shape[1]), np.int8)
+        for start in range(0, len(values), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            found = self._projected(np.ascontiguousarray(values[block], np.float32))
+            out[block] = np.rint(found * np.float32(1 << ROW_BITS)).clip(-127, 127)
+        return out
+
+    def _projected(self, values: Float32) -> Float32:
+        units = unit_rows(values)
+        found = np.zeros((len(values), self.matrix.shape[1]), np.float32)
+        project(units, self.matrix, found)
+        found -= self.offset
+        found[~values.any(axis=1)] = 0.0
+        return to_units(found, norms(found))
+
+
+def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tuple[IdColumn, Float32]:
+    """Read features of nodes for a model, as ids and rows of x or as a table of nodes.
+
+    Raises
+    ------
+    FeatureError
+        If the model was fitted on the other of the two, or both or none is given.
+    """
+    columns = None if model.projection is None else model.projection.columns
+    if (nodes is None) == (ids is None and values is None):
+        raise FeatureError("features are set by (ids, values), or by nodes=, a table: pass one of them")
+    if nodes is None:
+        if columns is not None:
+            raise FeatureError(
+                f"this model was fitted with nodes=, on the columns {', '.join(columns.names)}; pass "
+                "set_features(nodes=table) with an id and these columns"
+            )
+        return read_features((ids, values))
+    if columns is None:
+        raise FeatureError("this model was not fitted with nodes=; pass set_features(ids, values)")
+    table = read_nodes(nodes)
+    return table.ids, columns.encode(table)
+
+
+def unit_rows(values: Float32) -> Float32:
+    """Return rows at length one; zero where a row is zero. Lengths beyond float32's squares are no matter."""
+    peak = np.abs(values).max(axis=1, initial=0.0, keepdims=True)
+    tame: Float32 = values / np.where(peak > 0, peak, np.float32(1.0))
+    return to_units(tame, norms(tame))
+
+
+def principal_directions(values: Float32, most: int, seed: int) -> Projection:
+    """Return the projection onto the leading principal directions of unit rows.
+
+    Parameters
+    ----------
+    values
+        (n, columns) x; rows of zeros say nothing, and are left out.
+    most
+        Directions at most; there are fewer where x has a lower rank.
+    """
+    rows = _some(np.flatnonzero(values.any(axis=1)), seed)
+    if len(rows) == 0:
+        raise FeatureError(
+            "all features are zero; bring some that differ from node to node, or leave them out"
+        )
+    units = unit_rows(np.ascontiguousarray(values[rows], np.float32))
+    mean = units.mean(axis=0, dtype=np.float64).astype(np.float32)
+    units -= mean
+    basis = _subspace(units, min(most + _MORE, *units.shape), seed)
+    _, sizes, turn = np.linalg.svd((units @ basis).astype(np.float64), full_matrices=False)
+    kept = max(int((sizes[:most] > _NOTHING * max(float(sizes[0]), 1e-6)).sum()), 1)
+    matrix = _signed((basis.astype(np.float64) @ turn.T)[:, :kept]).astype(np.float32)
+    return Projection(np.ascontiguousarray(matrix), (mean @ matrix).astype(np.float32))
+
+
+def _some(rows: Int64, seed: int) -> Int64:
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return np.sort(np.random.default_rng([seed, 11]).choice(rows, MOST_ROWS, replace=False))
+
+
+def _subspace(rows: Float32, columns: int, seed: int) -> Float32:
+    """Return an orthonormal basis of about the leading right singular vectors (subspace iteration)."""
+    width = rows.shape[1]
+    if columns == width:
+        return np.eye(width, dtype=np.float32)
+    basis = np.random.default_rng([seed, 12]).standard_normal((width, columns)).astype(np.float32)
+    for _ in range(_ROUNDS):
+        basis = np.linalg.qr(rows.T @ (rows @ np.linalg.qr(basis)[0]))[0]
+    return basis
+
+
+def _signed(matrix: Float64) -> Float64:
+    """Return directions whose greatest entry is positive: a singular vector has no sign of its own."""
+    greatest = np.abs(matrix).argmax(axis=0)
+    signs: Float64 = np.sign(matrix[greatest, np.arange(matrix.shape[1])])
+    return matrix * np.where(signs == 0, 1.0, signs)
