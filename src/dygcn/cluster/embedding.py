@@ -165,7 +165,7 @@ class ClusterEmbedding(DurableEmbedding):
         moved = Changed(nodes, np.ones(len(nodes), np.int8), self.model.orders * len(nodes))
         return Change(self._live, Outcome(moved, self.names(nodes[:0])), self.version)
 
-    def set_features(self, ids: object, values: object) -> NoReturn:
+    def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> NoReturn:
         """Refuse: rows of shards follow from the model."""
         raise FeatureError("features cannot be set on shards: their rows follow from the model")
 

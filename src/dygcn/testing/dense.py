@@ -59,15 +59,21 @@ def dense_vectors(
 
 
 def walk_vectors(levels: Sequence[tuple[Float64, Bool]], model: Model, ids: Sequence[Hashable]) -> Float64:
-    """Return ``z = unit(sum over k of w_k unit(h_k))``; hashed signs where no row reaches a node."""
+    """Return ``z = unit(sum over k of w_k unit(h_k))``, block by block; signs where no row reaches a node."""
     z = np.zeros_like(levels[0][0])
-    for (h, _), weight in zip(levels, model.weights, strict=True):
-        z += float(weight[0, 0]) * h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), model.floor)
+    for columns, share in model.blocks:
+        block = np.zeros_like(z[:, columns])
+        for (row, _), weight in zip(levels, model.weights, strict=True):
+            h = row[:, columns]
+            block += (
+                float(weight[0, 0]) * h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), model.floor)
+            )
+        length = np.linalg.norm(block, axis=1, keepdims=True)
+        z[:, columns] = share * np.divide(block, length, out=np.zeros_like(block), where=length > 0)
     lost = np.flatnonzero(~z.any(axis=1))
     names = IdMap(model.kind)
     nodes = names.intern(id_column(list(ids))) if len(ids) else np.empty(0, np.int32)
-    z[lost] = Hashed(model.width, model.seed).units(nodes[lost], names)[0]
-    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    z[lost] = Hashed(model.width, model.seed).units(nodes[lost], names)[0] / np.sqrt(model.width)
     return z
 
 

@@ -16,7 +16,7 @@ from dygcn.engine.features.walks import ROW_BITS, RowTable, Walks
 
 if TYPE_CHECKING:
     from dygcn.engine.features.grid import Names
-    from dygcn.engine.records import Bool, FeatureDelta, Float64, IdColumn, Int8, Int32, Int64, Nodes
+    from dygcn.engine.records import Bool, FeatureDelta, Float64, IdColumn, Int8, Int32, Int64, Nodes, Stored
 
 
 class Blocks:
@@ -75,7 +75,7 @@ class Blocks:
         """Return 1 where a node has a row: it has one in the model, or it owns features."""
         return self.walks.units(nodes, names)[1] | own
 
-    def with_own(self, rows: Int32, own: Int8) -> Int32:
+    def with_own(self, rows: Int32, own: Stored) -> Int32:
         """Return rows on the grid with other features of their own."""
         rows = rows.copy()
         rows[:, self.first :] = own.astype(np.int32) << self.message_shift

@@ -11,7 +11,7 @@ from dygcn.engine.records import FeatureDelta
 
 if TYPE_CHECKING:
     from dygcn.engine.features.grid import Names
-    from dygcn.engine.records import Bool, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Bool, Float64, Int32, Int64, Nodes, Stored
 
 
 class Given:
@@ -47,6 +47,10 @@ class Given:
     def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
         """Return 1 where a node has a row: where it owns features."""
         return own.astype(np.int64)
+
+    def with_own(self, rows: Int32, own: Stored) -> Int32:
+        """Return rows on the grid with other features of their own."""
+        return own.astype(np.int32, copy=False)
 
     def without_own(self, rows: Int32) -> Int32:
         """Return rows on the grid as they are without features of their own."""

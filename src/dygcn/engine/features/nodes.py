@@ -39,6 +39,7 @@ class NodeTable:
 
     ids: IdColumn
     columns: dict[str, pa.Array]
+    id: str = "id"  # what the table calls the column of ids
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class NodeColumns:
         ``"number"``, or ``"value"`` for text, categories and truth values.
     means, scales
         Mean and standard deviation of each column of numbers; 0 and 1 of another one.
+    id
+        What the table called the column of ids.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class NodeColumns:
     forms: tuple[str, ...]
     means: tuple[float, ...]
     scales: tuple[float, ...]
+    id: str = "id"
 
     def __post_init__(self) -> None:
         sizes = {len(column) for column in (self.names, self.forms, self.means, self.scales)}
@@ -85,7 +89,7 @@ class NodeColumns:
             forms.append(form)
             means.append(mean)
             scales.append(scale)
-        return cls(tuple(table.columns), tuple(forms), tuple(means), tuple(scales))
+        return cls(tuple(table.columns), tuple(forms), tuple(means), tuple(scales), table.id)
 
     @property
     def width(self) -> int:
@@ -148,7 +152,8 @@ def read_nodes(nodes: object, also: Sequence[str] = ()) -> NodeTable:
     wrong = [name for name, values in table.items() if len(values) != len(column)]
     if wrong:
         raise FeatureError(f"nodes has {len(column)} ids and {len(table[wrong[0]])} cells of {wrong[0]!r}")
-    return NodeTable(column, {name: _array(name, values) for name, values in table.items()})
+    columns = {name: _array(name, values) for name, values in table.items()}
+    return NodeTable(column, columns, named[0] if named else "id")
 
 
 def _as_table(nodes: Any) -> dict[str, Any]:
@@ -169,7 +174,7 @@ def _as_table(nodes: Any) -> dict[str, Any]:
 
 
 def _index_of(nodes: Any, names: list[str]) -> Any:
-    index = getattr(nodes, "index", None)
+    index: Any = getattr(nodes, "index", None)
     counts = type(index).__name__ == "RangeIndex" and index.name is None
     if index is None or callable(index) or counts:
         raise FeatureError(f"nodes has no column 'id' (columns: {', '.join(names)[:200]}); {_ACCEPTED}")
@@ -217,9 +222,8 @@ def _look(name: str, column: pa.Array) -> tuple[str, float, float]:
 
 def _is_number(column: pa.Array) -> bool:
     of = column.type
-    return (
-        pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of) or pa.types.is_null(of)
-    ) or pa.types.is_temporal(of)
+    tests = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal
+    return any(test(of) for test in tests)
 
 
 def _numbers(name: str, column: pa.Array) -> Float64:

@@ -110,14 +110,14 @@ def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tu
         return read_features((ids, values))
     if columns is None:
         raise FeatureError("this model was not fitted with nodes=; pass set_features(ids, values)")
-    table = read_nodes(nodes)
+    table = read_nodes(nodes, [columns.id])
     return table.ids, columns.encode(table)
 
 
 def unit_rows(values: Float32) -> Float32:
     """Return rows at length one; zero where a row is zero. Lengths beyond float32's squares are no matter."""
     peak = np.abs(values).max(axis=1, initial=0.0, keepdims=True)
-    tame: Float32 = values / np.where(peak > 0, peak, np.float32(1.0))
+    tame = (values / np.where(peak > 0, peak, 1)).astype(np.float32)
     return to_units(tame, norms(tame))
 
 

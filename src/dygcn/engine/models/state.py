@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import Blocks, Walks, to_grid
+from dygcn.engine.features import Blocks, Given, Walks, to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
@@ -18,8 +18,10 @@ from dygcn.engine.records import (
     Float32,
     GraphDelta,
     IdColumn,
+    Int32,
     Int64,
     Nodes,
+    Stored,
     Written,
 )
 from dygcn.errors import EventError, FeatureError, TornState
@@ -223,14 +225,19 @@ class State:
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
         rule, projection = self.exact, self.model.projection
-        own = to_grid(values, self.model.scales) if projection is None else projection.rows(values)
+        read = self._on_grid if projection is None else projection.rows
+        rows: Stored = read(values)
         nodes, last = last_of_each(self.graph.intern(ids))
         old, _ = rule.messages(self.graph, nodes, 0)
-        new = rule.features.with_own(old, own[last]) if isinstance(rule.features, Blocks) else own[last]
+        assert isinstance(rule.features, Given | Blocks)
+        new = rule.features.with_own(old, rows[last])
         had, has = self.graph.owns(nodes), np.ones(len(nodes), np.bool_)
         features = self.transaction.features = FeatureDelta(nodes, old, new, had, has)
         delta = _no_arcs(nodes, self.transaction.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
+
+    def _on_grid(self, values: Float32) -> Int32:
+        return to_grid(values, self.model.scales)
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
