@@ -83,7 +83,7 @@ def test_both_blocks_equal_the_dense_twin(orders, directed):
     ],
 )
 def test_wrong_blocks_are_noticed(tmp_path, module, line, wrong):
-    assert_noticed(tmp_path, module, line, wrong, play, 1, 5)
+    assert_noticed(tmp_path, module, line, wrong, play, 2, 14)
 
 
 steps = st.lists(
