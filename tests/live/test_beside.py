@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
+from dygcn.cluster.models import taken_features
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, FeatureError, OptionError
 from dygcn.testing import GraphOracle, random_events, twin_vectors
@@ -200,6 +201,11 @@ def test_questions_of_every_sort_are_answered():
     live.set_features([0], -np.ones((1, WIDTH)))
     live.flush()
     assert live.digest() == live.recompute().digest()
+
+
+def test_shards_refuse_features_that_change():
+    with pytest.raises(FeatureError, match=r"walks\+given"):
+        taken_features(fitted()[0].model)
 
 
 def test_rows_of_a_node_are_the_same_alone_and_among_others():

@@ -27,8 +27,10 @@ import pyarrow.parquet as pq
 import dygcn
 from dygcn.engine.records import Float32, Int64
 from dygcn_lab.evaluation.classes import FrozenClassifier
+from dygcn_lab.report.blocks import put_between
 
 RESULT = Path("results/features/classes.json")
+PAGE, MARKS = Path("docs/features.md"), ("<!-- feature classes: begin -->", "<!-- feature classes: end -->")
 SPLITS, LABELLED, NEWCOMERS = 5, 0.2, 0.2
 LEAST = 50
 """Nodes of a class; smaller ones are not asked for."""
@@ -185,8 +187,40 @@ def _summary(figures: list[float]) -> dict[str, Any]:
     return {"accuracy": round(float(np.mean(figures)), 4), "deviation": round(float(np.std(figures)), 4)}
 
 
+def table(rows: dict[str, Any]) -> str:
+    """Return accuracies as a table of the page on features.
+
+    Examples
+    --------
+    >>> one = {"accuracy": 0.8, "deviation": 0.01}
+    >>> found = {"walks": one | {"fit_seconds": 2.0}, "walks+given": one | {"fit_seconds": 3.0, "share": 0.5}}
+    >>> print(table({"cora": {"nodes": found, "newcomers": found}}).splitlines()[-1])
+    | cora | 0.800 ± 0.010 | 0.800 ± 0.010 | 0.5 | - | 0.800 | 0.800 |
+    """
+    columns = (
+        "walks",
+        "walks and features",
+        "share",
+        "features alone, trained",
+        "newcomers, walks",
+        "and features",
+    )
+    lines = [f"| set | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    for name in [name for name in SETS if name in rows]:
+        nodes, late = rows[name]["nodes"], rows[name]["newcomers"]
+        cells = [_cell(nodes.get(sort)) for sort in ("walks", "walks+given", "given, trained")]
+        cells.insert(2, f"{nodes['walks+given']['share']:g}")
+        cells += [f"{late[sort]['accuracy']:.3f}" for sort in ("walks", "walks+given")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    return "-" if found is None else f"{found['accuracy']:.3f} ± {found['deviation']:.3f}"
+
+
 def main(arguments: list[str]) -> None:
-    """Measure, and write the result."""
+    """Measure, and write the result and the table of the page."""
     folder, trained = Path(os.environ["DYGCN_DATA"]), "--trained" in arguments
     names = [name for name in arguments if not name.startswith("-")] or list(SETS)
     rows = msgspec.json.decode(RESULT.read_bytes()) if RESULT.exists() else {}
@@ -195,6 +229,7 @@ def main(arguments: list[str]) -> None:
         rows[name] = {"nodes": judge_fit(data, trained), "newcomers": judge_newcomers(data)}
         RESULT.parent.mkdir(parents=True, exist_ok=True)
         RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(rows, order="sorted"), indent=2) + b"\n")
+    PAGE.write_text(put_between(PAGE.read_text(encoding="utf-8"), MARKS, table(rows)), encoding="utf-8")
 
 
 if __name__ == "__main__":

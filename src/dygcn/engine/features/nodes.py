@@ -63,7 +63,7 @@ class NodeColumns:
     >>> found = NodeColumns.of(table)
     >>> found.forms, found.means
     (('number', 'value'), (40.0, 0.0))
-    >>> found.encode(table)[:, :2].round(3).tolist()      # age, the direction of (-1, 1) and of (1, 1)
+    >>> found.encode(table)[:, :2].astype(float).round(3).tolist()      # age, the direction of (-1, 1) and of (1, 1)
     [[-0.707, 0.707], [0.707, 0.707]]
     """
 
@@ -272,7 +272,7 @@ def place_of(name: str, value: str) -> tuple[int, int]:
     Examples
     --------
     >>> place_of("town", "Rome"), place_of("town", "Oslo")
-    ((205, -1), (172, -1))
+    ((28, 1), (150, -1))
     """
     text = name.encode() + b"\0" + value.encode()
     word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
