@@ -63,7 +63,7 @@ class NodeColumns:
     >>> found = NodeColumns.of(table)
     >>> found.forms, found.means
     (('number', 'value'), (40.0, 0.0))
-    >>> found.encode(table)[:, :2].astype(float).round(3).tolist()      # age, the direction of (-1, 1) and of (1, 1)
+    >>> found.encode(table)[:, :2].astype(float).round(3).tolist()  # age: directions of (-1, 1) and (1, 1)
     [[-0.707, 0.707], [0.707, 0.707]]
     """
 
