@@ -29,11 +29,12 @@ from dygcn.engine.models import (
     read_folder,
     write_folder,
 )
+from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import FileEntry
 from dygcn.engine.models.folder import take_tensor as _take
 from dygcn.engine.models.links import PAST, TRAITS, count_products
-from dygcn.engine.records import IdColumn
+from dygcn.engine.records import IdColumn, Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.changed import FeedImage
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
 _CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
+_PARTS = {"pair": np.int64, "relation": np.int16, "weight": np.int64}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
 
 
@@ -93,6 +95,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     log: LogPosition | None = None
     window: int = 0  # steps of the walks that the rows of the model were made of
     whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
+    relations: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,7 @@ def take_snapshot(
         log,
         0 if model.table is None else model.table.window,
         model.whole or msgspec.UNSET,
+        dict(model.relations) or msgspec.UNSET,
     )
     return Snapshot(settings, model, image, moves)
 
@@ -230,6 +234,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
         "ghost_weight": graph.ghost_weight,
         "ghost_t": graph.ghost_t,
         **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
+        **({} if graph.parts is None else {f"part_{name}": getattr(graph.parts, name) for name in _PARTS}),
         **image.tensors,
     }
 
@@ -354,6 +359,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.links,
         table,
         settings.whole_weights is True,
+        {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
     )
 
 
@@ -419,6 +425,9 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
             np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
             for name, dtype in _CONTACTS.items()
         ),
+        Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
+        if model.relations
+        else None,
     )
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")

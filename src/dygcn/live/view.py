@@ -10,7 +10,7 @@ import numpy as np
 
 from dygcn._late import late
 from dygcn.engine.events import python_ids, read_update
-from dygcn.engine.events.column_names import column_names
+from dygcn.engine.events.column_names import ColumnNames, column_names
 from dygcn.engine.models import (
     RemovalTrial,
     Trial,
@@ -243,6 +243,26 @@ class EmbeddingView(VectorView):
         me = int(self._find([asked])[0])
         return self._answer(*top_k(cache, candidates[candidates != me], cache.one(me), k))
 
+    def column_names(
+        self,
+        src: str | None,
+        dst: str | None,
+        t: str | None,
+        op: str | None,
+        weight: str | None,
+        shared_ids: bool,
+        relation: str | None,
+        columns: Sequence[str] | None,
+    ) -> ColumnNames:
+        """Return what a table of events calls its columns; `relation` is one of them if the model has some."""
+        related = bool(self.model.relations)
+        if not related and (relation is not None or (columns is not None and "relation" in columns)):
+            raise OptionError(
+                "this model has no relations, and would take events of all of them for one; "
+                'fit with relations to have some: dygcn.fit(df, relation="action")'
+            )
+        return column_names(src, dst, t, op, weight, shared_ids, relation, related)
+
     def what_if(
         self,
         events: object = None,
@@ -258,6 +278,7 @@ class EmbeddingView(VectorView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> trying.TrialBlock:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
@@ -267,7 +288,7 @@ class EmbeddingView(VectorView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`.
         remove_nodes
             Ids to remove with all of their edges, after the events.
@@ -290,7 +311,8 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
+            names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+            model = self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
@@ -353,6 +375,7 @@ class EmbeddingView(VectorView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> ExplainedChange:
         """Return which events would move the vector of a node, and how far each; nothing is changed.
 
@@ -365,7 +388,7 @@ class EmbeddingView(VectorView):
         ----------
         node
             The node; it may come or go with the events, and counts as zero while it is not there.
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
         Raises
@@ -383,7 +406,8 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
+        names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+        model = self.model
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)

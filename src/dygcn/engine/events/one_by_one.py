@@ -24,5 +24,7 @@ def as_dicts(batch: EventBatch) -> list[dict[str, Any]]:
         columns["weight"] = batch.weight
     if batch.t is not None:
         columns["t"] = batch.t
+    if batch.relation is not None:
+        columns["relation"] = np.array(batch.relation.names, object)[batch.relation.codes]
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]

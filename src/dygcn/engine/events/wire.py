@@ -55,7 +55,13 @@ _ROW = operator.attrgetter("row")
 
 
 def decode_events(
-    body: bytes, form: str, kind: str, *, latest: float | None = None, limit: int = 1_000_000
+    body: bytes,
+    form: str,
+    kind: str,
+    *,
+    latest: float | None = None,
+    limit: int = 1_000_000,
+    related: bool = False,
 ) -> Decoded:
     """Return the good events of one message, and the bad ones, each with its reason.
 
@@ -74,6 +80,8 @@ def decode_events(
         The greatest `t` that is allowed.
     limit
         The greatest number of events in one message.
+    related
+        Whether the field `relation` is read; other models have none, and leave it alone as any other field.
 
     Returns
     -------
@@ -99,7 +107,7 @@ def decode_events(
     if kind not in _KINDS:
         raise OptionError(f"kind is {kind!r}; allowed are {', '.join(map(repr, _KINDS))}")
     try:
-        table = _READERS[form](body, kind, limit)
+        table = _READERS[form](body, kind, limit, related)
         return replace(_sifted(table, kind, latest), forgets=tuple(table.forgets))
     except Unreadable as error:
         return Decoded(

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
     from dygcn.engine.records import EventBatch, Int16, Int64, Nodes
 
-MOST = 2**15 - 1
-"""Relations of a model: they are numbered in 16 bits."""
-
-
 class Relations:
     """The relations of a graph, and what each of them adds to pairs.
 

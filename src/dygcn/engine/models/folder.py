@@ -21,7 +21,8 @@ from safetensors.numpy import load_file, save_file
 from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
-FORMAT = 3
+OLDEST, FORMAT = 3, 4
+_SINCE_4 = ("relations",)  # settings that a program which reads format 3 would not understand
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -81,7 +82,8 @@ def write_folder(
                 continue
             save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
             entries[name] = _describe(staged / name)
-        manifest = Manifest(FORMAT, settings, _versions(), entries)
+        number = FORMAT if any(name in settings for name in _SINCE_4) else OLDEST
+        manifest = Manifest(number, settings, _versions(), entries)
         manifest.checksum = _checksum(manifest)
         (staged / MANIFEST).write_bytes(_encode(manifest))
         if private or is_private(target):
@@ -236,9 +238,9 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
-    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
+    if not OLDEST <= manifest.format <= FORMAT and manifest.checksum == _checksum(manifest):
         raise UnsupportedFolder(
-            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
+            f"{folder} has format {manifest.format}; this version of dygcn reads {OLDEST} to {FORMAT}"
         )
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):

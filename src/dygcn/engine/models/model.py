@@ -71,6 +71,8 @@ class Model:
         For ``"walks"``: the row of each node that `fit` made one for.
     whole
         Weights that are no multiple of the grid are refused, and not rounded.
+    relations
+        The weight of each relation, by name; empty: events have none.
     """
 
     weights: tuple[Float32, ...]
@@ -87,14 +89,16 @@ class Model:
     links: Mapping[str, LinkHead] = field(default_factory=dict)
     table: RowTable | None = field(default=None, repr=False)
     whole: bool = False
+    relations: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
         links = ", ".join(self.links) or "cosine"
         half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
+        relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
             f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
-            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}, "
+            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}{relations}, "
             f"links={links!r})"
         )
 
@@ -189,6 +193,7 @@ class Model:
             stay=self.spec.nodes_stay,
             count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
             whole=self.whole,
+            relations=self.relations,
         )
 
 

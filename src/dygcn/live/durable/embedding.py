@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dygcn.engine.events import join_events, moment, read_update
-from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
@@ -99,6 +98,7 @@ class DurableEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -106,7 +106,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -122,7 +122,8 @@ class DurableEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now, stream or None)
             return self.remove_nodes(remove_nodes)
-        names, directed = column_names(src, dst, t, op, weight, shared_ids), self.model.directed
+        names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+        directed = self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
@@ -260,12 +261,13 @@ class DurableEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
         names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
-        names["shared_ids"] = shared_ids
+        names |= {"shared_ids": shared_ids, "relation": relation}
 
         def load() -> Change | Exception:
             try:
