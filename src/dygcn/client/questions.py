@@ -188,6 +188,7 @@ class Questions(LetterBox):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -196,7 +197,7 @@ class Questions(LetterBox):
 
         Parameters
         ----------
-        events, add, remove, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, columns, src, dst, t, op, weight, shared_ids, relation
             As in `dygcn.LiveEmbedding.update`.
 
         Raises
@@ -209,7 +210,7 @@ class Questions(LetterBox):
             If the service has fewer events of this name than it acknowledged: it was restored from a backup,
             say. Send events again from the number ``expected`` of the error on.
         """
-        names = column_names(src, dst, t, op, weight, shared_ids)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, related=True)
         return (yield from self._sender.send(read_update(events, add, remove, None, columns, names)))
 
     def position(self) -> Operation[int]:

@@ -142,6 +142,10 @@ class Parts:
         order = order[pair[order] >= 0]
         return Parts(pair[order], self.relation[order], self.weight[order])
 
+    def tobytes(self) -> bytes:
+        """Return all of it, for a digest."""
+        return self.pair.tobytes() + self.relation.tobytes() + self.weight.tobytes()
+
     @staticmethod
     def joined(parts: Sequence[Parts | None], pairs: Sequence[int]) -> Parts | None:
         """Return parts of pairs that stand behind each other; so many of each."""

@@ -32,8 +32,7 @@ def digest_of(state: State) -> str:
     for column in (graph.own, graph.a, graph.b, graph.weight, graph.ghost_weight, graph.ghost_t):
         whole.update(np.ascontiguousarray(column).tobytes())
     if graph.parts is not None:
-        for column in (graph.parts.pair, graph.parts.relation, graph.parts.weight):
-            whole.update(column.tobytes())
+        whole.update(graph.parts.tobytes())
     if state.graph.memory is not None:
         whole.update(np.array([-np.inf if graph.clock is None else graph.clock]).tobytes())
     for block in state.rule.state_bytes(state.graph, nodes):

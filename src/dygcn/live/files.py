@@ -6,7 +6,7 @@ The state of the exact rule follows, bit for bit; other rules say what of theirs
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -412,6 +412,10 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
     kept = model.spec.read_state(model, tensors, len(ids), int(own.sum()))
+    contact, activity, pair_t, pair_count = (
+        np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
+        for name, dtype in _CONTACTS.items()
+    )
     graph = GraphImage(
         ids,
         own.astype(np.bool_),
@@ -421,14 +425,14 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
         _take(tensors, "ghost_weight", np.int64),
         _take(tensors, "ghost_t", np.float64),
         settings.clock,
-        *(
-            np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
-            for name, dtype in _CONTACTS.items()
-        ),
-        Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
-        if model.relations
-        else None,
+        contact,
+        activity,
+        pair_t,
+        pair_count,
     )
+    if model.relations:
+        parts = Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
+        graph = replace(graph, parts=parts)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
     return StateImage(graph, kept)

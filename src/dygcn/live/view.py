@@ -254,7 +254,7 @@ class EmbeddingView(VectorView):
         relation: str | None,
         columns: Sequence[str] | None,
     ) -> ColumnNames:
-        """Return what a table of events calls its columns; `relation` is one of them if the model has some."""
+        """Return what a table calls its columns; `relation` is one of them if the model has relations."""
         related = bool(self.model.relations)
         if not related and (relation is not None or (columns is not None and "relation" in columns)):
             raise OptionError(

@@ -325,7 +325,11 @@ def _from_rows(
 ) -> dict[str, Any]:
     if isinstance(rows, np.ndarray) and is_edge_index(rows, columns):
         return edge_index(rows if columns is None or columns[0] == "src" else rows[::-1], directed)
-    if isinstance(rows, np.ndarray) and rows.ndim == 2 and 2 <= rows.shape[1] <= len(FIELDS if columns else COLUMNS):
+    if (
+        isinstance(rows, np.ndarray)
+        and rows.ndim == 2
+        and 2 <= rows.shape[1] <= len(FIELDS if columns else COLUMNS)
+    ):
         return by_name(list(rows.T), columns, pairs)
     if len(rows) == 0:
         return {"src": [], "dst": []}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dygcn.engine.events.columns import python_ids
 
 if TYPE_CHECKING:

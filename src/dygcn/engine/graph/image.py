@@ -136,8 +136,9 @@ def stage_pairs(
     now = -np.inf if image.clock is None else image.clock
     loops = np.full(len(named), LOOP, np.int32)
     pairs = *graph.canonical(nodes[image.a], nodes[image.b]), image.weight, image.pair_t, image.pair_count
-    more = {"own": own, "touched": touched, "parts": image.parts}
-    return StagedPairs(*pairs, named, loops, ghosts, times, now, now, **more)
+    staged = StagedPairs(*pairs, named, loops, ghosts, times, now, now, own=own, touched=touched)
+    staged.parts = image.parts
+    return staged
 
 
 def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
@@ -202,12 +203,13 @@ def _parts_fit(image: GraphImage, graph: Graph) -> bool:
     """Say whether relations add up to the weights of edges."""
     parts, relations = image.parts, graph.relations
     if parts is None or relations is None:
-        return parts is relations
+        return parts is None and relations is None
     pair, relation, weight = parts.pair, parts.relation, parts.weight
     if not len(pair) == len(relation) == len(weight):
         return False
     if len(pair) and not (
-        0 <= pair.min() <= pair.max() < len(image.a) and 0 <= relation.min() <= relation.max() < len(relations.names)
+        0 <= pair.min() <= pair.max() < len(image.a)
+        and 0 <= relation.min() <= relation.max() < len(relations.names)
     ):
         return False
     order, total = pair * len(relations.names) + relation, np.zeros(len(image.a), np.int64)

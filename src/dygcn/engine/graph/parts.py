@@ -123,7 +123,7 @@ def drop(parts: PartArrays, a: Nodes, b: Nodes) -> None:
 
 
 def _free_slot(parts: PartArrays) -> int:
-    slot = parts.counts[1]
+    slot: int = parts.counts[1]
     if slot >= 0:
         parts.counts[1] = parts.behind[slot]
     else:

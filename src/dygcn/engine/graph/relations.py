@@ -1,7 +1,7 @@
-"""Relations: kinds of edges, each with a weight in the model. What a pair weighs is the sum over its relations.
+"""Relations: what an edge is, such as view or buy. A pair weighs the sum of what its relations add to it.
 
-Events name a relation, and replace or remove what that relation adds to a pair. Before a batch is written,
-`Relations.play` makes of each such event one that says what the pair weighs then; all below it knows pairs only.
+An event names a relation, and replaces or removes what that relation adds. Before a batch is written,
+`Relations.play` makes of each such event one that says what the pair weighs then; all below knows pairs only.
 What each relation adds (`Parts`) is kept here, and written after the arcs.
 """
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
     from dygcn.engine.records import EventBatch, Int16, Int64, Nodes
 
+
 class Relations:
     """The relations of a graph, and what each of them adds to pairs.
 
@@ -43,10 +44,16 @@ class Relations:
         self._arrays = PartArrays(new_table(), *arrays, np.array([0, -1]))
 
     @property
+    def by_name(self) -> dict[str, float]:
+        """The weight of each relation."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of what is kept of pairs."""
-        table, *arrays = self._arrays.arrays
-        return sum(array.nbytes for array in (*table.arrays, *arrays))
+        table, relations, weights, behind, _ = self._arrays.arrays
+        kept = relations.nbytes + weights.nbytes + behind.nbytes
+        return kept + sum(array.nbytes for array in table.arrays)
 
     @property
     def known(self) -> str:
@@ -112,5 +119,5 @@ class Relations:
         table, relations, weights, behind, counts = self._arrays.arrays
         slots, wider = int(counts[0]) + new, table_with_capacity(table, new)
         if slots > len(behind) or wider is not table:
-            fresh = (grown(array, slots) for array in (relations, weights, behind))
+            fresh = grown(relations, slots), grown(weights, slots), grown(behind, slots)
             self._arrays = PartArrays(wider, *fresh, counts)

@@ -267,7 +267,9 @@ class Graph:
     def check_form(self, batch: EventBatch, now: float | None) -> None:
         """Refuse a batch whose ids are of another type, or that lacks relations, or times for a memory."""
         if self.relations is not None and batch.relation is None:
-            raise EventError(f"an event has no relation; {self.relations.known}: say which one, in `relation`")
+            raise EventError(
+                f"an event has no relation; {self.relations.known}: say which one, in `relation`"
+            )
         self.ids.check_kind(batch.src)
         self.ids.check_kind(batch.dst)
         self.clock_after(batch, now)

@@ -338,9 +338,9 @@ class Transaction:
     def _take_away(self, a: Nodes, b: Nodes, nodes: Nodes, own: int) -> GraphDelta:
         """Take away pairs and their ghosts, mark nodes, and see which of these came and went by it."""
         zeros, loops = np.zeros(len(a), np.int64), np.full(len(nodes), LOOP, np.int32)
-        none, nothing = (_NO_TIMES, _NO_COUNTS), Parts(zeros[:0], np.empty(0, np.int16), zeros[:0])
-        ghosts = zeros, np.zeros(len(a)), -np.inf
-        pairs = StagedPairs(a, b, zeros, *none, nodes, loops, *ghosts, own=own, parts=nothing)
+        none, no_times = (_NO_TIMES, _NO_COUNTS), np.zeros(len(a))
+        pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, no_times, -np.inf, own=own)
+        pairs.parts = Parts(zeros[:0], np.empty(0, np.int16), zeros[:0])
         return self.write_pairs(pairs, self.graph.pull.look_up(a, b))
 
     # ---- trials ----------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def check_relation_weights(weights: Mapping[Any, Any]) -> dict[str, float]:
     found = {str(name): float(weight) for name, weight in weights.items()}
     if not len(weights) == len(found) <= MOST_RELATIONS or not max(found.values(), default=0):
         raise OptionError(
-            f"relation_weights is {shown(weights)}; allowed are up to {MOST_RELATIONS:,} different names, one "
-            'of them at least with a weight above 0: {"view": 1, "buy": 4}'
+            f"relation_weights is {shown(weights)}; allowed are up to {MOST_RELATIONS:,} different names, "
+            'one of them at least with a weight above 0: {"view": 1, "buy": 4}'
         )
     return dict(sorted(found.items()))

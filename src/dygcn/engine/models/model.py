@@ -98,8 +98,8 @@ class Model:
         relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
             f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
-            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}{relations}, "
-            f"links={links!r})"
+            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}"
+            f"{relations}, links={links!r})"
         )
 
     @property

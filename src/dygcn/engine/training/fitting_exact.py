@@ -89,10 +89,14 @@ def new_model(
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)
-        settings["grid"] = weight_grid(weighed(batch, choices.relations), Hashed.message_bits, choices.whole_weights)
+        settings["grid"] = weight_grid(
+            weighed(batch, choices.relations), Hashed.message_bits, choices.whole_weights
+        )
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features)
-    settings["grid"] = weight_grid(weighed(batch, choices.relations), Given.message_bits, choices.whole_weights)
+    settings["grid"] = weight_grid(
+        weighed(batch, choices.relations), Given.message_bits, choices.whole_weights
+    )
     if len(ids) and ids.kind != batch.src.kind:
         raise FeatureError(
             f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"

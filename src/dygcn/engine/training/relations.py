@@ -25,7 +25,7 @@ from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
     from dygcn.engine.models.choices import Choices
-    from dygcn.engine.records import EventBatch, Float64, IdColumn, Int64
+    from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes
     from dygcn.engine.training.samples import Progress
 
 GRID = (0.0, 0.25, 1.0, 4.0)
@@ -59,13 +59,13 @@ def find_relation_weights(
         unknown = [name for name in names if name not in weights]
         if unknown:
             raise EventError(
-                f"relation_weights names {listed(weights)}, and events have the relation {shown(unknown[0])}; "
+                f"relation_weights names {listed(weights)}, and events have {shown(unknown[0])}, too; "
                 "give every relation a weight, 0 for one that makes no edge"
             )
         return weights
     if asked not in (None, "equal", "choose"):
         raise OptionError(
-            f'relation_weights is {shown(asked)}; allowed are "equal", "choose", or the weight of each relation'
+            f'relation_weights is {shown(asked)}; allowed are "equal", "choose", or a weight for each'
         )
     equal = dict(sorted(dict.fromkeys(names, 1.0).items()))
     return _choose(batch, equal, choices, progress) if asked == "choose" and len(names) > 1 else equal
@@ -78,7 +78,10 @@ def _choose(
     assert batch.relation is not None
     if choices.whole_weights:
         raise OptionError('whole_weights=True does not go with relation_weights="choose": name the weights')
-    names, count = batch.relation.names, np.bincount(batch.relation.codes, minlength=len(batch.relation.names))
+    names, count = (
+        batch.relation.names,
+        np.bincount(batch.relation.codes, minlength=len(batch.relation.names)),
+    )
     group = np.minimum(np.argsort(np.argsort(-count, kind="stable")), OWN)
     question = _Question(batch, equal, choices)
     weights, tried, total = np.ones(group.max() + 1), 0, group.max() * (len(GRID) - 1)
@@ -147,7 +150,7 @@ class _Question:
         return auc(cosine[: self._count], cosine[self._count :])
 
     @staticmethod
-    def _vectors(state: State, nodes: Int64) -> Float64:
+    def _vectors(state: State, nodes: Nodes) -> Float64:
         """Return vectors, zeros for who has no edge."""
         found = np.zeros((len(nodes), state.model.dim))
         here = nodes >= 0
