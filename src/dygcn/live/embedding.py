@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import read_events, read_update, single_pair
-from dygcn.engine.events.column_names import OWN_NAMES
+from dygcn.engine.events.column_names import OWN_NAMES, column_names
 from dygcn.engine.features import CANNOT_BE_SET, Embedding, read_features
 from dygcn.engine.models import Outcome, State
 from dygcn.engine.models.checks import read_tolerance
@@ -110,7 +110,7 @@ class LiveEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now)
             return self.remove_nodes(remove_nodes)
-        names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self._state.model.relations)
         plain = events is None and now is None and columns is None and names is OWN_NAMES
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
@@ -170,7 +170,7 @@ class LiveEmbedding(EmbeddingView):
         _ = self._state.exact
         self._before_change()
         with self._state.changing:
-            names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
             how = self.model.kind, columns, names, self.model.directed
             read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)

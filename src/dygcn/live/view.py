@@ -10,7 +10,7 @@ import numpy as np
 
 from dygcn._late import late
 from dygcn.engine.events import python_ids, read_update
-from dygcn.engine.events.column_names import ColumnNames, column_names
+from dygcn.engine.events.column_names import column_names
 from dygcn.engine.models import (
     RemovalTrial,
     Trial,
@@ -243,26 +243,6 @@ class EmbeddingView(VectorView):
         me = int(self._find([asked])[0])
         return self._answer(*top_k(cache, candidates[candidates != me], cache.one(me), k))
 
-    def column_names(
-        self,
-        src: str | None,
-        dst: str | None,
-        t: str | None,
-        op: str | None,
-        weight: str | None,
-        shared_ids: bool,
-        relation: str | None,
-        columns: Sequence[str] | None,
-    ) -> ColumnNames:
-        """Return what a table calls its columns; `relation` is one of them if the model has relations."""
-        related = bool(self.model.relations)
-        if not related and (relation is not None or (columns is not None and "relation" in columns)):
-            raise OptionError(
-                "this model has no relations, and would take events of all of them for one; "
-                'fit with relations to have some: dygcn.fit(df, relation="action")'
-            )
-        return column_names(src, dst, t, op, weight, shared_ids, relation, related)
-
     def what_if(
         self,
         events: object = None,
@@ -311,7 +291,7 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
             model = self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
@@ -406,7 +386,7 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         model = self.model
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():

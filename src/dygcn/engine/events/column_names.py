@@ -159,12 +159,12 @@ def column_names(
     weight: str | None,
     shared_ids: bool,
     relation: str | None = None,
-    related: bool = False,
+    related: object = False,
 ) -> ColumnNames:
     """Return the names of columns; the same object where none is given, which updates by the edge look at."""
     if not related and src is dst is t is op is weight is relation is None:
         return OWN_NAMES
-    return ColumnNames(src, dst, t, op, weight, shared_ids, relation, related)
+    return ColumnNames(src, dst, t, op, weight, shared_ids, relation, bool(related))
 
 
 def _of_one_kind(one: str, other: str) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dygcn.engine.events import join_events, moment, read_update
+from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
@@ -122,7 +123,7 @@ class DurableEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now, stream or None)
             return self.remove_nodes(remove_nodes)
-        names = self.column_names(src, dst, t, op, weight, shared_ids, relation, columns)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         directed = self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))

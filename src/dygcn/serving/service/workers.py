@@ -26,7 +26,6 @@ from dygcn.serving.sinks.settings import OnOtherHistory
 from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import Model
     from dygcn.serving.service.service import Service
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
@@ -160,12 +159,13 @@ class SourceWorker(_Worker):
 
 def source_batches(messages: Sequence[Message], service: Service) -> list[SourceBatch]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
-    model, latest = service.live.model, service.latest_time()
+    kind, latest = service.live.model.kind, service.latest_time()
+    related = bool(service.live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(
         _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
     ):
-        decoded = [(message, _decode(message, model, latest)) for message in run]
+        decoded = [(message, _decode(message, kind, latest, related)) for message in run]
         for _, alike in groupby(enumerate(decoded), key=_alike):
             parts.append(_joined(stream, [one for _, one in alike]))
     return parts
@@ -202,13 +202,12 @@ def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
     )
 
 
-def _decode(message: Message, model: Model, latest: float | None) -> Decoded:
-    related = bool(model.relations)
+def _decode(message: Message, kind: str, latest: float | None, related: bool = False) -> Decoded:
     try:
-        return decode_events(message.body, message.form, model.kind, latest=latest, related=related)
+        return decode_events(message.body, message.form, kind, latest=latest, related=related)
     except EventError as error:
         bad = BadEvent(-1, error.reason, repr(message.body[:500]))
-        return dataclasses.replace(decode_events(b"[]", "json", model.kind), bad=(bad,))
+        return dataclasses.replace(decode_events(b"[]", "json", kind), bad=(bad,))
 
 
 def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[DeadLetter]:
