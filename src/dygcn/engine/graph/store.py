@@ -266,6 +266,11 @@ class Graph:
 
     def check_form(self, batch: EventBatch, now: float | None) -> None:
         """Refuse a batch whose ids are of another type, or that lacks relations, or times for a memory."""
+        if self.relations is None and batch.relation is not None:
+            raise EventError(
+                "events have relations, and this model has none: it would take all of them for one; leave "
+                'them out, or fit with relations, as in dygcn.fit(df, relation="action")'
+            )
         if self.relations is not None and batch.relation is None:
             raise EventError(
                 f"an event has no relation; {self.relations.known}: say which one, in `relation`"
