@@ -419,3 +419,14 @@ def test_events_with_relations_are_one_and_the_same_as_a_batch():
     live.update(batch)
     other.update(add=[("ann", "tea", "view")], columns=("src", "dst", "relation"))
     assert live.digest() == other.digest()
+
+
+def test_time_may_pass_without_events():
+    live = dygcn.start(model(half_life=2.0))
+    live.update(table([(1, 2, 0, 1, 1.0, "view"), (2, 3, 0, 1, 1.0, "buy")]))
+    live.update(table([(1, 2, 1, -1, 1.0, "view")]))
+    assert weights_of(live)[1, 2] == -WEIGHTS["view"] / 2  # a ghost
+    live.update([], now=20.0)
+    assert 1 not in live
+    live.update([])
+    assert live.digest() == live.recompute().digest()

@@ -16,7 +16,7 @@ from dygcn.client.sending import ARROW, Sender
 from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
 from dygcn.engine.events import as_dicts, read_update
-from dygcn.engine.events.column_names import column_names
+from dygcn.engine.events.column_names import RELATED, column_names
 from dygcn.engine.records import DEFAULT_K
 
 Id = int | str
@@ -128,7 +128,7 @@ class Questions(LetterBox):
         now: float | None = None,
     ) -> Operation[answers.Movement]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
-        change = as_dicts(read_update(events, add, remove, None, None))
+        change = as_dicts(read_update(events, add, remove, None, None, RELATED))
         return self._post("/v1/explain", answers.Movement, id, id=id, events=change, now=now)
 
     def what_if(
@@ -168,7 +168,7 @@ class Questions(LetterBox):
         """
         asked: dict[str, Any] = {"moved": moved, "k": k, "links": links, "now": now}
         if events is not None or add is not None or remove is not None:
-            asked["events"] = as_dicts(read_update(events, add, remove, None, None))
+            asked["events"] = as_dicts(read_update(events, add, remove, None, None, RELATED))
         about = {"vectors": vectors, "nearest": nearest, "recommend": recommend, "scores": scores}
         asked |= {name: list(values) for name, values in (about | {"remove_nodes": remove_nodes}).items()}
         return self._post("/v1/what-if", answers.Trial, **asked)

@@ -106,7 +106,9 @@ def run(name: str, folder: Path) -> dict[str, Any]:
             for at, by in enumerate(MEASURES)
         },
         "differences": {
-            f"{which}, {by}, {one} - {other}": _difference(arrays[one][:, at][:, rows], arrays[other][:, at][:, rows])
+            f"{which}, {by}, {one} - {other}": _difference(
+                arrays[one][:, at][:, rows], arrays[other][:, at][:, rows]
+            )
             for which, rows in only.items()
             for at, by in enumerate(MEASURES)
             for one, other in (("choose", "equal"), ("equal", "none"), ("choose", "none"))

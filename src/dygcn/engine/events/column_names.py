@@ -148,7 +148,7 @@ class ColumnNames:
             )
 
 
-OWN_NAMES = ColumnNames()
+OWN_NAMES, RELATED = ColumnNames(), ColumnNames(related=True)
 
 
 def column_names(

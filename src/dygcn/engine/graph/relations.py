@@ -63,7 +63,8 @@ class Relations:
     def codes(self, batch: EventBatch) -> Int16:
         """Return the relation of each event by its number here, -1 for one that is not known."""
         column = batch.relation
-        assert column is not None
+        if column is None:  # of no events: others are refused before
+            return np.full(len(batch), -1, np.int16)
         own = np.array([self._codes.get(name, -1) for name in column.names], np.int16)
         return own[column.codes] if len(own) else column.codes
 
