@@ -1,9 +1,9 @@
 """Do chosen weights of relations tell new links better than equal ones? Time split, test part read once.
 
-``python -m dygcn_lab.experiments.relations results/relations.json`` takes the folder of the data sets from
-``DYGCN_DATA``. The first 80 % of the events are the training part, on which weights are chosen and models
-fitted. Test links are pairs that are linked for the first time in the rest, between nodes that the training
-part knows; each has a negative that shares an end with it. All models of a seed are asked the same pairs.
+``python -m dygcn_lab.experiments.relations results/relations/links.json`` takes the folder of the data sets
+from ``DYGCN_DATA``. The first 80 % of the events are the training part, on which weights are chosen and
+models fitted. Test links are pairs that are linked for the first time in the rest, between nodes that the
+training part knows; each has a negative that shares an end with it. All models of a seed are asked the same.
 """
 
 from __future__ import annotations
@@ -77,12 +77,15 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     """Return what was measured on one set."""
     events = read(name, folder)
     found: dict[str, list[Any]] = {way: [] for way in WAYS}
-    chosen, seconds = [], {way: [] for way in WAYS}
-    kinds = None
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    chosen = []
+    relation_of = np.empty(0, str)
     for seed in SEEDS:
-        training, links, others, kinds = ask(events, seed)
+        training, links, others, relation_of = ask(events, seed)
         for way in WAYS:
-            options = {} if way == "none" else {"relation": "relation", "relation_weights": way}
+            options: dict[str, Any] = (
+                {} if way == "none" else {"relation": "relation", "relation_weights": way}
+            )
             begun = time.perf_counter()
             live = dygcn.fit(training, dim=DIM, seed=seed, progress=False, **options)
             seconds[way].append(time.perf_counter() - begun)
@@ -90,14 +93,13 @@ def run(name: str, folder: Path) -> dict[str, Any]:
             if way == "choose":
                 chosen.append(_short(live.model.relations, training["relation"]))
     arrays = {way: np.array(values) for way, values in found.items()}  # (seeds, measures, links)
-    kinds = np.asarray(kinds)
-    only = {"all links": np.ones(len(kinds), bool)}
+    only = {"all links": np.ones(len(relation_of), bool)}
     if name == "bitcoin-otc":
-        only["links of trust"] = kinds == "trust"
+        only["links of trust"] = relation_of == "trust"
     return {
         "events": len(events["t"]),
         "relations": len(np.unique(events["relation"])),
-        "test links": len(kinds),
+        "test links": len(relation_of),
         "seconds of fit": {way: float(np.median(times)) for way, times in seconds.items()},
         "chosen": chosen,
         "auc": {

@@ -118,7 +118,8 @@ class Transaction:
         if now is not None:
             now = moment(now)
         relations = graph.relations
-        plain = batch.weight is batch.relation is relations is None and count <= len(graph.ones)
+        plain = batch.weight is None and relations is None and batch.relation is None
+        plain = plain and count <= len(graph.ones)
         if count and not (plain and graph.memory is None):
             graph.check_form(batch, now)  # first, as in `check_batch`: of several faults all name the same
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
