@@ -363,7 +363,8 @@ def assemble(columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OW
 
     Errors call a column as `names` does.
     """
-    called = {field: names.named.get(field, field) for field in FIELDS}
+    named = names.named
+    called = {field: named.get(field, field) for field in FIELDS}
     src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
     src, dst = one_kind(src, dst, (called["src"], called["dst"]))
     names.check_ends(src, dst)
