@@ -454,3 +454,20 @@ def test_forget(tmp_path):
     receipt = run_json("forget", folder, "dan-miller", "nobody")
     assert (receipt["found"], receipt["sequence"]) == (1, 1)
     assert not any(b"dan-miller" in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+def test_relations_by_commands(tmp_path):
+    events, today = tmp_path / "shop.csv", tmp_path / "today.ndjson"
+    events.write_text("user,item,action\nann,tea,view\nann,tea,buy\nbob,tea,view\nbob,mug,buy\n")
+    today.write_text('{"src": "ann", "dst": "tea", "relation": "buy", "op": -1}\n')
+    names = ("--src", "user", "--dst", "item", "--relation", "action")
+    run("fit", events, "--out", tmp_path / "f", "--dim", 4, *names, "--relation-weights", "view=1, buy=4")
+    assert run_json("what-if", tmp_path / "f", "--events", today)["moved"] > 0
+    assert run_json("update", tmp_path / "f", today)["missing"] == 0
+    weights = {
+        (edge["src"], edge["dst"]): edge["weight"] for edge in dygcn.load(tmp_path / "f").edges().to_pylist()
+    }
+    assert weights == {("ann", "tea"): 1.0, ("bob", "tea"): 1.0, ("bob", "mug"): 4.0}
+    today.write_text('{"src": "ann", "dst": "tea", "relation": "like"}\n')
+    assert "the relations of this model are" in run("update", tmp_path / "f", today, code=1).stderr
+    run("fit", events, "--out", tmp_path / "g", *names, "--relation-weights", "view=much", code=2)

@@ -94,8 +94,8 @@ ZSTD = {
 # ---- JSON --------------------------------------------------------------------------------------------
 
 
-def events(form, kind="string"):
-    return lambda body: decode_events(body, form, kind, latest=10.0)
+def events(form, kind="string", related=False):
+    return lambda body: decode_events(body, form, kind, latest=10.0, related=related)
 
 
 ROWS = {
@@ -351,8 +351,26 @@ DECODERS = {
         events("json", "int64"),
         {name: JSON[name] for name in ("ordinary", "numbers")},
     ),
+    "events as JSON, related": (
+        events("json", related=True),
+        {
+            "ordinary": JSON["ordinary"],
+            "relations": repeated(b'{"src":"a","dst":"b","relation":"view"}', b"[", b"]", b","),
+            "long relations": repeated(
+                b'{"src":"a","dst":"b","relation":"%b"}' % (b"x" * 300), b"[", b"]", b","
+            ),
+            "one long relation": repeated(b"x", begin=b'[{"src":"a","dst":"b","relation":"', end=b'"}]'),
+            "deep relations": nested(
+                b"[", b"]", begin=b'[{"src":"a","dst":"b","op":-1,"relation":', end=b"}]"
+            ),
+        },
+    ),
     "events as lines": (events("ndjson"), LINES),
     "events as Arrow": (events("arrow"), ARROW),
+    "events as Arrow, related": (
+        events("arrow", related=True),
+        {"relations": table(src="a", dst="b", relation="view"), "none": table(src="a", dst="b")},
+    ),
     "questions": (lambda body: read_body(body, answers.WantedVectors), QUESTIONS),
     "CSV files": (from_file("csv"), CSV),
     "NDJSON files": (from_file("ndjson"), FILE_LINES),

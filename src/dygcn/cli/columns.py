@@ -13,11 +13,12 @@ _FIELDS = {
     "t": "Column of the time.  [default: t, if there]",
     "weight": "Column of the weight.  [default: weight, if there]",
     "op": "Column of the operation, +1 or -1.  [default: op, if there]",
+    "relation": "Column of the relation.  [default: relation, if the model has some; fit: none]",
 }
 
 
 def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --src, --dst, --t, --weight, --op and --shared-ids to a command."""
+    """Add the options --src, --dst, --t, --weight, --op, --relation and --shared-ids to a command."""
     for field, text in reversed(_FIELDS.items()):
         command = click.option(f"--{field}", metavar="COLUMN", help=text)(command)
     shared = "An id that is in both columns is one node."

@@ -49,6 +49,12 @@ from dygcn.paper import BASES
 @click.option(
     "--whole-weights", is_flag=True, help="All weights are whole: room for hubs of 2^38 neighbours."
 )
+@click.option(
+    "--relation-weights",
+    metavar="equal|choose|NAME=W,...",
+    callback=lambda _, __, text: _weights(text),
+    help="Weights of relations.  [default: equal]",
+)
 @click.option("--steps", type=int, help="Number of equal training steps.")
 @click.option("--seed", default=0, show_default=True)
 @json_option
@@ -66,7 +72,8 @@ def command(
     options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
     if steady and options["recipe"] is None:
         raise click.UsageError("--steady needs --rule rolling or --rule spectral")
-    phases = *phases_of(options["rule"], features), ("saving", 1)
+    chosen = options["relation_weights"] == "choose"
+    phases = *phases_of(options["rule"], features, chosen), ("saving", 1)
     with progress_bar(phases, as_json) as notify, events_file(events, form) as path:
         live = fit(path, features=features, progress=notify, **options)
         notify(0, 1, "saving")
@@ -81,3 +88,13 @@ def command(
         },
         as_json,
     )
+
+
+def _weights(text: str | None) -> dict[str, float] | str | None:
+    if text is None or "=" not in text:
+        return text
+    try:
+        pairs = [one.rpartition("=") for one in text.split(",")]
+        return {name.strip(): float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise click.BadParameter(f"{text!r}; allowed is equal, choose, or as in view=1,buy=4") from None

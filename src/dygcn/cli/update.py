@@ -47,7 +47,8 @@ def command(
         notify(0, 1, "loading")
         with _changed(folder, notify) as live:
             with events_file(events, form) as path:
-                batch = read_events(path, live.model.kind, names=ColumnNames(**names))
+                related = bool(live.model.relations)
+                batch = read_events(path, live.model.kind, names=ColumnNames(**names, related=related))
             effects = _apply(live, batch, now, notify)
             counts = {"nodes": len(live), "edges": live.edge_count, "version": live.version}
     seconds = time.perf_counter() - begun

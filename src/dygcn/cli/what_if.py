@@ -61,7 +61,7 @@ def command(
             "add": [_edge(text, kind) for text in add] or None,
             "remove": [_edge(text, kind) for text in remove] or None,
             "remove_nodes": [node_id(text, kind) for text in nodes] or None,
-            "events": _events(events, kind, names),
+            "events": _events(events, kind, names | {"related": bool(live.model.relations)}),
         }
         notify(0, 1, "trying")
         asked = [node_id(text, kind) for text in ask]

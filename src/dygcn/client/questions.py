@@ -16,7 +16,7 @@ from dygcn.client.sending import ARROW, Sender
 from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
 from dygcn.engine.events import ColumnNames, as_dicts, read_graph, read_update
-from dygcn.engine.events.column_names import OWN_NAMES, column_names
+from dygcn.engine.events.column_names import RELATED, column_names
 from dygcn.engine.records import DEFAULT_K, EventBatch
 from dygcn.errors import OptionError
 
@@ -201,6 +201,7 @@ class Questions(LetterBox):
         weight: str | None = None,
         shared_ids: bool = False,
         kinds: Sequence[str] | bool | None = None,
+        relation: str | None = None,
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -209,7 +210,7 @@ class Questions(LetterBox):
 
         Parameters
         ----------
-        events, add, remove, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, columns, src, dst, t, op, weight, shared_ids, relation
             As in `dygcn.LiveEmbedding.update`.
         kinds
             What both columns of a table hold, as in `dygcn.fit`; ids of rows may be (kind, id).
@@ -224,7 +225,7 @@ class Questions(LetterBox):
             If the service has fewer events of this name than it acknowledged: it was restored from a backup,
             say. Send events again from the number ``expected`` of the error on.
         """
-        names = column_names(src, dst, t, op, weight, shared_ids)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, related=True)
         if kinds is None:
             return (yield from self._sender.send(_read_change(events, add, remove, columns, names)))
         if remove is not None or (events is None) == (add is None):
@@ -311,7 +312,7 @@ def _read_change(
     add: object,
     remove: object,
     columns: Sequence[str] | None = None,
-    names: ColumnNames = OWN_NAMES,
+    names: ColumnNames = RELATED,
 ) -> EventBatch:
     return read_update(ends_plain(events), ends_plain(add), ends_plain(remove), None, columns, names)
 

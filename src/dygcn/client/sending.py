@@ -156,6 +156,8 @@ def as_arrow(batch: EventBatch) -> bytes:
     for name, values in (("weight", batch.weight), ("t", batch.t)):
         if values is not None:
             columns[name] = pa.array(values)
+    if batch.relation is not None:
+        columns["relation"] = pa.array(batch.relation.names, pa.string()).take(pa.array(batch.relation.codes))
     table, sink = pa.table(columns), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -182,4 +184,6 @@ def fingerprint(batch: EventBatch) -> bytes:
     for column in columns:
         data = b"" if column is None else np.ascontiguousarray(column).tobytes()
         total.update(f"{None if column is None else column.dtype.str}{len(data)};".encode() + data)
+    if batch.relation is not None:
+        total.update(repr((batch.relation.names, batch.relation.codes.tobytes())).encode())
     return total.digest()

@@ -146,6 +146,7 @@ def own_edges(shard: Shard) -> GraphImage:
         *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
         last[chosen] if len(last) else last,
         count[chosen] if len(count) else count,
+        None if graph.relations is None else graph.relations.of(*graph.canonical(a, b)),
     )
 
 

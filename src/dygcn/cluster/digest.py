@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.records import LATER, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,7 @@ class DigestPart:
     ghost_weight: Int64  # (e,) full, 0 where there is no ghost
     ghost_t: Float64  # (e,)
     clock: float | None
+    parts: Parts | None = field(default=None, metadata=LATER)  # of edges
 
 
 def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
@@ -66,7 +68,8 @@ def part_of(shard: Shard) -> DigestPart:
     ]
     rows = tuple(_as_bytes(part) for part in parts)
     names = graph.ids.names
-    return DigestPart(names(own), rows, names(a), names(b), weight, full, t, graph.clock)
+    related = None if graph.relations is None else graph.relations.of(*graph.canonical(a, b))
+    return DigestPart(names(own), rows, names(a), names(b), weight, full, t, graph.clock, related)
 
 
 def _as_bytes(rows: NDArray[Any]) -> Bytes:
@@ -97,6 +100,9 @@ def digest_of_parts(model: Model, parts: Sequence[DigestPart]) -> str:
     none_own = np.zeros(len(order), np.bool_)
     for column in (none_own, a[by_pair], b[by_pair], weight[by_pair], full[ghosts], t[ghosts]):
         whole.update(np.ascontiguousarray(column).tobytes())
+    related = Parts.joined([part.parts for part in parts], [len(part.weight) for part in parts])
+    if related is not None:
+        whole.update(related.placed(np.argsort(by_pair)).tobytes())
     if model.half_life is not None:
         clocks = [part.clock for part in parts if part.clock is not None]
         whole.update(np.array([max(clocks, default=-np.inf)]).tobytes())

@@ -11,6 +11,7 @@ from dygcn.engine.graph.image import GraphImage
 
 if TYPE_CHECKING:
     from dygcn.cluster.slots import SlotMap
+    from dygcn.engine.records import Int64
 
 
 def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
@@ -43,4 +44,12 @@ def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
         image.activity[nodes] if contacts else image.activity,
         image.pair_t[rows] if pairs else image.pair_t,
         image.pair_count[rows] if pairs else image.pair_count,
+        None if image.parts is None else image.parts.placed(_places(rows, len(image.a))),
     )
+
+
+def _places(rows: Int64, count: int) -> Int64:
+    """Return where each of so many rows stands among some of them, -1 where it does not."""
+    places = np.full(count, -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    return places

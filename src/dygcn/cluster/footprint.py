@@ -25,7 +25,7 @@ def bytes_of(shard: Shard) -> dict[str, int]:
     graph, rule = shard.graph, shard.rule
     sides = {id(side): side for side in (graph.pull, graph.push)}.values()
     pools = [getattr(side, name) for side in sides for name in ("others", "weights", "times", "counts")]
-    arcs = sum(pool.nbytes for pool in pools)
+    arcs = sum(pool.nbytes for pool in pools) + (0 if graph.relations is None else graph.relations.nbytes)
     scratch = rule.place.nbytes + len(rule.place)  # and a mark
     return {
         "arcs": arcs,

@@ -21,7 +21,7 @@ from dygcn.engine.graph.screening import check_batch
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.propagation import ExactRule
-from dygcn.engine.records import Changed
+from dygcn.engine.records import Changed, Parts
 from dygcn.errors import ClusterError, FeatureError
 
 if TYPE_CHECKING:
@@ -236,9 +236,9 @@ class FrontState(State):
             np.concatenate([getattr(part, name) for part in parts]) for name in ("pair_t", "pair_count")
         )
         names, none_own = graph.ids.names(nodes), np.zeros(len(nodes), np.bool_)
-        image = GraphImage(
-            names, none_own, a, b, weight, full, t, graph.clock, contact, activity, pair_t, pair_count
-        )
+        related = Parts.joined([part.parts for part in parts], [len(part.a) for part in parts])
+        contacts = contact, activity, pair_t, pair_count
+        image = GraphImage(names, none_own, a, b, weight, full, t, graph.clock, *contacts, related)
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
     def _contacts(self, parts: list[GraphImage], rank: Int32, count: int) -> tuple[Any, Any]:

@@ -54,6 +54,7 @@ def take_arcs(graph: Graph, moved: Bool) -> GraphImage:
         activity,
         last[chosen] if len(last) else last,
         count[chosen] if len(count) else count,
+        None if graph.relations is None else graph.relations.of(a, b),
     )
 
 

@@ -21,7 +21,7 @@ from dygcn.cluster.messages import Forward
 from dygcn.cluster.slots import MOST_SHARDS, SLOTS, SlotMap
 from dygcn.engine import records
 from dygcn.engine.graph.image import GraphImage
-from dygcn.engine.records import EventBatch, IdColumn, Int64
+from dygcn.engine.records import EventBatch, IdColumn, Int64, Parts, RelationColumn
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -160,16 +160,18 @@ def _record(kind: type) -> _Codec:
     hints = get_type_hints(kind, localns=_NAMES)
     names = [field.name for field in fields(kind)]
     codecs = [_codec(hints[name]) for name in names]
-    check = _CHECKS.get(kind)
+    check, later = _CHECKS.get(kind), bool(names) and "later" in fields(kind)[-1].metadata
 
     def write(value: Any, arrays: list[NDArray[Any]]) -> Any:
         if type(value) is not kind:
             raise TypeError(f"{type(value).__name__} in the place of {kind.__name__}")
-        return [codec.write(getattr(value, name), arrays) for name, codec in zip(names, codecs, strict=True)]
+        given = names[:-1] if later and getattr(value, names[-1]) is None else names
+        return [codec.write(getattr(value, name), arrays) for name, codec in zip(given, codecs, strict=False)]
 
     def read(plain: Any, source: _Source) -> Any:
         _expect(plain, list)
-        record = kind(*[codec.read(part, source) for codec, part in zip(codecs, plain, strict=True)])
+        given = codecs[:-1] if later and len(plain) < len(codecs) else codecs
+        record = kind(*[codec.read(part, source) for codec, part in zip(given, plain, strict=True)])
         if check is not None and not check(record):
             raise ValueError(f"parts of a {kind.__name__} do not fit each other")
         return record
@@ -310,7 +312,8 @@ def _ids_fit(ids: IdColumn) -> bool:
 
 
 def _events_fit(batch: EventBatch) -> bool:
-    columns = [one for one in (batch.op, batch.weight, batch.t) if one is not None]
+    relation = None if batch.relation is None else batch.relation.codes
+    columns = [one for one in (batch.op, batch.weight, batch.t, relation) if one is not None]
     sizes = {len(batch.src), len(batch.dst), *(one.size for one in columns)}
     return len(sizes) == 1 and all(one.ndim == 1 for one in columns)
 
@@ -327,17 +330,34 @@ def _image_fits(image: GraphImage) -> bool:
     of_pairs = {len(image.pair_t), len(image.pair_count)} <= {0, edges}
     of_ghosts = len(image.ghost_weight) == len(image.ghost_t) and len(image.ghost_t) in (0, ghosts)
     ends = not edges or (min(image.a.min(), image.b.min()) >= 0 and max(image.a.max(), image.b.max()) < nodes)
-    return bool(of_nodes and of_edges and of_pairs and of_ghosts and ends)
+    return bool(of_nodes and of_edges and of_pairs and of_ghosts and ends) and _parts_fit(image.parts, edges)
+
+
+def _parts_fit(parts: Parts | None, edges: int) -> bool:
+    if parts is None:
+        return True
+    lengths = {len(parts.pair), len(parts.relation), len(parts.weight)}
+    return len(lengths) == 1 and bool(((parts.pair >= 0) & (parts.pair < edges)).all())
+
+
+def _relations_fit(column: RelationColumn) -> bool:
+    return bool(((column.codes >= 0) & (column.codes < len(column.names))).all())
 
 
 def _part_fits(part: digest.DigestPart) -> bool:
     edges = {len(one) for one in (part.a, part.b, part.weight, part.ghost_weight, part.ghost_t)}
-    return len(edges) == 1 and all(rows.ndim == 2 and len(rows) == len(part.ids) for rows in part.rows)
+    related = _parts_fit(part.parts, len(part.weight))
+    return (
+        len(edges) == 1
+        and related
+        and all(rows.ndim == 2 and len(rows) == len(part.ids) for rows in part.rows)
+    )
 
 
 _CHECKS: dict[type, Callable[[Any], bool]] = {
     IdColumn: _ids_fit,
     EventBatch: _events_fit,
+    RelationColumn: _relations_fit,
     SlotMap: _slots_fit,
     GraphImage: _image_fits,
     digest.DigestPart: _part_fits,

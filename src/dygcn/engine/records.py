@@ -25,11 +25,14 @@ number that is reused after the node left; `live` maps nodes back to ids, and tu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Int8: TypeAlias = NDArray[np.int8]
@@ -68,6 +71,21 @@ class IdColumn:
         return len(self.values) - (self.data is not None)
 
 
+@dataclass(slots=True)
+class RelationColumn:
+    """The relation of each event, by its place in the names that this batch knows."""
+
+    codes: Int16  # (n,)
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+LATER = {"later": True}
+"""Of a field that some records do not have: where it is None, nothing is written of it."""
+
+
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class EventBatch:
     """Edge events in arrival order, with valid ids, positive weights and finite times."""
@@ -77,6 +95,7 @@ class EventBatch:
     op: Int8  # (n,) +1 add or replace, -1 remove
     weight: Float64 | None = None  # (n,) None: 1 everywhere
     t: Float64 | Int64 | None = None  # (n,) None: events without times
+    relation: RelationColumn | None = field(default=None, metadata=LATER)  # (n,) None: without relations
 
     def __len__(self) -> int:
         return len(self.op)
@@ -106,6 +125,39 @@ class GraphDelta(Written):
     new: Int64  # (a,) weight after it, never equal to old
     touched: Nodes  # (m,) ends of all events, also of events without effect
     arrived: Nodes  # nodes that entered the graph
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What relations add to the weights of pairs; those of an edge add up to its weight."""
+
+    pair: Int64  # (p,) which of the pairs that stand beside this
+    relation: Int16  # (p,) its place among the relations of the model, which are sorted by name
+    weight: Int64  # (p,) on the grid, above 0
+
+    def placed(self, place: Int64) -> Parts:
+        """Return the parts of pairs that have other places now (-1: none), sorted by pair and relation."""
+        pair = place[self.pair]
+        order = np.lexsort((self.relation, pair))
+        order = order[pair[order] >= 0]
+        return Parts(pair[order], self.relation[order], self.weight[order])
+
+    def tobytes(self) -> bytes:
+        """Return all of it, for a digest."""
+        return self.pair.tobytes() + self.relation.tobytes() + self.weight.tobytes()
+
+    @staticmethod
+    def joined(parts: Sequence[Parts | None], pairs: Sequence[int]) -> Parts | None:
+        """Return parts of pairs that stand behind each other; so many of each."""
+        some = [one for one in parts if one is not None]
+        if len(some) < len(parts) or not parts:
+            return None
+        first = np.cumsum([0, *pairs[:-1]])
+        return Parts(
+            np.concatenate([one.pair + begin for one, begin in zip(some, first, strict=True)]),
+            np.concatenate([one.relation for one in some]),
+            np.concatenate([one.weight for one in some]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

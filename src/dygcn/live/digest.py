@@ -31,6 +31,8 @@ def digest_of(state: State) -> str:
         whole.update(graph.ids.data.tobytes())
     for column in (graph.own, graph.a, graph.b, graph.weight, graph.ghost_weight, graph.ghost_t):
         whole.update(np.ascontiguousarray(column).tobytes())
+    if graph.parts is not None:
+        whole.update(graph.parts.tobytes())
     if state.graph.memory is not None:
         whole.update(np.array([-np.inf if graph.clock is None else graph.clock]).tobytes())
     for block in state.rule.state_bytes(state.graph, nodes):

@@ -69,6 +69,7 @@ class LiveEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -86,8 +87,9 @@ class LiveEmbedding(EmbeddingView):
             one did; a model with memory refuses them.
         columns
             What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
-        src, dst, t, op, weight, shared_ids
-            What a table calls these columns, as in `dygcn.fit`. Ids in common are looked for in this table
+        src, dst, t, op, weight, shared_ids, relation
+            What a table calls these columns, as in `dygcn.fit`. A model with relations looks for the column
+            `relation` itself, and every event must have one. Ids in common are looked for in this table
             alone: the graph does not know which of its nodes came as `src`, and which as `dst`.
 
         Returns
@@ -108,7 +110,7 @@ class LiveEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now)
             return self.remove_nodes(remove_nodes)
-        names = column_names(src, dst, t, op, weight, shared_ids)
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self._state.model.relations)
         plain = events is None and now is None and columns is None and names is OWN_NAMES
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
@@ -150,6 +152,7 @@ class LiveEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
@@ -167,7 +170,7 @@ class LiveEmbedding(EmbeddingView):
         _ = self._state.exact
         self._before_change()
         with self._state.changing:
-            names = column_names(src, dst, t, op, weight, shared_ids)
+            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
             how = self.model.kind, columns, names, self.model.directed
             read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)

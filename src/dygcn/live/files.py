@@ -6,7 +6,7 @@ The state of the exact rule follows, bit for bit; other rules say what of theirs
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -32,11 +32,12 @@ from dygcn.engine.models import (
     read_folder,
     write_folder,
 )
+from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import FileEntry
 from dygcn.engine.models.folder import take_tensor as _take
 from dygcn.engine.models.links import PAST, TRAITS, count_products
-from dygcn.engine.records import IdColumn
+from dygcn.engine.records import IdColumn, Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.changed import FeedImage
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
 _LARGEST_SIDE = 1 << 14
 _CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
+_PARTS = {"pair": np.int64, "relation": np.int16, "weight": np.int64}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
 
 
@@ -104,6 +106,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     window: int = 0  # steps of the walks that the rows of the model were made of
     whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
     given: GivenSettings | msgspec.UnsetType = msgspec.UNSET  # where features stand beside the rows
+    relations: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,7 @@ def take_snapshot(
         0 if model.table is None else model.table.window,
         model.whole or msgspec.UNSET,
         _given_settings(model.projection),
+        dict(model.relations) or msgspec.UNSET,
     )
     return Snapshot(settings, model, image, moves)
 
@@ -248,6 +252,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
         "ghost_weight": graph.ghost_weight,
         "ghost_t": graph.ghost_t,
         **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
+        **({} if graph.parts is None else {f"part_{name}": getattr(graph.parts, name) for name in _PARTS}),
         **image.tensors,
     }
 
@@ -383,6 +388,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         table,
         settings.whole_weights is True,
         projection,
+        {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
     )
 
 
@@ -449,6 +455,10 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
     kept = model.spec.read_state(model, tensors, len(ids), int(own.sum()))
+    contact, activity, pair_t, pair_count = (
+        np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
+        for name, dtype in _CONTACTS.items()
+    )
     graph = GraphImage(
         ids,
         own.astype(np.bool_),
@@ -458,11 +468,14 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
         _take(tensors, "ghost_weight", np.int64),
         _take(tensors, "ghost_t", np.float64),
         settings.clock,
-        *(
-            np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
-            for name, dtype in _CONTACTS.items()
-        ),
+        contact,
+        activity,
+        pair_t,
+        pair_count,
     )
+    if model.relations:
+        parts = Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
+        graph = replace(graph, parts=parts)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
     return StateImage(graph, kept)

@@ -300,7 +300,8 @@ def _without(image: GraphImage, held: Int64) -> GraphImage:
     gone = PairSet(held, len(image.ids)).has(image.a.astype(np.int64), image.b.astype(np.int64))
     keep = ~gone | (image.weight < 0)
     names = ("a", "b", "weight", *(("pair_t", "pair_count") if len(image.pair_t) else ()))
-    return dataclasses.replace(image, **{name: getattr(image, name)[keep] for name in names})
+    parts = None if image.parts is None else image.parts.placed(np.where(keep, np.cumsum(keep) - 1, -1))
+    return dataclasses.replace(image, **{name: getattr(image, name)[keep] for name in names}, parts=parts)
 
 
 def _cosines(state: State, linked: Nodes, others: Nodes) -> tuple[Float64, Float64]:

@@ -295,6 +295,7 @@ class EmbeddingView(VectorView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> trying.TrialBlock:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
@@ -304,7 +305,7 @@ class EmbeddingView(VectorView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`.
         remove_nodes
             Ids to remove with all of their edges, after the events.
@@ -327,7 +328,8 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
+            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
+            model = self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
@@ -390,6 +392,7 @@ class EmbeddingView(VectorView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> ExplainedChange:
         """Return which events would move the vector of a node, and how far each; nothing is changed.
 
@@ -402,7 +405,7 @@ class EmbeddingView(VectorView):
         ----------
         node
             The node; it may come or go with the events, and counts as zero while it is not there.
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
         Raises
@@ -420,7 +423,8 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names, model = column_names(src, dst, t, op, weight, shared_ids), self.model
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
+        model = self.model
         batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)

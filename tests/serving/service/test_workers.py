@@ -118,7 +118,7 @@ def test_letters_at_a_wrong_place_would_be_noticed(folder, monkeypatch):
 def test_a_message_with_too_many_events_is_a_dead_letter(folder, monkeypatch):
     decode = workers.decode_events
     monkeypatch.setattr(
-        workers, "decode_events", lambda body, form, kind, latest=None: decode(body, form, kind, limit=3)
+        workers, "decode_events", lambda body, form, kind, **_: decode(body, form, kind, limit=3)
     )
     many = msgspec.json.encode([{"src": 1, "dst": node} for node in range(60, 64)])
     with running(folder(), Listed([message(1, many), message(2, edge(1, 70))])) as service:

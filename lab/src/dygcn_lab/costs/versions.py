@@ -26,7 +26,7 @@ from dygcn.engine.events import decode_events, read_events
 NODES, EDGES, TURNS = 5_000, 40_000, 9
 
 
-def tasks() -> Iterator[tuple[str, Callable[[], None], int]]:
+def tasks() -> Iterator[tuple[str, Callable[[], object], int]]:
     """Yield the name of each task, the task, and how many events or reads it has."""
     random = np.random.default_rng(0)
     pairs = random.integers(0, NODES, (EDGES, 2))
@@ -44,7 +44,7 @@ def tasks() -> Iterator[tuple[str, Callable[[], None], int]]:
         yield f"nearest, {ids}", _nearest(live, some[:20]), 20
 
 
-def _single(live: Any, some: list[Any]) -> Callable[[], None]:
+def _single(live: Any, some: list[Any]) -> Callable[[], object]:
     def run() -> None:
         for pair in some:
             live.update(add=[pair])
@@ -53,7 +53,7 @@ def _single(live: Any, some: list[Any]) -> Callable[[], None]:
     return run
 
 
-def _batches(live: Any, some: list[Any]) -> Callable[[], None]:
+def _batches(live: Any, some: list[Any]) -> Callable[[], object]:
     def run() -> None:
         for begin in range(0, len(some), 100):
             live.update(add=some[begin : begin + 100])
@@ -62,25 +62,26 @@ def _batches(live: Any, some: list[Any]) -> Callable[[], None]:
     return run
 
 
-def _reads(some: list[Any]) -> Callable[[], None]:
-    return lambda: [read_events(some) for _ in range(20)] and None
+def _reads(some: list[Any]) -> Callable[[], object]:
+    return lambda: [read_events(some) for _ in range(20)]
 
 
-def _decodes(body: bytes, ids: str) -> Callable[[], None]:
-    return lambda: [decode_events(body, "json", ids) for _ in range(20)] and None
+def _decodes(body: bytes, ids: str) -> Callable[[], object]:
+    return lambda: [decode_events(body, "json", ids) for _ in range(20)]
 
 
-def _vectors(live: Any, some: list[Any]) -> Callable[[], None]:
-    return lambda: [live.vector(a) for _ in range(10) for a, _ in some if a in live] and None
+def _vectors(live: Any, some: list[Any]) -> Callable[[], object]:
+    return lambda: [live.vector(a) for _ in range(10) for a, _ in some if a in live]
 
 
-def _nearest(live: Any, some: list[Any]) -> Callable[[], None]:
-    return lambda: [live.nearest(a) for a, _ in some if a in live] and None
+def _nearest(live: Any, some: list[Any]) -> Callable[[], object]:
+    return lambda: [live.nearest(a) for a, _ in some if a in live]
 
 
 def stored_bytes() -> dict[str, int]:
     """Return the bytes of a saved folder and of a log, for both types of ids."""
-    pairs, found = np.random.default_rng(0).integers(0, NODES, (EDGES, 2)), {}
+    pairs = np.random.default_rng(0).integers(0, NODES, (EDGES, 2))
+    found: dict[str, int] = {}
     for ids in ("int64", "string"):
         table = pairs if ids == "int64" else pairs.astype(str)
         columns = {"src": table[:, 0].tolist(), "dst": table[:, 1].tolist()}
@@ -107,7 +108,7 @@ def measure() -> dict[str, float]:
     return found | stored_bytes()
 
 
-def _calls(run: Callable[[], None]) -> int:
+def _calls(run: Callable[[], object]) -> int:
     """Return how many functions are called, compiled ones included: no noise reaches this number."""
     seen = [0]
 

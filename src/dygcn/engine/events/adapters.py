@@ -135,7 +135,8 @@ def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str]
                 f"no edge has the attribute {shown(name)}, as {field}= says "
                 f"(attributes: {listed(there) or 'none'})"
             )
-    columns: Columns = {field: values(found[field]) for field in ("t", "weight") if field in found}
+    fields = ("t", "weight", "relation")
+    columns: Columns = {field: values(found[field]) for field in fields if field in found}
     if "weight" in columns:
         columns["weight"] = [1.0 if weight is None else weight for weight in columns["weight"]]
     return columns
@@ -175,10 +176,10 @@ def _edge_view(view: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
             raise OptionError("G.edges has no attributes that could be named; pass G, or G.edges(data=True)")
         rows = [(row[0], row[1], {}) for row in rows]
     elif data is not True:
-        if data not in (names.possible.get("t"), names.possible.get("weight")):
+        if data not in [names.possible.get(field) for field in ("t", "weight", "relation")]:
             raise EventError(
                 f"the last column is the edge attribute {shown(data)}; is it a weight or a time? "
-                f"say weight={shown(data)} or t={shown(data)}"
+                f"say weight={shown(data)} or t={shown(data)}, or relation={shown(data)}"
             )
         rows = [(row[0], row[1], {data: row[-1]}) for row in rows]
     columns = _with_data(rows, names)

@@ -12,6 +12,8 @@ from dygcn.engine.events.showing import shown
 from dygcn.errors import EventError, OptionError
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
+FIELDS = (*COLUMNS, "relation")
+"""Of an event; the last one only where it is asked for."""
 KINDS = ("src_kind", "dst_kind")  # only of graphs whose nodes have kinds, and only under these names
 _UNDERSTOOD = {2: COLUMNS[:2], 4: COLUMNS[:4], 5: COLUMNS}  # three columns could be two things
 _ROWS = (tuple, list)
@@ -20,6 +22,7 @@ _THREE = (
     "events have three columns without names; is the third one a weight or a time? "
     'say columns=("src", "dst", "weight") or columns=("src", "dst", "t"), or pass a table with column names'
 )
+_SIX = f"events have six columns without names; say columns= with these in their order: {', '.join(FIELDS)}"
 _TWO_LONG = '; if these are sources and targets, pass {"src": ..., "dst": ...}'
 _SQUARE = "; if this is an adjacency matrix, pass scipy.sparse.coo_array(A)"
 _EDGE_INDEX = 'if it is an edge_index, say columns=("src", "dst")'
@@ -40,10 +43,10 @@ def check_columns(columns: object) -> tuple[str, ...] | None:
     if columns is None:
         return None
     names = tuple(columns) if isinstance(columns, _ROWS) else ()
-    known = all(isinstance(name, str) and name in COLUMNS + KINDS for name in names)
+    known = all(isinstance(name, str) and name in FIELDS + KINDS for name in names)
     if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
         raise OptionError(
-            f"columns is {shown(columns)}; allowed are different names out of {', '.join(COLUMNS)}, "
+            f"columns is {shown(columns)}; allowed are different names out of {', '.join(FIELDS)}, "
             "src and dst among them, in the order in which the rows hold them"
         )
     return names
@@ -55,7 +58,7 @@ def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool)
     Parameters
     ----------
     values
-        The columns, 2 to 5.
+        The columns, 2 to 6.
     columns
         Their names, checked, where the user gave some.
     pairs
@@ -71,7 +74,7 @@ def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool)
     """
     if columns is None:
         if len(values) not in _UNDERSTOOD:
-            raise EventError(_THREE)
+            raise EventError(_THREE if len(values) == 3 else _SIX)
         columns = _UNDERSTOOD[len(values)]
     elif pairs and len(values) == 2:
         columns = tuple(name for name in columns if name in ("src", "dst"))
@@ -119,13 +122,14 @@ def _refuse_doubtful(rows: NDArray[Any]) -> None:
         )
 
 
-def columns_of(rows: Sequence[Any], accepted: str) -> list[list[Any]]:
-    """Turn rows into columns; every row must have as many as the first."""
+def columns_of(rows: Sequence[Any], accepted: str, named: int = 0) -> list[list[Any]]:
+    """Turn rows into columns; every row must have as many as the first, and many only if so many have names."""
+    most = max(len(FIELDS), named)
     for row, item in enumerate(rows):
         if type(item) not in _ROWS and not _is_row(item):
             hint = f"one edge is a list of one: [{shown(tuple(rows))}]; " if _is_edge(rows) else ""
             raise EventError(f"{shown(item)} is not an event; {hint}{accepted}", row)
-        if len(item) != len(rows[0]) or not 2 <= len(item) <= len(COLUMNS + KINDS):
+        if len(item) != len(rows[0]) or not 2 <= len(item) <= most:
             raise EventError(f"{_SHAPE}, not {shown(item)}{_hint(rows, item)}", row)
     return [list(column) for column in zip(*rows, strict=True)]
 
@@ -133,7 +137,7 @@ def columns_of(rows: Sequence[Any], accepted: str) -> list[list[Any]]:
 def _hint(rows: Sequence[Any], item: Sequence[Any]) -> str:
     if len(item) != len(rows[0]):
         return ""
-    return _TWO_LONG if len(rows) == 2 else _SQUARE if len(rows) == len(item) > len(COLUMNS) else ""
+    return _TWO_LONG if len(rows) == 2 else _SQUARE if len(rows) == len(item) > len(FIELDS) else ""
 
 
 def _is_edge(rows: Sequence[Any]) -> bool:

@@ -11,10 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events.adapters import Edges, edge_index, recognise
-from dygcn.engine.events.bare_rows import COLUMNS, KINDS, by_name, check_columns, columns_of, is_edge_index
+from dygcn.engine.events.bare_rows import (
+    COLUMNS,
+    FIELDS,
+    KINDS,
+    by_name,
+    check_columns,
+    columns_of,
+    is_edge_index,
+)
 from dygcn.engine.events.column_names import OWN_NAMES, ColumnNames
-from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, times, weights
+from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, relations, times, weights
 from dygcn.engine.events.files import IDS, read_table
+from dygcn.engine.events.joining import join_relations
 from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import EventError, OptionError
@@ -198,6 +207,7 @@ def removes_then_adds(
         np.concatenate([part.op for part in parts]),
         np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
         np.concatenate(timed).astype(np.float64) if timed else None,
+        join_relations([part.relation for part in parts]),
     )
 
 
@@ -320,7 +330,7 @@ def _columns(
     if isinstance(events, EventBatch):
         if names:
             raise OptionError("these events were read before; src=, dst=, t=, op= and weight= name columns")
-        return {name: getattr(events, name) for name in COLUMNS}
+        return {name: getattr(events, name) for name in FIELDS}
     try:
         return _from_table(_table(events, kind, names), names)
     except EventError:
@@ -364,11 +374,15 @@ def _from_rows(
 ) -> dict[str, Any]:
     if isinstance(rows, np.ndarray) and is_edge_index(rows, columns):
         return edge_index(rows if columns is None or columns[0] == "src" else rows[::-1], directed)
-    if isinstance(rows, np.ndarray) and rows.ndim == 2 and 2 <= rows.shape[1] <= len(COLUMNS):
+    if (
+        isinstance(rows, np.ndarray)
+        and rows.ndim == 2
+        and 2 <= rows.shape[1] <= len(FIELDS if columns else COLUMNS)
+    ):
         return by_name(list(rows.T), columns, pairs)
     if len(rows) == 0:
         return {"src": [], "dst": []}
-    return by_name(columns_of(rows, _ACCEPTED), columns, pairs)
+    return by_name(columns_of(rows, _ACCEPTED, len(columns or ())), columns, pairs)
 
 
 def _import_frame(frame: Any) -> pa.Table | dict[str, Any]:
@@ -400,7 +414,8 @@ def assemble(
 
     Errors call a column as `names` does.
     """
-    called = {field: names.named.get(field, field) for field in COLUMNS}
+    named = names.named
+    called = {field: named.get(field, field) for field in FIELDS}
     src, dst = _ends(columns, called, names, ids)
     op_values = columns.get("op")
     op = np.full(len(src), every_op, np.int8) if op_values is None else operations(op_values, called["op"])
@@ -411,8 +426,10 @@ def assemble(
         op,
         None if weight_values is None else weights(weight_values, op, called["weight"]),
         None if t_values is None else times(t_values, called["t"]),
+        None if columns.get("relation") is None else relations(columns["relation"], called["relation"]),
     )
-    for field, column in (("dst", batch.dst), ("op", batch.op), ("weight", batch.weight), ("t", batch.t)):
+    for field in FIELDS[1:]:
+        column = getattr(batch, field)
         if column is not None and len(column) != len(src):
             raise EventError(
                 f"column {called[field]!r} has {len(column)} rows, {called['src']} has {len(src)}"

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
 
-from dygcn.engine.events.bare_rows import COLUMNS, KINDS
+from dygcn.engine.events.bare_rows import COLUMNS, FIELDS, KINDS
 from dygcn.engine.events.columns import common_ids
 from dygcn.engine.events.kinds import check_names
 from dygcn.engine.events.showing import listed, shown
@@ -56,8 +56,8 @@ _WEIGHTS = ("w", "weights", "edgeweight")
 class ColumnNames:
     """What a table calls the columns of an event; of a graph, what it calls attributes of edges.
 
-    A field that is None is looked for under its own name. `shared_ids`: an id that is in both columns is one
-    node. False if nothing is named.
+    A field that is None is looked for under its own name, a relation only if `related`. `shared_ids`: an id
+    that is in both columns is one node. False if nothing is named.
 
     Examples
     --------
@@ -71,9 +71,11 @@ class ColumnNames:
     op: str | None = None
     weight: str | None = None
     shared_ids: bool = False
+    relation: str | None = None
+    related: bool = False
 
     def __post_init__(self) -> None:
-        given = [(field, getattr(self, field)) for field in COLUMNS if getattr(self, field) is not None]
+        given = [(field, getattr(self, field)) for field in FIELDS if getattr(self, field) is not None]
         for field, name in given:
             if not isinstance(name, str):
                 raise OptionError(f"{field} is {shown(name)}; allowed is the name of a column, as text")
@@ -85,7 +87,7 @@ class ColumnNames:
     @property
     def named(self) -> dict[str, str]:
         """The columns that the user named, by field."""
-        return {field: name for field in COLUMNS if (name := getattr(self, field)) is not None}
+        return {field: name for field in FIELDS if (name := getattr(self, field)) is not None}
 
     def __bool__(self) -> bool:
         return bool(self.named)
@@ -93,8 +95,8 @@ class ColumnNames:
     @property
     def possible(self) -> dict[str, str]:
         """The column of each field, were all of them there; a column that was named is of one field only."""
-        named = self.named
-        rest = {field: field for field in COLUMNS if field not in named and field not in named.values()}
+        named, fields = self.named, FIELDS if self.related else COLUMNS
+        rest = {field: field for field in fields if field not in named and field not in named.values()}
         return named | rest
 
     def columns_of(self, there: Sequence[str]) -> dict[str, str]:
@@ -177,16 +179,23 @@ class ColumnNames:
             )
 
 
-OWN_NAMES = ColumnNames()
+OWN_NAMES, RELATED = ColumnNames(), ColumnNames(related=True)
 
 
 def column_names(
-    src: str | None, dst: str | None, t: str | None, op: str | None, weight: str | None, shared_ids: bool
+    src: str | None,
+    dst: str | None,
+    t: str | None,
+    op: str | None,
+    weight: str | None,
+    shared_ids: bool,
+    relation: str | None = None,
+    related: object = False,
 ) -> ColumnNames:
     """Return the names of columns; the same object where none is given, which updates by the edge look at."""
-    if src is dst is t is op is weight is None:
+    if not related and src is dst is t is op is weight is relation is None:
         return OWN_NAMES
-    return ColumnNames(src, dst, t, op, weight, shared_ids)
+    return ColumnNames(src, dst, t, op, weight, shared_ids, relation, bool(related))
 
 
 def _of_one_kind(one: str, other: str) -> bool:

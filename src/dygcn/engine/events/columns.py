@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64
+from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64, RelationColumn
 from dygcn.errors import EventError
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ Faults: TypeAlias = tuple[Bool, Callable[[int], str]]
 """The bad rows of a column, and a function that returns the reason for one of them."""
 
 MAX_ID_BYTES = 256
+MOST_RELATIONS = 2**15 - 1  # they are numbered in 16 bits
+_RELATIONS = "a relation is text of at most 256 bytes, or a whole number, in every row"
 _NUMBERS = {
     "op": "allowed are +1 (add) and -1 (remove)",
     "t": "allowed are numbers and dates (pandas.to_datetime makes dates of text)",
@@ -366,6 +368,46 @@ def weight_faults(found: Float64, op: NDArray[Any], name: str = "weight") -> Fau
     """Find weights that no edge may have, where one is added."""
     bad = ~(np.isfinite(found) & (found > 0)) & (op > 0)
     return bad, lambda row: f"{name} is {found[row]:g}; allowed is a finite number above 0 (remove by op -1)"
+
+
+def relations(values: object, name: str = "relation") -> RelationColumn:
+    """Read the `relation` column: text, or whole numbers, which count as text.
+
+    Examples
+    --------
+    >>> relations(["view", "buy", "view"])
+    RelationColumn(codes=array([0, 1, 0], dtype=int16), names=('view', 'buy'))
+    """
+    if isinstance(values, RelationColumn):
+        return values
+    array = arrow_array(unmasked(values, name), name)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary.cast(pa.string()).take(array.indices)
+    if len(array) and not pa.types.is_null(array.type) and not is_relation_type(array.type):
+        raise EventError(f"column {name!r} holds {array.type}; {_RELATIONS}")
+    refuse(relation_faults(array, name))
+    coded = array.cast(pa.string()).dictionary_encode()
+    if len(coded.dictionary) > MOST_RELATIONS:
+        raise EventError(
+            f"column {name!r} holds {len(coded.dictionary):,} different relations; allowed are up to "
+            f"{MOST_RELATIONS:,}: is it the right column?"
+        )
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int16)
+    return RelationColumn(codes, tuple(coded.dictionary.to_pylist()))
+
+
+def is_relation_type(kind: pa.DataType) -> bool:
+    """Say whether a column of Arrow can hold relations."""
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(text or pa.types.is_integer(kind))
+
+
+def relation_faults(array: pa.Array, name: str = "relation") -> Faults:
+    """Find relations that are missing or too long."""
+    bad = array.is_null().to_numpy(zero_copy_only=False)
+    if not pa.types.is_integer(array.type) and not bad.all():
+        bad = bad | (pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False) > MAX_ID_BYTES)
+    return bad, lambda row: f"{name} is empty or too long; {_RELATIONS}"
 
 
 def seconds(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dygcn.engine.events.columns import join_ids
-from dygcn.engine.records import EventBatch
+from dygcn.engine.records import EventBatch, RelationColumn
 from dygcn.errors import EventError
 
 
@@ -37,4 +37,18 @@ def join_events(batches: Sequence[EventBatch]) -> EventBatch:
         if weighted
         else None,
         None if filled[0].t is None else np.concatenate([b.t for b in filled if b.t is not None]),
+        join_relations([batch.relation for batch in filled]),
     )
+
+
+def join_relations(columns: Sequence[RelationColumn | None]) -> RelationColumn | None:
+    """Return the relations of batches that stand behind each other; all of them have some, or none."""
+    some = [column for column in columns if column is not None]
+    if not some:
+        return None
+    if len(some) < len(columns):
+        raise EventError("some events have a relation and some have none; give all of them one, or none")
+    names = tuple(dict.fromkeys(name for column in some for name in column.names))
+    place = {name: code for code, name in enumerate(names)}
+    codes = [np.array([place[name] for name in one.names], np.int16)[one.codes] for one in some]
+    return RelationColumn(np.concatenate(codes), names)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dygcn.engine.events.columns import python_ids
 
 if TYPE_CHECKING:
@@ -24,5 +26,7 @@ def as_dicts(batch: EventBatch) -> list[dict[str, Any]]:
         columns["weight"] = batch.weight
     if batch.t is not None:
         columns["t"] = batch.t
+    if batch.relation is not None:
+        columns["relation"] = np.array(batch.relation.names, object)[batch.relation.codes]
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]

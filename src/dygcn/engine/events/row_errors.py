@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from dygcn.engine.events.columns import (
     Faults,
+    arrow_array,
     byte_lengths,
     length_faults,
     numbers,
     op_faults,
+    relation_faults,
     time_faults,
     weight_faults,
 )
@@ -120,6 +122,8 @@ def _faults(columns: Columns, latest: float | None) -> Iterator[Faults]:
     yield op_faults(op)
     if columns.get("weight") is not None:
         yield weight_faults(numbers(columns["weight"], "weight").astype(np.float64), op)
+    if columns.get("relation") is not None:
+        yield relation_faults(arrow_array(columns["relation"], "relation"))
     if columns.get("t") is not None:
         t = numbers(columns["t"], "t")
         bad, reason = time_faults(t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
         batch.op[rows],
         None if batch.weight is None else batch.weight[rows],
         None if batch.t is None else batch.t[rows],
+        None if batch.relation is None else replace(batch.relation, codes=batch.relation.codes[rows]),
     )
 
 

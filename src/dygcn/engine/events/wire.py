@@ -56,7 +56,13 @@ _ROW = operator.attrgetter("row")
 
 
 def decode_events(
-    body: bytes, form: str, kind: str, *, latest: float | None = None, limit: int = 1_000_000
+    body: bytes,
+    form: str,
+    kind: str,
+    *,
+    latest: float | None = None,
+    limit: int = 1_000_000,
+    related: bool = False,
 ) -> Decoded:
     """Return the good events of one message, and the bad ones, each with its reason.
 
@@ -76,6 +82,8 @@ def decode_events(
         The greatest `t` that is allowed.
     limit
         The greatest number of events in one message.
+    related
+        Whether the field `relation` is read; other models have none, and leave it alone as any other field.
 
     Returns
     -------
@@ -100,7 +108,7 @@ def decode_events(
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
     kinds = kinds_of(kind)
     try:
-        table = _READERS[form](body, kind if kinds is None else KINDS, limit)
+        table = _READERS[form](body, kind if kinds is None else KINDS, limit, related)
         if kinds is not None:
             kind, table = "string", table_with_kinds(table, kinds)
         return replace(_sifted(table, kind, latest), forgets=tuple(table.forgets))

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from dygcn.engine.events.bare_rows import COLUMNS, KINDS
-from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, numbers
+from dygcn.engine.events.bare_rows import COLUMNS, FIELDS, KINDS
+from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, is_relation_type, numbers
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.records import Int32
 from dygcn.errors import EventError
@@ -26,7 +26,7 @@ _FAILED = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, Overf
 _HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # positions of fields in the format's flatbuffers
 
 
-def read_arrow(body: bytes, kind: str, limit: int) -> Table:
+def read_arrow(body: bytes, kind: str, limit: int, related: bool) -> Table:
     """Read a stream into columns of readable types, in which single cells may still be bad.
 
     Raises
@@ -37,7 +37,8 @@ def read_arrow(body: bytes, kind: str, limit: int) -> Table:
         If there are more than `limit`.
     """
     try:
-        parts = [_plain(batch, kind) for batch in _batches(body, limit, kind)]
+        fields = (*(FIELDS if related else COLUMNS), *(KINDS if kind == "kinds" else ()))
+        parts = [_plain(batch, kind, fields) for batch in _batches(body, limit, fields)]
         shown = _joined([shown for _, shown in parts])
         return Table(_joined([checked for checked, _ in parts]), lambda rows: _show(shown, rows))
     except (Unreadable, TooManyRows):
@@ -61,19 +62,19 @@ def _show(shown: Columns, rows: list[int]) -> list[str]:
     return [msgspec.json.encode(row).decode("utf-8") for row in table.to_pylist()]
 
 
-def _batches(body: bytes, limit: int, kind: str) -> Iterable[pa.RecordBatch]:
+def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.RecordBatch]:
     """Yield what holds the columns that count, each checked against its own buffers."""
     for message in pa.ipc.MessageReader.open_stream(body):
         if message.type in ("record batch", "dictionary") and _is_compressed(message):
             raise Unreadable("the batches are compressed; write the stream without compression")
     with pa.ipc.open_stream(body) as reader:
         names = reader.schema.names
-    for name in COLUMNS:
+    for name in fields:
         if names.count(name) > 1:
             raise Unreadable(f"there are two columns {name!r}; rename one")
     if not {"src", "dst"} <= set(names):
         raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")
-    wanted = [at for at, name in enumerate(names) if name in (*COLUMNS, *(KINDS if kind == "kinds" else ()))]
+    wanted = [at for at, name in enumerate(names) if name in fields]
     rows = 0
     with pa.ipc.open_stream(body, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as reader:
         for number, batch in enumerate(reader):
@@ -110,10 +111,11 @@ def _field(data: bytes, table: int, number: int) -> int | None:
     return table + offset + struct.unpack_from("<I", data, table + offset)[0] if offset else None
 
 
-def _plain(batch: pa.RecordBatch, kind: str) -> tuple[Columns, Columns]:
+def _plain(batch: pa.RecordBatch, kind: str, fields: tuple[str, ...]) -> tuple[Columns, Columns]:
     """Turn the columns of one batch into plain arrays: as they are checked, and as they are shown."""
-    there = [name for name in (*COLUMNS, *KINDS) if name in batch.schema.names]
-    shown = {name: _column(batch.column(name), name, kind) for name in there}
+    if "relation" in fields and "relation" not in batch.schema.names:  # every event must have one
+        batch = batch.append_column("relation", pa.nulls(batch.num_rows, pa.large_string()))
+    shown = {name: _column(batch.column(name), name, kind) for name in fields if name in batch.schema.names}
     checked = {name: _operations(column) if name == "op" else column for name, column in shown.items()}
     return checked, shown
 
@@ -123,7 +125,11 @@ def _column(column: pa.Array, name: str, kind: str) -> pa.Array:
         return _unpacked(column, lambda words: _ids(words, name, kind))
     if name in KINDS:
         return _unpacked(column, lambda words: _ids(words, name, "string"))
-    plain = _unpacked(column, lambda words: _short(words) if name == "op" else words)
+    plain = _unpacked(column, lambda words: _short(words) if name in ("op", "relation") else words)
+    if name == "relation" and not pa.types.is_null(plain.type):
+        if not is_relation_type(plain.type):
+            raise Unreadable(f"column 'relation' holds {plain.type}; allowed are text and whole numbers")
+        return plain.cast(pa.large_string())
     return plain if _is_text(plain.type) else _numbers(plain, name)
 
 

@@ -31,6 +31,7 @@ _ALLOWED = {
     "op": 'are 1 or "add", and -1 or "remove"',
     "weight": "is a finite number above 0, or no weight (it is then 1)",
     "t": "is a finite number (a whole one within int64), or no t in the whole message",
+    "relation": "is text of at most 256 bytes, or a whole number",
 }
 _OPS: dict[Any, int] = {1: 1, -1: -1, **OP_WORDS}
 _SLOW = (
@@ -54,7 +55,13 @@ class _Event(msgspec.Struct, Generic[_Id], gc=False):
     t: _Whole | float | None = None
 
 
-class _KindEvent(_Event[_Id], Generic[_Id], gc=False):
+class _Related(_Event[_Id], Generic[_Id], gc=False):
+    """An event of a model with relations."""
+
+    relation: str | _Whole | None = None
+
+
+class _KindEvent(_Related[_Id], Generic[_Id], gc=False):
     """An event of a graph with kinds, whose ends may say theirs."""
 
     src_kind: str | None = None
@@ -68,6 +75,7 @@ class _Remove(msgspec.Struct, Generic[_Id], gc=False):
     dst: _Id
     op: Literal[-1, "remove"]
     t: _Whole | float | None = None
+    relation: Any = None
 
 
 class _KindRemove(_Remove[_Id], Generic[_Id], gc=False):
@@ -103,16 +111,21 @@ _LISTS: dict[str, msgspec.json.Decoder[Any]] = {
     "string": msgspec.json.Decoder(list[_Event[str]]),
     KINDS: msgspec.json.Decoder(list[_KindEvent[_Whole | str]]),
 }
+_RELATED: dict[str, msgspec.json.Decoder[Any]] = {
+    "int64": msgspec.json.Decoder(_Related[_Whole]),
+    "string": msgspec.json.Decoder(_Related[str]),
+    KINDS: msgspec.json.Decoder(_KindEvent[_Whole | str]),
+}
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def read_json(body: bytes, kind: str, limit: int) -> Table:
+def read_json(body: bytes, kind: str, limit: int, related: bool) -> Table:
     """Read an object, or a list of objects."""
     slow = reads_slowly(body)
     if body.lstrip(b" \t\r\n")[:1] == b"{":
-        return _row_by_row([body], kind, whole=True, slow=slow)
-    if slow:
-        return _row_by_row(_split_list(body, limit), kind, slow=True)
+        return _row_by_row([body], kind, whole=True, slow=slow, related=related)
+    if slow or related:
+        return _row_by_row(_split_list(body, limit), kind, slow=slow, related=related)
     try:
         events = _LISTS[kind].decode(body)
     except NOT_READ:
@@ -127,12 +140,12 @@ def read_json(body: bytes, kind: str, limit: int) -> Table:
     return Table(_columns(events), texts)
 
 
-def read_lines(body: bytes, kind: str, limit: int) -> Table:
+def read_lines(body: bytes, kind: str, limit: int, related: bool) -> Table:
     """Read an object a line; empty lines do not count."""
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > limit:
         raise TooManyRows(limit)
-    return _row_by_row(lines, kind, slow=reads_slowly(body))
+    return _row_by_row(lines, kind, slow=reads_slowly(body), related=related)
 
 
 def _split_list(body: bytes, limit: int) -> list[bytes]:
@@ -180,13 +193,15 @@ def _split_by_brackets(body: bytes, limit: int, reason: str = "") -> list[bytes]
     raise Unreadable(f"cannot be read as JSON{reason}; {_EVENT}, or a list of them")
 
 
-def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = False) -> Table:
+def _row_by_row(
+    rows: list[bytes], kind: str, whole: bool = False, slow: bool = False, related: bool = False
+) -> Table:
     """Decode rows one by one; in a body that is slow to read, rows with slow numbers are bad."""
     events: list[Any] = []
     good: list[int] = []
     bad: list[tuple[int, str, str]] = []
     forgets: list[ForgetEvent] = []
-    decode = _EVENTS[kind].decode
+    decode = (_RELATED if related else _EVENTS)[kind].decode
     for index, row in enumerate(rows):
         if slow and row and count_long_exponents(np.frombuffer(row, np.uint8)):
             bad.append((index, _SLOW, _text(row)))
@@ -194,7 +209,7 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
         try:
             event: Any = decode(row)
         except NOT_READ as error:
-            event = _removal(row, kind)
+            event = _removal(row, kind, related)
             if event is None and b'"forget"' in row and (forget := _forget(index, row, kind)) is not None:
                 forgets.append(forget)
                 continue
@@ -205,8 +220,13 @@ def _row_by_row(rows: list[bytes], kind: str, whole: bool = False, slow: bool = 
                 continue
         events.append(event)
         good.append(index)
+    columns = _columns(events)
+    if related:
+        columns["relation"] = pa.array(
+            [None if event.relation is None else str(event.relation) for event in events], pa.large_string()
+        )
     return Table(
-        _columns(events),
+        columns,
         lambda at: [_text(rows[good[i]]) for i in at],
         np.array(good, np.int64),
         bad,
@@ -223,17 +243,21 @@ def _forget(index: int, row: bytes, kind: str) -> ForgetEvent | None:
     return ForgetEvent(index, event.id, event.t) if fits else None
 
 
-def _removal(row: bytes, kind: str) -> _Event[Any] | None:
+def _removal(row: bytes, kind: str, related: bool) -> _Event[Any] | None:
     if b"-1" not in row and b"remove" not in row and b"\\" not in row:  # a word may be escaped
         return None
     try:
         event: Any = _REMOVES[kind].decode(row)
     except NOT_READ:
         return None
+    if related and type(event.relation) not in (str, int):
+        return None
     if isinstance(event, _KindRemove):
-        kinds = event.src_kind, event.dst_kind
-        return _KindEvent(event.src, event.dst, event.op, msgspec.UNSET, event.t, *kinds)
-    return _Event(event.src, event.dst, event.op, t=event.t)
+        named = event.relation if related else None, event.src_kind, event.dst_kind
+        return _KindEvent(event.src, event.dst, event.op, msgspec.UNSET, event.t, *named)
+    if not related:
+        return _Event(event.src, event.dst, event.op, t=event.t)
+    return _Related(event.src, event.dst, event.op, t=event.t, relation=event.relation)
 
 
 def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,11 +12,12 @@ from dygcn.engine.graph.outcomes import LOOP
 from dygcn.engine.graph.pair_contacts import edge_contacts
 from dygcn.engine.graph.staging import StagedPairs
 from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.records import LATER
 from dygcn.errors import DamagedFolder
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes
+    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class GraphImage:
     activity: Float32  # (n,) count of contacts as of the last; (0,)
     pair_t: Float64  # (e,) the same of pairs; (0,)
     pair_count: Float32  # (e,); (0,)
+    parts: Parts | None = field(default=None, metadata=LATER)  # of edges, by row; None: without relations
 
     def arranged(self) -> GraphImage:
         """Return the same with the edges in order."""
@@ -50,6 +52,7 @@ class GraphImage:
             ghost_t=self.ghost_t[ghosts],
             pair_t=self.pair_t[order] if len(self.pair_t) else self.pair_t,
             pair_count=self.pair_count[order] if len(self.pair_count) else self.pair_count,
+            parts=None if self.parts is None else self.parts.placed(np.argsort(order)),
         )
 
 
@@ -85,6 +88,7 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
         graph.clock,
         *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
         *edge_contacts(graph),
+        None if graph.relations is None else graph.relations.of(a, b),
     )
     return image, nodes
 
@@ -132,7 +136,9 @@ def stage_pairs(
     now = -np.inf if image.clock is None else image.clock
     loops = np.full(len(named), LOOP, np.int32)
     pairs = *graph.canonical(nodes[image.a], nodes[image.b]), image.weight, image.pair_t, image.pair_count
-    return StagedPairs(*pairs, named, loops, ghosts, times, now, now, own=own, touched=touched)
+    staged = StagedPairs(*pairs, named, loops, ghosts, times, now, now, own=own, touched=touched)
+    staged.parts = image.parts
+    return staged
 
 
 def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
@@ -163,6 +169,7 @@ def _check(image: GraphImage, graph: Graph) -> None:
         "a clock that is not a number": image.clock is not None and not np.isfinite(image.clock),
         "ghosts that do not fit": not _ghosts_fit(image, graph),
         "contacts that do not fit": not _contacts_fit(image, graph),
+        "relations that do not fit": not _parts_fit(image, graph),
     }
     for fault, found in faults.items():
         if found:
@@ -190,6 +197,26 @@ def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
         if not ((last <= clock) & (count >= 0) & (count < np.inf)).all():  # nor NaN
             return False
     return True
+
+
+def _parts_fit(image: GraphImage, graph: Graph) -> bool:
+    """Say whether relations add up to the weights of edges."""
+    parts, relations = image.parts, graph.relations
+    if parts is None or relations is None:
+        return parts is None and relations is None
+    pair, relation, weight = parts.pair, parts.relation, parts.weight
+    if not len(pair) == len(relation) == len(weight):
+        return False
+    if len(pair) and not (
+        0 <= pair.min() <= pair.max() < len(image.a)
+        and 0 <= relation.min() <= relation.max() < len(relations.names)
+    ):
+        return False
+    order, total = pair * len(relations.names) + relation, np.zeros(len(image.a), np.int64)
+    if (np.diff(order) <= 0).any() or not ((weight > 0) & (weight < graph.limit)).all():
+        return False
+    np.add.at(total, pair, weight)
+    return bool((total == np.maximum(image.weight, 0)).all())
 
 
 def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:

@@ -1,10 +1,16 @@
-"""Weights of events as whole multiples of a graph's grid, and why some cannot be."""
+"""Weights of events as whole multiples of a graph's grid, and why some cannot be.
+
+The weight of an event that names a relation is multiplied by that of the relation.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from dygcn.engine.events.showing import shown
+from dygcn.errors import CapacityError, EventError
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
@@ -14,12 +20,17 @@ if TYPE_CHECKING:
 def units_of(graph: Graph, batch: EventBatch) -> tuple[Int64, Bool]:
     """Return the weights of adds on the grid, 0 for removes, and which of them it cannot carry."""
     weight = np.ones(len(batch)) if batch.weight is None else batch.weight
+    unknown = without = np.zeros(len(batch), np.bool_)
+    if graph.relations is not None:
+        codes = graph.relations.codes(batch)
+        factor = graph.relations.weights[codes]
+        weight, unknown, without = weight * factor, codes < 0, factor == 0
     with np.errstate(over="ignore"):  # what is too large is off the grid
         units = np.rint(weight / graph.grid)
     good = (units >= 1) & (units < graph.limit)
     if graph.whole:
         good &= units == weight
-    bad = ~good & (batch.op > 0)
+    bad = (~good & ~without & (batch.op > 0)) | unknown
     return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
 
 
@@ -34,5 +45,28 @@ def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
         else f"this model carries weights {span} "
         "(the grid follows from the weights it was fitted on; clip outliers or take logarithms)"
     )
-    reasons = (f"weight is {weight:g}; {allowed}" for weight in weights)
-    return dict(zip(rows.tolist(), reasons, strict=True))
+    reasons = {
+        row: f"weight is {weight:g}; {allowed}" for row, weight in zip(rows.tolist(), weights, strict=True)
+    }
+    if graph.relations is not None and batch.relation is not None:
+        codes, column = graph.relations.codes(batch), batch.relation
+        for row in rows[codes[rows] < 0].tolist():
+            name = shown(column.names[column.codes[row]])
+            reasons[row] = f"relation is {name}; {graph.relations.known}: fit again to have another"
+    return reasons
+
+
+def checked_units(graph: Graph, batch: EventBatch) -> Int64:
+    """Return the weights of a batch on the grid.
+
+    Raises
+    ------
+    EventError
+        If the grid cannot carry one (a `CapacityError`), or a relation is not known.
+    """
+    units, bad = units_of(graph, batch)
+    if bad.any():
+        row = int(bad.argmax())
+        reason = off_grid(graph, batch, np.array([row]))[row]
+        raise (EventError if reason.startswith("relation") else CapacityError)(reason, row)
+    return units

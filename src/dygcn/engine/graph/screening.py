@@ -10,13 +10,13 @@ from dygcn.engine.events import join_ids, rows_of, take
 from dygcn.engine.graph.delta import find_pairs, overweight, play_weights
 from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.graph.on_grid import off_grid, units_of
+from dygcn.engine.graph.on_grid import checked_units, off_grid, units_of
 from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.errors import CapacityError, EventError
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Bool, EventBatch, Int64, Nodes
+    from dygcn.engine.records import Bool, EventBatch, Int32, Int64, Nodes
 
 _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 
@@ -66,10 +66,7 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
     if len(batch) == 0:
         return
     graph.check_form(batch, now)
-    units, off = units_of(graph, batch)
-    if off.any():
-        row = int(off.argmax())
-        raise CapacityError(off_grid(graph, batch, np.array([row]))[row], row)
+    units = checked_units(graph, batch)
     if _Trial(graph, batch, units, now).is_heavy():
         raise CapacityError(graph.too_heavy)
 
@@ -121,6 +118,8 @@ class _Trial:
         found = find_pairs(capacity.arrays, src, dst, graph.directed)
         a, b = capacity.a[:found], capacity.b[:found]
         old, carried = self._carried(nodes, a, b, aged_to)
+        if graph.relations is not None:
+            a, b, old = self._by_relation(nodes, a, b, capacity.pair_of[: len(batch)])
         half_life = 0.0 if graph.memory is None else graph.memory.half_life
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:
@@ -128,6 +127,21 @@ class _Trial:
         events, before = (capacity.arrays, batch.op, self._units, times), (old, carried.copy())
         played = play_weights(*events, *before, graph.directed, clock, half_life, graph.limit, refuse)
         return played, (a, b), old, carried
+
+    def _by_relation(self, nodes: Nodes, a: Nodes, b: Nodes, pair_of: Int32) -> tuple[Nodes, Nodes, Int64]:
+        """Number pairs with a relation in the place of pairs; return their ends, and what they add.
+
+        What is left of a ghost that becomes an edge is not taken off: close to the limit, a little too much
+        is refused.
+        """
+        relations = self._graph.relations
+        assert relations is not None
+        known, codes, count = np.flatnonzero(pair_of >= 0), relations.codes(self._batch), len(relations.names)
+        cells, place = np.unique(pair_of[known] * np.int64(count) + codes[known], return_inverse=True)
+        pair_of[known] = place
+        a, b = a[cells // count], b[cells // count]
+        ends = self._graph.canonical(nodes[a], nodes[b])
+        return a, b, relations.recall(*ends, (cells % count).astype(np.int16))
 
     def _numbers(self) -> tuple[Nodes, Nodes, Nodes]:
         """Return the nodes of both ends, each once, and where each end stands there; new ids come last."""

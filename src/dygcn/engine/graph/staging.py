@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int32, Int64, Nodes
+from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int16, Int32, Int64, Nodes, Parts
 
 
 @dataclass(slots=True)
@@ -20,6 +20,7 @@ class NodeEvents:
     t: Float64  # (n,), or empty where nobody looks at times
     clock: float
     contact_clock: float = 0.0
+    parts: tuple[Nodes, Nodes, Int16, Int64] | None = None  # what relations add to pairs after them
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class StagedPairs:
     contact_clock: float = -np.inf
     own: int | None = None  # 1 or 0: the named nodes get or lose the mark of having features of their own
     touched: tuple[Nodes, Float64, Float32] | None = None  # nodes, their last contacts and counts
+    parts: Parts | None = None  # of all pairs; None: they stay, or there are no relations
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from dygcn.engine.graph.contacts import Contacts
 from dygcn.engine.graph.fixed import DEEPEST
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.memory import Memory
-from dygcn.engine.graph.on_grid import off_grid, units_of
+from dygcn.engine.graph.on_grid import checked_units
 from dygcn.engine.graph.pair_buffers import PairBuffers
 from dygcn.engine.graph.pair_contacts import pair_contacts
+from dygcn.engine.graph.relations import Relations
 from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import (
@@ -29,7 +30,10 @@ from dygcn.engine.records import (
     Int64,
     Nodes,
 )
-from dygcn.errors import CapacityError, EventError
+from dygcn.errors import EventError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GREATEST_SHIFT = 30
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
@@ -57,6 +61,8 @@ class Graph:
         Of contacts: last contacts and counts of nodes and of pairs are kept; None: they are not.
     whole
         Weights that are no multiple of the grid are refused, and not rounded.
+    relations
+        Name -> weight: events name a relation, and a pair weighs what its relations add; None: they do not.
 
     Examples
     --------
@@ -80,6 +86,7 @@ class Graph:
         stay: bool = False,
         count_half_life: float | None = None,
         whole: bool = False,
+        relations: Mapping[str, float] | None = None,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
@@ -89,6 +96,7 @@ class Graph:
         self.stay = stay
         self.memory = None if half_life is None else Memory(half_life)
         self.contacts = None if count_half_life is None else Contacts(count_half_life)
+        self.relations = Relations(relations) if relations else None
         self.count_half_life = 0.0 if count_half_life is None else float(count_half_life)
         self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
@@ -208,7 +216,8 @@ class Graph:
     @property
     def takes_ones(self) -> bool:
         """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
-        return self.memory is None and len(self.ones) > 0 and self.weight_shift <= self.plain_shift
+        plain = self.memory is None and self.relations is None and len(self.ones) > 0
+        return plain and self.weight_shift <= self.plain_shift
 
     @property
     def too_heavy(self) -> str:
@@ -250,17 +259,22 @@ class Graph:
         self.ids.release(nodes[self._active[nodes] == 0])
 
     def on_grid(self, batch: EventBatch) -> Int64:
-        """Return the weights of a batch on the grid, or raise `CapacityError`."""
-        if batch.weight is None and len(self.ones):
+        """Return the weights of a batch on the grid; raise an `EventError` where one cannot be."""
+        if batch.weight is None and len(self.ones) and self.relations is None:
             return np.full(len(batch), self.one, np.int64)
-        units, bad = units_of(self, batch)
-        if bad.any():
-            row = int(bad.argmax())
-            raise CapacityError(off_grid(self, batch, np.array([row]))[row], row)
-        return units
+        return checked_units(self, batch)
 
     def check_form(self, batch: EventBatch, now: float | None) -> None:
-        """Refuse a batch whose ids are of another type, or that lacks the times that a memory needs."""
+        """Refuse a batch whose ids are of another type, or that lacks relations, or times for a memory."""
+        if self.relations is None and batch.relation is not None:
+            raise EventError(
+                "events have relations, and this model has none: it would take all of them for one; leave "
+                'them out, or fit with relations, as in dygcn.fit(df, relation="action")'
+            )
+        if self.relations is not None and batch.relation is None:
+            raise EventError(
+                f"an event has no relation; {self.relations.known}: say which one, in `relation`"
+            )
         self.ids.check_kind(batch.src)
         self.ids.check_kind(batch.dst)
         self.clock_after(batch, now)

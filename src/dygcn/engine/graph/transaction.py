@@ -20,7 +20,7 @@ from dygcn.engine.graph import writing
 from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.outcomes import AGE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.engine.graph.staging import Before, NodeEvents, StagedPairs
-from dygcn.engine.records import GraphDelta, Written
+from dygcn.engine.records import GraphDelta, Parts, Written
 from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
 
 if TYPE_CHECKING:
@@ -117,18 +117,23 @@ class Transaction:
         graph, contacts, count = self.graph, self.graph.contacts, len(batch.op)
         if now is not None:
             now = moment(now)
-        plain = batch.weight is None and count <= len(graph.ones)
+        relations = graph.relations
+        plain = batch.weight is None and relations is None and batch.relation is None
+        plain = plain and count <= len(graph.ones)
         if count and not (plain and graph.memory is None):
             graph.check_form(batch, now)  # first, as in `check_batch`: of several faults all name the same
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
         clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)
         times = _NO_TIMES if graph.memory is None and contacts is None else graph.dates(batch, now)
         contact_clock = 0.0 if contacts is None else contacts.clock_after(batch, now)
-        src, dst = graph.ids.resolve(batch.src, batch.dst, batch.op)
-        self.events = NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
+        op = batch.op if relations is None else np.where(weight > 0, batch.op, np.int8(-1))
+        src, dst = graph.ids.resolve(batch.src, batch.dst, op)
+        events = self.events = NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
         graph.reserve()
+        if relations is not None and count:
+            relations.play(graph, events, relations.codes(batch))
         if not plain or graph.weight_shift > graph.plain_shift:
-            graph.note_bits(weight)
+            graph.note_bits(events.weight)
 
     def undo(self) -> None:
         """Forget what is staged, and the nodes that it brought."""
@@ -213,6 +218,8 @@ class Transaction:
         if status == OVERWEIGHT:
             self.undo()
             raise CapacityError(graph.too_heavy)
+        if graph.relations is not None and self.events is not None and self.events.parts is not None:
+            graph.relations.put(*self.events.parts)
         if graph.contacts is not None and self.events is not None:
             graph.contacts.clock = self.events.contact_clock
         came, went, idle, _, _, edges, unchanged, missing, loops, _ = buffers.sizes.tolist()
@@ -284,6 +291,8 @@ class Transaction:
             graph.memory.remember(pairs.a, pairs.b, pairs.ghosts, pairs.ghost_t)
         if graph.contacts is not None:
             graph.contacts.clock = max(graph.contacts.clock, pairs.contact_clock)
+        if graph.relations is not None and pairs.parts is not None:
+            graph.relations.replace(pairs.a, pairs.b, pairs.parts)
         return delta
 
     def _write_arcs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int]) -> GraphDelta:
@@ -330,8 +339,9 @@ class Transaction:
     def _take_away(self, a: Nodes, b: Nodes, nodes: Nodes, own: int) -> GraphDelta:
         """Take away pairs and their ghosts, mark nodes, and see which of these came and went by it."""
         zeros, loops = np.zeros(len(a), np.int64), np.full(len(nodes), LOOP, np.int32)
-        none = _NO_TIMES, _NO_COUNTS
-        pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, np.zeros(len(a)), -np.inf, own=own)
+        none, no_times = (_NO_TIMES, _NO_COUNTS), np.zeros(len(a))
+        pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, no_times, -np.inf, own=own)
+        pairs.parts = Parts(zeros[:0], np.empty(0, np.int16), zeros[:0])
         return self.write_pairs(pairs, self.graph.pull.look_up(a, b))
 
     # ---- trials ----------------------------------------------------------------------------------------
@@ -369,7 +379,8 @@ class Transaction:
         own = nodes[graph.owns(nodes)] if len(nodes) else nodes
         loops = np.full(len(own), LOOP, np.int32) if len(own) else own
         stored = a, b, weight, last, count, own, loops, ghosts, ghost_t
-        self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched)
+        parts = None if graph.relations is None else graph.relations.of(a, b)
+        self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched, parts=parts)
 
     def stage_before(self) -> bool:
         """Stage what the graph was before the innermost trial, as events; False: it must be written as pairs.
@@ -379,7 +390,8 @@ class Transaction:
         before, pairs = self.trials[-1], self.trials[-1].pairs
         assert pairs is not None
         self._set_clocks(before)
-        if self.graph.memory is not None or len(pairs.named) or before.features is not None:
+        graph, more = self.graph, len(pairs.named) > 0 or before.features is not None
+        if more or graph.memory is not None or graph.relations is not None:
             return False
         op = _REMOVE_OR_ADD.take(pairs.new > 0)
         times = _NO_TIMES if self.graph.contacts is None else np.zeros(len(op))
@@ -447,6 +459,8 @@ class Transaction:
         for before in reversed(self.trials):
             if before.pairs is not None:
                 self.write_pairs(before.pairs, graph.pull.look_up(before.pairs.a, before.pairs.b))
+        if graph.relations is not None and self.events is not None:
+            graph.relations.finish(graph, self.events)
         self.trials.clear()
         graph.ids.end_holds()
         graph.count_again()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.engine.events.columns import MOST_RELATIONS
+from dygcn.engine.events.showing import shown
 from dygcn.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -39,3 +45,29 @@ def read_tolerance(value: object) -> float:
     if not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise OptionError(f"tolerance is {value!r}; allowed is a finite number, 0 or more")
     return float(value)
+
+
+def check_relation_weights(weights: Mapping[Any, Any]) -> dict[str, float]:
+    """Return the weight of each relation, sorted by name; a number in the place of a name counts as text.
+
+    Examples
+    --------
+    >>> check_relation_weights({"view": 1, "buy": 4})
+    {'buy': 4.0, 'view': 1.0}
+    """
+    for name, weight in weights.items():
+        if not isinstance(weight, int | float | np.number) or not math.isfinite(weight):
+            raise OptionError(f"the relation {shown(name)} has weight {shown(weight)}; allowed is 0 or more")
+        if weight < 0:
+            raise OptionError(
+                f"the relation {shown(name)} has weight {weight:g}; allowed is 0 or more: a negative weight "
+                "would break the mean that a vector is. Trust and distrust are two relations, each with a "
+                "weight of its own"
+            )
+    found = {str(name): float(weight) for name, weight in weights.items()}
+    if not len(weights) == len(found) <= MOST_RELATIONS or not max(found.values(), default=0):
+        raise OptionError(
+            f"relation_weights is {shown(weights)}; allowed are up to {MOST_RELATIONS:,} different names, "
+            'one of them at least with a weight above 0: {"view": 1, "buy": 4}'
+        )
+    return dict(sorted(found.items()))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import take
+from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of, whole
 from dygcn.engine.models.specs import RULES, find_fitting
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dygcn.engine.records import Bool, EventBatch, Float64
 
 GREATEST_ORDERS = 16
@@ -38,6 +40,7 @@ class Choices:
     recipe: object = None
     whole_weights: bool = False
     ids: str | None = None
+    relations: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, tuple(RULES))
@@ -70,6 +73,17 @@ def ids_of(batch: EventBatch) -> IdMap:
     for column in (batch.src, batch.dst):
         ids.intern(column)
     return ids
+
+
+def weighed(batch: EventBatch, relations: Mapping[str, float]) -> EventBatch:
+    """Return events with the weights of their relations in their own, without those of weight 0."""
+    column = batch.relation
+    if column is None or all(relations[name] == 1 for name in column.names):
+        return batch
+    weight = np.array([relations[name] for name in column.names])[column.codes]
+    weight = weight if batch.weight is None else weight * batch.weight
+    rows = np.flatnonzero(weight > 0)
+    return replace(rows_of(batch, rows), weight=weight[rows])
 
 
 def weight_grid(batch: EventBatch, message_bits: int, whole: bool = False) -> float:

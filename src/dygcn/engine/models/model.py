@@ -76,6 +76,8 @@ class Model:
         Weights that are no multiple of the grid are refused, and not rounded.
     projection
         How given features become the last block of columns; None: there is no such block.
+    relations
+        The weight of each relation, by name; empty: events have none.
     """
 
     weights: tuple[Float32, ...]
@@ -93,15 +95,17 @@ class Model:
     table: RowTable | None = field(default=None, repr=False)
     whole: bool = False
     projection: Projection | None = field(default=None, repr=False)
+    relations: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
         links = ", ".join(self.links) or "cosine"
         half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
+        relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
             f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
-            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}, "
-            f"links={links!r})"
+            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}"
+            f"{relations}, links={links!r})"
         )
 
     @property
@@ -207,6 +211,7 @@ class Model:
             stay=self.spec.nodes_stay,
             count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
             whole=self.whole,
+            relations=self.relations,
         )
 
 

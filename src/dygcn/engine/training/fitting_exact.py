@@ -10,7 +10,7 @@ import numpy as np
 
 from dygcn.engine.features import Embedding, Given, Hashed, column_scales, read_features
 from dygcn.engine.models import Baseline, Model, State, read_inputs
-from dygcn.engine.models.choices import Choices, check_time_unit, weight_grid
+from dygcn.engine.models.choices import Choices, check_time_unit, weighed, weight_grid
 from dygcn.engine.training import (
     HeldOut,
     Recipe,
@@ -85,13 +85,18 @@ def new_model(
         "half_life": choices.half_life,
         "unit": check_time_unit(time_unit(parts)),
         "whole": choices.whole_weights,
+        "relations": choices.relations,
     }
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)
-        settings["grid"] = weight_grid(batch, Hashed.message_bits, choices.whole_weights)
+        settings["grid"] = weight_grid(
+            weighed(batch, choices.relations), Hashed.message_bits, choices.whole_weights
+        )
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features)
-    settings["grid"] = weight_grid(batch, Given.message_bits, choices.whole_weights)
+    settings["grid"] = weight_grid(
+        weighed(batch, choices.relations), Given.message_bits, choices.whole_weights
+    )
     if len(ids) and ids.kind != batch.src.kind:
         raise FeatureError(
             f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"

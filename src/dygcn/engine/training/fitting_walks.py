@@ -11,7 +11,7 @@ from dygcn.engine.events import take
 from dygcn.engine.features import RowTable, Walks
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import Model, State
-from dygcn.engine.models.choices import check_time_unit, weight_grid
+from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
 from dygcn.engine.training.beside import choose_share
@@ -70,12 +70,13 @@ def walk_model(
         np.ones(choices.dim),
         seed=int(choices.seed),
         directed=bool(choices.directed),
-        grid=weight_grid(batch, Walks.message_bits, choices.whole_weights),
+        grid=weight_grid(weighed(batch, choices.relations), Walks.message_bits, choices.whole_weights),
         half_life=choices.half_life,
         unit=check_time_unit(time_unit(parts)),
         table=RowTable(ids, np.zeros((0, columns), np.int8), 1.0),
         whole=choices.whole_weights,
         projection=projection,
+        relations=choices.relations,
     )
 
 

@@ -99,6 +99,7 @@ class DurableEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
         stream: str = "",
         position: int = -1,
     ) -> Change:
@@ -106,7 +107,7 @@ class DurableEmbedding(EmbeddingView):
 
         Parameters
         ----------
-        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids
+        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`.
         stream, position
             Where the events are from, and their place there: whole numbers that grow. Events of a place that
@@ -122,7 +123,8 @@ class DurableEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now, stream or None)
             return self.remove_nodes(remove_nodes)
-        names, directed = column_names(src, dst, t, op, weight, shared_ids), self.model.directed
+        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
+        directed = self.model.directed
         batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
@@ -260,12 +262,13 @@ class DurableEmbedding(EmbeddingView):
         op: str | None = None,
         weight: str | None = None,
         shared_ids: bool = False,
+        relation: str | None = None,
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
         names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
-        names["shared_ids"] = shared_ids
+        names |= {"shared_ids": shared_ids, "relation": relation}
 
         def load() -> Change | Exception:
             try:

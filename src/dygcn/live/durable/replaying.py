@@ -79,7 +79,9 @@ def _list(event: bytes) -> list[bytes]:
         return [event]
 
 
-def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list[SourceBatch]:
+def parts_of(
+    found: list[ChosenLetter], kind: str, latest: float | None, related: bool = False
+) -> list[SourceBatch]:
     """Return letters as batches, each of which settles its own letters: events with a time, and without.
 
     Parameters
@@ -88,6 +90,8 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
         Type of the graph's ids.
     latest
         The latest time that an event may have; None: any.
+    related
+        Whether the model has relations.
     """
     dated = {one.number for one in found if _is_dated(one.event)}
     groups: dict[bool, list[ChosenLetter]] = {}
@@ -98,7 +102,9 @@ def parts_of(found: list[ChosenLetter], kind: str, latest: float | None) -> list
         rows: list[int] = []
         batches, dead = [], []
         for row, (_, letter, event) in enumerate(group):
-            decoded = without_forgets(decode_events(event, "json", kind, latest=latest, limit=1))
+            decoded = without_forgets(
+                decode_events(event, "json", kind, latest=latest, limit=1, related=related)
+            )
             if (
                 has_times and len(decoded.batch) and decoded.batch.t is None
             ):  # its letter has others with times

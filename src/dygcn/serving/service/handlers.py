@@ -51,6 +51,7 @@ class Handlers:
     def __init__(self, service: Service, waiters: Waiters) -> None:
         self.service, self.waiters = service, waiters
         self.kind = service.live.model.kind
+        self.related = bool(service.live.model.relations)
         self.bodies = Bodies(self.limits.bodies_bytes)
 
     @property
@@ -67,12 +68,12 @@ class Handlers:
         self.service.ingest_queue.refuse_if_full()
         body = await request.body()
         latest = self.service.latest_time()
-        limit = self.limits.queued_events
+        limit, related = self.limits.queued_events, self.related
         if len(body) < _LARGE:
-            decoded = decode_events(body, form, self.kind, latest=latest, limit=limit)
+            decoded = decode_events(body, form, self.kind, latest=latest, limit=limit, related=related)
         else:
             decoded = await self.bodies.decode(
-                decode_events, body, form, self.kind, latest=latest, limit=limit
+                decode_events, body, form, self.kind, latest=latest, limit=limit, related=related
             )
         if decoded.bad and decoded.bad[0].row < 0:
             raise OptionError(f"the body cannot be read: {decoded.bad[0].reason}")

@@ -32,8 +32,8 @@ class Mending(Asking):
         """Apply dead letters again; those that cannot be applied stay, with their new reason."""
         wanted = await self._read(request, answers.WantedReplay)
         found, missing = await run_in_threadpool(self._chosen, wanted)
-        kind, latest = self.service.live.model.kind, self.service.latest_time()
-        parts = await run_in_threadpool(parts_of, found, kind, latest)
+        model, latest = self.service.live.model, self.service.latest_time()
+        parts = await run_in_threadpool(parts_of, found, model.kind, latest, bool(model.relations))
         receipts = [await self._apply(part) for part in parts]
         sequence = max((one.sequence for one in receipts), default=self.service.live.sequence)
         applied, dead = sum(one.applied for one in receipts), sum(one.dead for one in receipts)

@@ -89,6 +89,7 @@ def _event(kind: str | None) -> dict[str, Any]:
             "op": {"enum": [1, -1, "add", "remove"], "description": "+1 adds or replaces, -1 removes."},
             "weight": {"type": "number", "exclusiveMinimum": 0},
             "t": {"type": "number"},
+            "relation": {"type": "string", "description": "Of a model with relations: which one."},
             **more,
         },
     }

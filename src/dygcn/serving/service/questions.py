@@ -197,8 +197,10 @@ class Questions:
             return read_update(None, add, remove, kind, None, directed=self._live.model.directed)
         if add is not None or remove is not None:
             raise OptionError("pass either events or add and remove, not both")
-        limit = self._service.current.limits.queued_events
-        found = without_forgets(decode_events(bytes(wanted.events), "json", kind, latest=latest, limit=limit))
+        limit, related = self._service.current.limits.queued_events, bool(self._live.model.relations)
+        found = without_forgets(
+            decode_events(bytes(wanted.events), "json", kind, latest=latest, limit=limit, related=related)
+        )
         if found.bad:
             raise OptionError(f"event {found.bad[0].row} cannot be tried: {found.bad[0].reason}")
         return found.batch

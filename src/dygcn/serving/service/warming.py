@@ -39,7 +39,7 @@ def warm_up(model: Model) -> None:
     """
     state = State(model)
     for form, body in _bodies(state).items():
-        state.apply(decode_events(body, form, model.kind).batch)
+        state.apply(decode_events(body, form, model.kind, related=bool(model.relations)).batch)
     nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
     vectors, _ = cache.refresh(nodes)
     top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)
@@ -60,6 +60,10 @@ def _bodies(state: State) -> dict[str, bytes]:
     src, dst = (pa.array([one], _TYPES[graph.ids.kind]) for one in _ends(graph.ids))
     weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
     table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
+    if graph.relations is not None:
+        heaviest = int(graph.relations.weights.argmax())
+        table = table.set_column(2, "weight", [[weight / graph.relations.weights[heaviest]]])
+        table = table.append_column("relation", [[graph.relations.names[heaviest]]])
     events = table.to_pylist()
     return {
         "json": msgspec.json.encode(events),

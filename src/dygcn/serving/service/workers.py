@@ -160,11 +160,12 @@ class SourceWorker(_Worker):
 def source_batches(messages: Sequence[Message], service: Service) -> list[SourceBatch]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
     kind, latest = service.live.model.kind, service.latest_time()
+    related = bool(service.live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(
         _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
     ):
-        decoded = [(message, _decode(message, kind, latest)) for message in run]
+        decoded = [(message, _decode(message, kind, latest, related)) for message in run]
         for _, alike in groupby(enumerate(decoded), key=_alike):
             parts.append(_joined(stream, [one for _, one in alike]))
     return parts
@@ -201,9 +202,9 @@ def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
     )
 
 
-def _decode(message: Message, kind: str, latest: float | None) -> Decoded:
+def _decode(message: Message, kind: str, latest: float | None, related: bool = False) -> Decoded:
     try:
-        return decode_events(message.body, message.form, kind, latest=latest)
+        return decode_events(message.body, message.form, kind, latest=latest, related=related)
     except EventError as error:
         bad = BadEvent(-1, error.reason, repr(message.body[:500]))
         return dataclasses.replace(decode_events(b"[]", "json", kind), bad=(bad,))

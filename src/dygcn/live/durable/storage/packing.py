@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.engine.events.columns import length_faults, op_faults, refuse, time_faults, weight_faults
-from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.engine.records import EventBatch, IdColumn, RelationColumn
 from dygcn.errors import DamagedLog
 from dygcn.live.durable.storage.redaction import clear_body
 
@@ -31,7 +31,14 @@ class _Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     now: float | None
 
 
-_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Packed)
+class _Related(_Packed, array_like=True, forbid_unknown_fields=True):
+    """The same with relations: written where there are some, and read in the place of both."""
+
+    relation: bytes = b""
+    relations: tuple[str, ...] = ()
+
+
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Related)
 
 
 def pack(batch: EventBatch, now: float | None = None) -> bytes:
@@ -46,20 +53,21 @@ def pack(batch: EventBatch, now: float | None = None) -> bytes:
     """
     src, src_text = _pack_ids(batch.src)
     dst, dst_text = _pack_ids(batch.dst)
-    return _encoder.encode(
-        _Packed(
-            len(batch),
-            src,
-            src_text,
-            dst,
-            dst_text,
-            batch.op.tobytes(),
-            b"" if batch.weight is None else batch.weight.tobytes(),
-            b"" if batch.t is None else batch.t.tobytes(),
-            batch.t is not None and batch.t.dtype.kind == "i",
-            now,
-        )
+    packed = (
+        len(batch),
+        src,
+        src_text,
+        dst,
+        dst_text,
+        batch.op.tobytes(),
+        b"" if batch.weight is None else batch.weight.tobytes(),
+        b"" if batch.t is None else batch.t.tobytes(),
+        batch.t is not None and batch.t.dtype.kind == "i",
+        now,
     )
+    if batch.relation is None:
+        return _encoder.encode(_Packed(*packed))
+    return _encoder.encode(_Related(*packed, batch.relation.codes.tobytes(), batch.relation.names))
 
 
 def _pack_ids(ids: IdColumn) -> tuple[bytes, bytes | None]:
@@ -86,11 +94,21 @@ def unpack(body: bytes) -> tuple[EventBatch, float | None]:
             _column(packed.op, np.int8, count),
             _column(packed.weight, np.float64, count) if packed.weight else None,
             times,
+            _unpack_relations(packed),
         )
         _check(batch, packed.now)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DamagedLog(f"an entry of the log cannot be read: {error}") from None
     return batch, packed.now
+
+
+def _unpack_relations(packed: _Related) -> RelationColumn | None:
+    if not packed.relations and not packed.relation:
+        return None
+    codes = _column(packed.relation, np.int16, packed.count)
+    if len(codes) and not 0 <= codes.min() <= codes.max() < len(packed.relations):
+        raise ValueError("relations without a name")
+    return RelationColumn(codes, packed.relations)
 
 
 def pack_tolerance(tolerance: float) -> bytes:

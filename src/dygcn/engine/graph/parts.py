@@ -1,0 +1,174 @@
+"""The loops of relations: a table from pairs of nodes to what each relation adds; see `relations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_key, pair_put, pair_slot
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dygcn.engine.records import Int8, Int16, Int32, Int64, Nodes
+
+
+class PartArrays:
+    """The arrays of `Relations`. They never grow or move.
+
+    Parameters
+    ----------
+    table
+        The first slot of each pair that has a part.
+    relations, weights, behind
+        Of each slot: relation, weight, and the next slot of the pair (of a free one: the next free one), -1
+        behind the last.
+    counts
+        Slots ever used, the first free one or -1.
+    """
+
+    def __init__(
+        self, table: PairTable, relations: Int16, weights: Int64, behind: Int32, counts: Int64
+    ) -> None:
+        self.arrays = table, relations, weights, behind, counts
+        self.table, self.relations, self.weights = table, relations, weights
+        self.behind, self.counts = behind, counts
+
+    def __reduce__(self) -> tuple[type[PartArrays], tuple[Any, ...]]:
+        return PartArrays, self.arrays
+
+
+def _slot_of(parts: PartArrays, key: int, relation: int) -> int:
+    """Return the slot of a relation of a pair, or -1."""
+    slot = pair_slot(parts.table, key)
+    while slot >= 0 and parts.relations[slot] != relation:
+        slot = parts.behind[slot]
+    return slot
+
+
+def recall(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16) -> Int64:
+    """Return what a relation adds to each pair, 0 where it adds nothing."""
+    found = np.zeros(len(a), np.int64)
+    out = found
+    with cython.nogil:
+        for i in range(len(a)):
+            slot = _slot_of(parts, pair_key(a[i], b[i]), relation[i])
+            if slot >= 0:
+                out[i] = parts.weights[slot]
+    return found
+
+
+def count(parts: PartArrays, a: Nodes, b: Nodes) -> Int64:
+    """Return how many relations add to each pair."""
+    found = np.zeros(len(a), np.int64)
+    out = found
+    with cython.nogil:
+        for i in range(len(a)):
+            slot = pair_slot(parts.table, pair_key(a[i], b[i]))
+            while slot >= 0:
+                out[i] += 1
+                slot = parts.behind[slot]
+    return found
+
+
+def listed(parts: PartArrays, a: Nodes, b: Nodes, total: int) -> tuple[Int16, Int64]:
+    """Return relations and weights of all parts of pairs, pair by pair, so many of them."""
+    found = np.empty(total, np.int16), np.empty(total, np.int64)
+    relation, weight = found
+    at = 0
+    with cython.nogil:
+        for i in range(len(a)):
+            slot = pair_slot(parts.table, pair_key(a[i], b[i]))
+            while slot >= 0:
+                relation[at] = parts.relations[slot]
+                weight[at] = parts.weights[slot]
+                at += 1
+                slot = parts.behind[slot]
+    return found
+
+
+def put(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16, weight: Int64) -> None:
+    """Write what relations add to pairs; 0 is no part. The caller reserved capacity."""
+    with cython.nogil:
+        for i in range(len(a)):
+            key = pair_key(a[i], b[i])
+            slot = _slot_of(parts, key, relation[i])
+            if weight[i] == 0:
+                if slot >= 0:
+                    _take_out(parts, key, slot)
+                continue
+            if slot < 0:
+                slot = _free_slot(parts)
+                parts.relations[slot] = relation[i]
+                parts.behind[slot] = pair_slot(parts.table, key)
+                pair_put(parts.table, key, slot)
+            parts.weights[slot] = weight[i]
+
+
+def drop(parts: PartArrays, a: Nodes, b: Nodes) -> None:
+    """Take all parts of pairs away."""
+    with cython.nogil:
+        for i in range(len(a)):
+            key = pair_key(a[i], b[i])
+            slot = pair_slot(parts.table, key)
+            while slot >= 0:
+                _take_out(parts, key, slot)
+                slot = pair_slot(parts.table, key)
+
+
+def _free_slot(parts: PartArrays) -> int:
+    slot: int = parts.counts[1]
+    if slot >= 0:
+        parts.counts[1] = parts.behind[slot]
+    else:
+        slot = parts.counts[0]
+        parts.counts[0] += 1
+    return slot
+
+
+def _take_out(parts: PartArrays, key: int, slot: int) -> None:
+    before = pair_slot(parts.table, key)
+    if before == slot:
+        if parts.behind[slot] >= 0:
+            pair_put(parts.table, key, parts.behind[slot])
+        else:
+            pair_drop(parts.table, key)
+    else:
+        while parts.behind[before] != slot:
+            before = parts.behind[before]
+        parts.behind[before] = parts.behind[slot]
+    parts.behind[slot] = parts.counts[1]
+    parts.counts[1] = slot
+
+
+def play(pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: Int64, value: Int64) -> None:
+    """Turn events about relations into events about pairs, in order of arrival: what the pair weighs then.
+
+    Parameters
+    ----------
+    pair, cell
+        Of each event: its pair, below 0 if it speaks of none; its relation of that pair.
+    src, op, weight
+        Of each event; changed. One without effect has the node -1 afterwards.
+    total, value
+        Of pairs and of cells: what they weigh, before and then after the events.
+    """
+    with cython.nogil:
+        for i in range(len(pair)):
+            p, c = pair[i], cell[i]
+            if p < 0:
+                continue
+            new = weight[i] if op[i] > 0 else 0
+            if (op[i] < 0 and value[c] == 0) or (new == 0 and op[i] > 0 and total[p] == 0):
+                src[i] = -1
+                continue
+            total[p] += new - value[c]
+            value[c] = new
+            op[i] = 1 if total[p] > 0 else -1
+            weight[i] = total[p]
