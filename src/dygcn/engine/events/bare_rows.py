@@ -123,7 +123,7 @@ def _refuse_doubtful(rows: NDArray[Any]) -> None:
 
 
 def columns_of(rows: Sequence[Any], accepted: str, named: int = 0) -> list[list[Any]]:
-    """Turn rows into columns; every row must have as many as the first, and many only if so many have names."""
+    """Turn rows into columns; every row must have as many as the first, and no more than can have names."""
     most = max(len(FIELDS), named)
     for row, item in enumerate(rows):
         if type(item) not in _ROWS and not _is_row(item):
