@@ -7,8 +7,8 @@ the folder that DYGCN_DATA names.
 Logistic regression with scikit-learn's defaults on a fifth of the labels, five splits. A fit sees no label:
 it weighs features by held-out links. The recipe that all fits share (projection, shares that are tried, how
 far from the best AUC is enough) was settled with the accuracies of cora, fb100-amherst41 and patent-labelled
-in view; those of dblp-labelled and of newcomers were not looked at before. patent-labelled and dblp-labelled
-have no features: theirs are drawn at random, and must not harm.
+in view, newcomers included; those of dblp-labelled were not looked at before. patent-labelled and
+dblp-labelled have no features: theirs are drawn at random, and must not harm.
 """
 
 from __future__ import annotations
