@@ -10,9 +10,9 @@ import pytest
 
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.shape import Shape, opened
+from dygcn.serving.sinks.shape import Shape, kind_of, opened
 from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_random_sequences, check_sink
-from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, replayed
+from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, named, replayed
 
 
 class Memory:
@@ -34,8 +34,8 @@ class MemorySink:
     def __init__(self, memory):
         self.memory, self.shape = memory, None
 
-    def open(self, kind, dim):
-        self.shape, shape = None, Shape(kind, dim)
+    def open(self, ids, dim):
+        self.shape, shape = None, Shape(ids, dim)
         if self.memory.shape is not None:
             shape.refuse(self.name, str(self.memory.shape))
         self.shape = self.memory.shape = shape
@@ -63,10 +63,16 @@ class MemorySink:
         if not self.memory.runs:
             raise SinkError("memory is down")
 
+    @staticmethod
+    def read(memory):
+        rows = memory.model.held()
+        with_kinds = memory.shape is not None and memory.shape.with_kinds
+        return {named(id_, kind_of(id_) if with_kinds else None): row for id_, row in rows.items()}
+
 
 def fresh(sink=MemorySink, server=Memory):
     memory = server()
-    return SinkTarget(lambda: sink(memory), lambda: memory.model.held(), memory.restart)
+    return SinkTarget(lambda: sink(memory), lambda: sink.read(memory), memory.restart)
 
 
 def test_a_sink_in_memory_passes():
@@ -149,9 +155,33 @@ class SettlingTakesTooMuch(MemorySink):
         super().delete_below(floor + 1, history)
 
 
+class KindsAreForgotten(MemorySink):
+    @staticmethod
+    def read(memory):
+        return memory.model.held()
+
+
+class KindsAreCutAtTheLastColon(MemorySink):
+    @staticmethod
+    def read(memory):
+        rows = MemorySink.read(memory)
+        return {
+            (id_[1].rpartition(":")[0], id_[1]) if isinstance(id_, tuple) else id_: row
+            for id_, row in rows.items()
+        }
+
+
+class KindsAreNotPartOfTheShape(MemorySink):
+    def open(self, ids, dim):
+        there = self.memory.shape
+        if there is not None and there.stored == Shape(ids, dim).stored:
+            ids = there.ids
+        return super().open(ids, dim)
+
+
 class AnyShape(MemorySink):
-    def open(self, kind, dim):
-        self.shape = Shape(kind, dim)
+    def open(self, ids, dim):
+        self.shape = Shape(ids, dim)
         return self.memory.model.newest
 
 
@@ -254,8 +284,8 @@ class NoFenceBeforeSettling(MemorySink):
 
 
 class FenceAtOpenOnly(MemorySink):
-    def open(self, kind, dim):
-        self.reached = super().open(kind, dim)
+    def open(self, ids, dim):
+        self.reached = super().open(ids, dim)
         return self.reached
 
     def put(self, rows):
@@ -281,14 +311,14 @@ class ChainsAreNotCompared(MemorySink):
 
 
 class ChainsAreNotKept(MemorySink):
-    def open(self, kind, dim):
-        held = super().open(kind, dim)
+    def open(self, ids, dim):
+        held = super().open(ids, dim)
         return held and replace(held, chain="0" * 32)
 
 
 class SaysTheFirstPosition(MemorySink):
-    def open(self, kind, dim):
-        held = super().open(kind, dim)
+    def open(self, ids, dim):
+        held = super().open(ids, dim)
         return held and min((row[0] for row in self.memory.model.known.values()), default=held, key=repr)
 
 
@@ -322,6 +352,9 @@ BUGS = {
     IdsAreDoubles: "ids",
     NulEndsAText: "nul",
     FirstThousand: "sizes",
+    KindsAreForgotten: "kinds",
+    KindsAreCutAtTheLastColon: "kinds",
+    KindsAreNotPartOfTheShape: "kinds",
     SettlingForgets: "below",
     SettlingTakesTooMuch: "below",
     AnyShape: "other_shapes",

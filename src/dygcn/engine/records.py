@@ -258,7 +258,7 @@ class History:
 class Rows:
     """Changed vectors and ids that left, each node once, as of one position of a history."""
 
-    ids: NDArray[Any]  # (n,) int64, or Python strings
+    ids: NDArray[Any]  # (n,) int64, or Python strings; ``kind:id`` where nodes have kinds
     vectors: Float32  # (n, dim)
     versions: Int64  # (n,) the sequence of `history`
     left: NDArray[Any]  # (m,) ids that are no longer in the graph; none of them is in `ids`

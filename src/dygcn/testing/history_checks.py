@@ -129,7 +129,7 @@ def check_repeated_histories(fresh: Fresh) -> None:
 def _expect_open(checked: Trial, expected: History) -> None:
     """Open a sink beside the open one; it must say which position is the newest."""
     with closing(checked.place.make()) as beside:
-        found = beside.open(checked.kind, checked.dim)
+        found = beside.open(checked.ids, checked.dim)
     expect(found == expected, f"the newest that was written is {expected}; open() says {found}")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["SINK_CHECKS", "SinkTarget", "check_random_sequences", "check_sink"]
+KINDS = "user:int64,item:string"
 PATIENCE = 60.0  # seconds until an interrupted sink must take rows again
 ODD_IDS = (
     "", " ", "7", "007", "-0", "1e3", "null", "about", "node:about", "deleted_below",
@@ -42,7 +43,7 @@ def check_sink(fresh: Fresh, examples: int = 10) -> None:
     fresh
         Returns a new target at each call.
     examples
-        Random sequences of writes to try for each kind of ids.
+        Random sequences of writes to try for each type of ids.
 
     Raises
     ------
@@ -163,9 +164,9 @@ def check_other_shapes(fresh: Fresh) -> None:
         checked.compare("after writes that were refused")
         checked.write({1: 1})
         checked.compare("after a write that was not")
-        for kind, dim in (("int64", DIM + 1), ("string", DIM), ("float", DIM), ("int64", 0)):
+        for type_, dim in (("int64", DIM + 1), ("string", DIM), (KINDS, DIM), ("float", DIM), ("int64", 0)):
             other = checked.place.make()
-            expect_error(f"{kind} of size {dim}", other.open, kind, dim)
+            expect_error(f"{type_} of size {dim}", other.open, type_, dim)
             expect_error("a write to a refused place", other.write, make_rows({}, dim=DIM))
             other.close()
         checked.write({}, left={1: 2})
@@ -179,15 +180,42 @@ def check_other_shapes(fresh: Fresh) -> None:
 
 def check_ids(fresh: Fresh) -> None:
     """Ids arrive as they are: the least and greatest integers, odd texts, texts that look alike."""
-    for kind, ids in (("int64", EXTREME_IDS), ("string", ODD_IDS)):
-        with Trial(fresh, kind) as checked:
+    for type_, ids in (("int64", EXTREME_IDS), ("string", ODD_IDS)):
+        with Trial(fresh, type_) as checked:
             checked.write(dict.fromkeys(ids, 1))
-            checked.compare(f"after {kind} ids")
+            checked.compare(f"after {type_} ids")
             checked.write(dict.fromkeys(ids[::2], 2), left=dict.fromkeys(ids[1::2], 2))
-            checked.compare(f"after {kind} ids, some of which left")
+            checked.compare(f"after {type_} ids, some of which left")
             checked.write(dict.fromkeys(ids, 1))
             checked.delete_below(2)
-            checked.compare(f"after delete_below of {kind} ids")
+            checked.compare(f"after delete_below of {type_} ids")
+
+
+def check_kinds(fresh: Fresh) -> None:
+    """Rows of a graph with kinds say the kind of their node; a target without kinds is refused, and back."""
+    odd = [f"item:{id_}" for id_ in ODD_IDS[:-2]]
+    with Trial(fresh, KINDS) as checked:
+        checked.write(dict.fromkeys(("user:7", "item:7", "user:item:7", *odd), 1))
+        checked.compare("after nodes of two kinds")
+        checked.write({"user:7": 2, odd[0]: 2}, left={"item:7": 2, odd[1]: 2})
+        checked.write({"item:7": 1})
+        checked.compare("after some of them left")
+        expect_error("an id without kind", checked.sink.write, make_rows({"7": 3}, dim=DIM))
+        checked.reopen()
+        checked.write({"item:7": 3, "user:-8": 3})
+        checked.sink.open(f"{KINDS},shop:int64", DIM)
+        checked.write({"shop:7": 4})
+        checked.compare("after a kind was added")
+        checked.delete_below(3)
+        checked.compare("after delete_below")
+    for ours, other, id_ in ((KINDS, "string", "item:7"), ("string", KINDS, "item:7"), ("int64", KINDS, 7)):
+        with Trial(fresh, ours) as checked:
+            checked.write({id_: 1})
+            beside = checked.place.make()
+            expect_error(f"ids of type {other} where {ours} are", beside.open, other, DIM)
+            beside.close()
+            checked.write({id_: 2})
+            checked.compare("after another was refused")
 
 
 def check_nul(fresh: Fresh) -> None:
@@ -324,6 +352,7 @@ SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
         check_below,
         check_other_shapes,
         check_ids,
+        check_kinds,
         check_nul,
         check_sizes,
         check_opening_and_closing,
@@ -335,16 +364,16 @@ SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
 
 
 def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
-    """Check random writes, repeats and deletions against a dict, for each kind of ids."""
+    """Check random writes, repeats and deletions against a dict, for each type of ids."""
     with extra("dev"):
         from hypothesis import HealthCheck, given, settings  # noqa: PLC0415
         from hypothesis import strategies as draw  # noqa: PLC0415
 
-    def follow(kind: str, ids: Sequence[NodeId]) -> None:
+    def follow(type_: str, ids: Sequence[NodeId]) -> None:
         pairs = draw.dictionaries(draw.sampled_from(ids), draw.integers(0, 12), min_size=1)
         rare = draw.one_of(draw.integers(0, 12), draw.sampled_from(("reopen", "repeat all", "refit")))
         steps = draw.lists(draw.one_of(pairs, pairs, pairs, rare), min_size=3, max_size=12)
-        checked = given(steps)(lambda steps: _follow(fresh, kind, steps))
+        checked = given(steps)(lambda steps: _follow(fresh, type_, steps))
         unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large]
         settings(max_examples=examples, deadline=None, database=None, suppress_health_check=unhurried)(
             checked
@@ -352,12 +381,13 @@ def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
 
     follow("int64", (-3, 0, 7, 2**40))
     follow("string", ("", "a", "a:b", "é"))
+    follow(KINDS, ("user:0", "item:0", "item:", "item:é"))
 
 
-def _follow(fresh: Fresh, kind: str, steps: Sequence[Any]) -> None:
+def _follow(fresh: Fresh, type_: str, steps: Sequence[Any]) -> None:
     floor, generation = 0, 1
     written: list[Rows] = []
-    with Trial(fresh, kind, 3) as checked:
+    with Trial(fresh, type_, 3) as checked:
         for step in steps:
             if step == "reopen":
                 checked.reopen()

@@ -15,7 +15,8 @@ from dygcn.serving.sinks.histories import admit, newest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-NodeId: TypeAlias = int | str
+NodeId: TypeAlias = int | str | tuple[str, str]
+"""An id or, where rows say the kind of their node, the kind and the id."""
 Held: TypeAlias = dict[NodeId, tuple[History, Float32]]
 """The content of a sink: the vector of each node, and the position of its row."""
 
@@ -186,13 +187,20 @@ def replayed(bodies: Iterable[bytes]) -> Held:
         at = History(message["generation"], message["epoch"], message["version"], message["chain"])
         if "deleted_below" in message:
             floor = max(floor, (at.generation, message["deleted_below"]))
-        elif message["id"] not in known or _rank(at) > _rank(known[message["id"]][0]):
+            continue
+        id_ = named(message["id"], message.get("kind"))
+        if id_ not in known or _rank(at) > _rank(known[id_][0]):
             left = message.get("left", False)
             vector = None if left else np.array(message["vector"], np.float64).astype(np.float32)
-            known[message["id"]] = (at, vector)
+            known[id_] = (at, vector)
     return {
         id_: (at, vector) for id_, (at, vector) in known.items() if vector is not None and _rank(at) >= floor
     }
+
+
+def named(id_: Any, kind: str | None) -> NodeId:
+    """Return what `Held` calls the node of a row with an id and, if rows say it, a kind."""
+    return id_ if kind is None else (kind, id_)
 
 
 def _ids(ids: Sequence[NodeId], strings: bool) -> Any:

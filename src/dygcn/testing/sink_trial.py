@@ -28,7 +28,8 @@ class SinkTarget:
     make
         Returns a new sink, not open yet; several may write to the target.
     read_all
-        Returns the content, read without the sink. For a broker, see `dygcn.testing.sink_model.replayed`.
+        Returns the content, read without the sink. For a broker, see `dygcn.testing.sink_model.replayed`; for
+        rows that say the kind of their node, `dygcn.testing.sink_model.named`.
     interrupt
         Kills the server and starts it again with its data, if there is one.
     """
@@ -48,15 +49,15 @@ class Trial:
     ----------
     fresh
         Returns a new place.
-    kind, dim
-        What the sink is opened for.
+    ids, dim
+        What the sink is opened for: a type of ids, and a size.
     """
 
-    def __init__(self, fresh: Fresh, kind: str, dim: int = DIM) -> None:
+    def __init__(self, fresh: Fresh, ids: str, dim: int = DIM) -> None:
         self.place, self.model = fresh(), SinkModel()
-        self.kind, self.dim = kind, dim
+        self.ids, self.dim = ids, dim
         self.sink = self.place.make()
-        found = self.sink.open(kind, dim)
+        found = self.sink.open(ids, dim)
         expect(found is None, f"a sink that holds nothing was opened, and says that it holds {found}")
 
     def __enter__(self) -> Trial:
@@ -92,7 +93,7 @@ class Trial:
         """
         self.sink.close()
         self.sink = self.place.make()
-        found, expected = self.sink.open(self.kind, self.dim), self.model.newest
+        found, expected = self.sink.open(self.ids, self.dim), self.model.newest
         if found is None:  # then it holds nothing, and nothing is late there
             expect(not self.model.held(), "a sink that holds rows was opened, and says that it holds nothing")
             self.model.empty()
@@ -103,6 +104,8 @@ class Trial:
     def compare(self, when: str) -> None:
         """Raise an AssertionError unless the place holds what the model does."""
         expected, found = self.model.held(), self.place.read_all()
+        if ":" in self.ids:
+            expected = {(str(id_).partition(":")[0], str(id_)): row for id_, row in expected.items()}
         expect(expected.keys() == found.keys(), f"{when}: {_differ(expected, found)}")
         for id_, (history, vector) in expected.items():
             there, stored = found[id_]

@@ -455,6 +455,20 @@ def test_the_settings_of_a_sink_say_what_is_done(folder, refitted, tmp_path):
         assert set(read_rows(out)["id"].to_pylist()) == set(service.live)
 
 
+def test_a_service_of_a_graph_with_kinds_writes_them(tmp_path):
+    out, path = str(tmp_path / "vectors"), tmp_path / "shop"
+    edges = {"user": [1, 2, 3, 1], "item": [1, 1, 2, 2]}
+    dygcn.open(path, dygcn.fit(edges, src="user", dst="item", kinds=True, dim=8)).close()
+    with running(path, sinks=[ParquetSettings(folder=out)]) as service:
+        until(lambda: has(service, NEW)() and len(read_rows(out)) == len(service.live))
+        rows = read_rows(out)
+        assert list(zip(rows["kind"].to_pylist(), rows["id"].to_pylist(), strict=True)) == sorted(
+            (kind, f"{kind}:{id_}") for kind, id_ in service.live
+        )
+    with running(path, sinks=[ParquetSettings(folder=out)]) as service:
+        until(has(service, SAME))
+
+
 # ---- any mixture -----------------------------------------------------------------------------------------
 
 _STEPS = draw.lists(

@@ -30,7 +30,7 @@ from dygcn.serving.sinks import (
 )
 from dygcn.serving.sinks.histories import FIELDS, from_fields
 from dygcn.testing.sink_checks import SinkTarget
-from dygcn.testing.sink_model import made_up_history, make_rows, replayed
+from dygcn.testing.sink_model import made_up_history, make_rows, named, replayed
 
 _numbers = itertools.count()
 
@@ -64,15 +64,15 @@ def postgres_place(server, **options):
 
 
 def read_table(url, table):
-    query = sql.SQL("SELECT id, vector, generation, epoch, version, chain FROM {}").format(
-        sql.Identifier(*table.split("."))
-    )
+    query = sql.SQL(
+        "SELECT id, to_jsonb(t) ->> 'kind', vector, generation, epoch, version, chain FROM {} t"
+    ).format(sql.Identifier(*table.split(".")))
     with psycopg.connect(url) as connection, connection.cursor(binary=True) as cursor:
         rows = cursor.execute(query).fetchall()
-    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, vector, *_ in rows)
+    assert all(int.from_bytes(vector[:2]) * 4 == len(vector) - 4 for _, _, vector, *_ in rows)
     return {
-        id_: (History(*history), np.frombuffer(vector[4:], ">f4").astype("<f4"))
-        for id_, vector, *history in rows
+        named(id_, kind): (History(*history), np.frombuffer(vector[4:], ">f4").astype("<f4"))
+        for id_, kind, vector, *history in rows
     }
 
 
@@ -97,7 +97,8 @@ def read_hashes(settings):
         if b"vector" in fields:
             id_ = int(text) if kind == b"int64" else text
             history = from_fields({name: fields[name.encode()].decode() for name in FIELDS})
-            held[id_] = (history, np.frombuffer(fields[b"vector"], "<f4"))
+            of = fields[b"kind"].decode() if b"kind" in fields else None
+            held[named(id_, of)] = (history, np.frombuffer(fields[b"vector"], "<f4"))
             assert ttl == -1
         else:
             assert 0 < ttl <= round(settings.keep_left)
@@ -155,10 +156,11 @@ def record_body(record):
     if record.value() is not None:
         return record.value()
     headers = dict(record.headers())
-    kind, _, _ = headers["shape"].partition(b":")
-    key = record.key() if kind == b"int64" else json.dumps(record.key().decode()).encode()
+    ids, _, _ = headers["shape"].rpartition(b":")
+    key = record.key() if ids == b"int64" else json.dumps(record.key().decode()).encode()
+    kind = b'"kind":"%b",' % record.key().partition(b":")[0] if ids == b"kind:string" else b""
     of = b'"generation":%b,"epoch":"%b","version":%b,"chain":"%b"' % tuple(headers[name] for name in FIELDS)
-    return b'{"id":%b,%b,"left":true}' % (key, of)
+    return b'{"id":%b,%b%b,"left":true}' % (key, kind, of)
 
 
 def read_topic(servers, topic):
@@ -196,13 +198,15 @@ def parquet_place(folder):
 
 def read_files(folder):
     table = read_rows(folder)
-    assert table.column_names == ["id", *FIELDS, "vector"]
+    assert [name for name in table.column_names if name != "kind"] == ["id", *FIELDS, "vector"]
     return held_in(table)
 
 
 def held_in(table):
     """Return what a table of Arrow holds."""
     ids = table["id"].to_pylist()
+    if "kind" in table.column_names:
+        ids = list(map(named, ids, table["kind"].to_pylist()))
     histories = [History(*row.values()) for row in table.select(FIELDS).to_pylist()]
     flat = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     return dict(zip(ids, zip(histories, flat.reshape(len(ids), -1), strict=True), strict=True)) if ids else {}
@@ -216,7 +220,7 @@ def lance_place(folder, **options):
 def read_lance(folder):
     lancedb = import_module("lancedb")  # takes a second, and most sinks need none of it
     table = lancedb.connect(folder).open_table("rows").to_arrow()
-    assert table.column_names == ["id", "vector", *FIELDS]
+    assert [name for name in table.column_names if name != "kind"] == ["id", "vector", *FIELDS]
     return held_in(table)
 
 
@@ -232,10 +236,13 @@ def read_milvus(file, collection):
         rows = client.query(
             collection,
             filter="version >= 0",
-            output_fields=["id", "vector", *FIELDS],
+            output_fields=["*"],
             consistency_level="Strong",
         )
-    return {row["id"]: (History(*(row[field] for field in FIELDS)), row["vector"]) for row in rows}
+    return {
+        named(row["id"], row.get("kind")): (History(*(row[field] for field in FIELDS)), row["vector"])
+        for row in rows
+    }
 
 
 class LocalQdrant:
@@ -265,6 +272,7 @@ def read_qdrant(client, collection):
         points, offset = client.scroll(collection, limit=1000, with_vectors=True, offset=offset)
         for point in points:
             history = History(*(point.payload[field] for field in FIELDS))
-            held[point.payload["id"]] = (history, np.asarray(point.vector, np.float32))
+            id_ = named(point.payload["id"], point.payload.get("kind"))
+            held[id_] = (history, np.asarray(point.vector, np.float32))
         if offset is None:
             return held

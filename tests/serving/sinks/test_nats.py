@@ -356,7 +356,7 @@ def leaving_is_not_said(monkeypatch):
     monkeypatch.setattr(
         sink_module,
         "left_messages",
-        lambda rows: [deleted_below_message(0, made_up_history(0, 0)) for _ in rows.left],
+        lambda rows, shape: [deleted_below_message(0, made_up_history(0, 0)) for _ in rows.left],
     )
 
 

@@ -19,6 +19,7 @@ from dygcn.testing.history_checks import (
 )
 from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_checks import (
+    KINDS,
     SINK_CHECKS,
     check_below,
     check_interrupted,
@@ -96,6 +97,33 @@ def test_random_sequences(server):
 
 def test_contract_with_an_index(server):
     check_left(lambda: postgres_place(server, index="hnsw"))
+
+
+def test_rows_are_found_by_kind(server):
+    place = postgres_place(server)
+    sink = place.make()
+    sink.open(KINDS, DIM)
+    sink.write(make_rows({"user:7": 1, "item:7": 1, "item:user:8": 1}, dim=DIM))
+    found = ask(sink, "SELECT id FROM {table} WHERE kind = 'item' ORDER BY vector <=> '[1,1,1,1]'")
+    assert {id_ for (id_,) in found} == {"item:7", "item:user:8"}
+    assert ask(sink, "SELECT FROM pg_indexes WHERE tablename = '{table}' AND indexdef LIKE '%btree (kind)'")
+    sink.close()
+
+
+def test_a_column_kind_that_you_write_yourself_is_not_ours(server):
+    table = fresh_name()
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, kind text, vector vector(4), {OURS})")
+    sink = PostgresSink(PostgresSettings(url=server.url, table=table))
+    with pytest.raises(
+        SinkError, match=r"kind text, .* ours are id text PRIMARY KEY, kind text NOT NULL GEN"
+    ):
+        sink.open(KINDS, DIM)
+    sink.open("string", DIM)
+    sink.write(make_rows({"a": 1}, dim=DIM))
+    assert held(sink) == {"a": 1}
+    sink.close()
 
 
 def test_nearest_neighbours_by_index(sink, server):

@@ -11,10 +11,30 @@ from dygcn.serving.sinks.shape import Shape, check_finite, opened
 from dygcn.testing.sink_model import made_up_history, make_rows
 
 
-@pytest.mark.parametrize(("kind", "dim"), [("int32", 4), ("", 4), ("int64", 0), ("string", -1)])
-def test_shapes_that_are_none(kind, dim):
-    with pytest.raises(SinkError, match="allowed are the kinds int64 and string, and sizes above 0"):
-        Shape(kind, dim)
+@pytest.mark.parametrize(
+    ("ids", "dim"),
+    [
+        ("int32", 4), ("", 4), ("int64", 0), ("string", -1),
+        ("user:int64", 4), ("user:int64,item:float", 4), ("user:int64,user:int64", 4),
+    ],
+)  # fmt: skip
+def test_shapes_that_are_none(ids, dim):
+    with pytest.raises(SinkError, match="allowed are the types int64 and string, one of both for each kind"):
+        Shape(ids, dim)
+
+
+def test_shapes_with_kinds():
+    shape = Shape("user:int64,item:int64", 3)
+    assert shape == Shape("shop:string,item:int64", 3) == Shape(str(shape).rpartition(":")[0], 3)
+    assert (str(shape), shape.stored, shape.with_kinds) == ("kind:string:3", "string", True)
+    assert not Shape("string", 3).with_kinds
+    shape.check(make_rows({"item:a:b": 1}, left={"user:": 1}, dim=3), "here")
+    for wrong in (make_rows({"item": 1}, dim=3), make_rows({7: 1}, dim=3)):
+        with pytest.raises(SinkError, match="here takes ids of type kind:string"):
+            shape.check(wrong, "here")
+    for there in ("string:3", "int64:3"):
+        with pytest.raises(SinkError, match=f"holds rows of the shape {there} .type of ids, size of vectors"):
+            shape.refuse("here", there)
 
 
 def test_rows_of_the_shape_pass():
@@ -22,8 +42,8 @@ def test_rows_of_the_shape_pass():
         rows = make_rows({1: version}, left={3: version}, dim=3, generation=version)
         Shape("int64", 3).check(rows, "here")
     Shape("string", 3).check(make_rows({"a": 1}, left={"b": 1}, dim=3), "here")
-    for kind in ("int64", "string"):
-        Shape(kind, 3).check(make_rows({}, dim=3), "here")
+    for ids in ("int64", "string", "a:int64,b:int64"):
+        Shape(ids, 3).check(make_rows({}, dim=3), "here")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +58,7 @@ def test_rows_of_the_shape_pass():
         ({"vectors": np.zeros((1, 3), np.float32)}, "not equally many"),
         ({"versions": np.array([1])}, "not equally many"),
         ({"left_versions": np.array([1, 2])}, "ids that left and versions of them"),
-        ({"ids": np.array(["a", "b"], object)}, "here takes ids of kind int64; got an array of object"),
+        ({"ids": np.array(["a", "b"], object)}, "here takes ids of type int64; got an array of object"),
         ({"ids": np.array([1.0, 2.0])}, "float64"),
         ({"ids": np.array([1, 2], np.int32)}, "int32"),
         ({"left": np.array(["a"], object)}, "object"),
@@ -61,7 +81,7 @@ def test_rows_of_other_shapes_are_refused(change, said):
 @pytest.mark.parametrize("ids", [np.array([1, 2]), np.array(["a", 2], object), np.array(["a", None], object)])
 def test_texts_are_texts(ids):
     rows = dataclasses.replace(make_rows({"a": 1, "b": 1}, dim=3), ids=ids)
-    with pytest.raises(SinkError, match="here takes ids of kind string"):
+    with pytest.raises(SinkError, match="here takes ids of type string"):
         Shape("string", 3).check(rows, "here")
 
 

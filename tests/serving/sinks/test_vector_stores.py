@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import lancedb
 import numpy as np
 import pytest
+from pymilvus import MilvusClient
+from qdrant_client.models import FieldCondition, Filter, MatchValue
 
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving.sinks import (
@@ -31,6 +33,7 @@ from dygcn.testing.history_checks import (
     check_stale_writer,
 )
 from dygcn.testing.sink_checks import (
+    KINDS,
     SINK_CHECKS,
     check_below,
     check_left,
@@ -88,6 +91,31 @@ def test_numbers_that_are_not_finite_are_refused(fresh):
     with pytest.raises(SinkError, match="the vector of 1 is not finite"):
         sink.write(rows)
     sink.close()
+
+
+def test_rows_are_found_by_kind(tmp_path, monkeypatch):
+    """As the page of vector databases says."""
+    rows = make_rows({"user:7": 1, "item:7": 1, "item:user:8": 1}, dim=DIM)
+    ours, vector = {"item:7", "item:user:8"}, [1.0, 0.0, 0.0, 0.0]
+    local = LocalQdrant()
+    monkeypatch.setattr(qdrant, "connect", lambda make, settings: local)
+    for place in (lance_place(tmp_path), qdrant_place(local), milvus_place(tmp_path / "lite.db")):
+        sink = place.make()
+        sink.open(KINDS, DIM)
+        sink.write(rows)
+        name = sink.name.rpartition("/")[2]
+        sink.close()
+    table = lancedb.connect(next(tmp_path.glob("t*"))).open_table("rows")
+    found = table.search(vector).where("kind = 'item'").limit(9).to_list()
+    assert {row["id"] for row in found} == ours
+    [collection] = [one.name for one in local.get_collections().collections if "marks" not in one.name]
+    item = FieldCondition(key="kind", match=MatchValue(value="item"))
+    points = local.query_points(collection, query=vector, query_filter=Filter(must=[item])).points
+    assert {point.payload["id"] for point in points} == ours
+    with closing(MilvusClient(str(tmp_path / "lite.db"))) as client:
+        client.load_collection(name)
+        [hits] = client.search(name, [vector], filter='kind == "item"', output_fields=["id"])
+    assert {hit["entity"]["id"] for hit in hits} == ours
 
 
 STEPS = ("put_marks", "put_rows", "delete_rows", "delete_marks")

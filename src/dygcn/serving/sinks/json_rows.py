@@ -9,6 +9,8 @@ message                                   meaning
                                           generation below version 5
 ========================================  =================================================================
 
+Where nodes have kinds, ``"kind":"item"`` follows the id of a node, ``"id":"item:50"``.
+
 HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
 of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
 greater generation counts.
@@ -35,13 +37,14 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import History, Rows
     from dygcn.serving import json_text
+    from dygcn.serving.sinks.shape import Shape
 else:  # whoever only reads settings needs no encoder
     json_text = late("dygcn.serving.json_text")
 
 NOT_JSON = "JSON has no word for NaN or infinity: look for what made it (a rolled run may have exploded)"
 
 
-def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
+def row_messages(rows: Rows, shape: Shape, name: str) -> Iterator[bytes]:
     """Yield a message for each vector, in the order of the rows.
 
     Raises
@@ -53,26 +56,32 @@ def row_messages(rows: Rows, name: str) -> Iterator[bytes]:
     --------
     >>> import numpy as np
     >>> from dygcn.engine.records import History, Rows
+    >>> from dygcn.serving.sinks.shape import Shape
     >>> vectors, none = np.array([[0.1, -0.0]], np.float32), np.array([], np.int64)
     >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none, History(1, "0f", 3, "5c"))
-    >>> [message.decode() for message in row_messages(rows, "here")]
+    >>> [message.decode() for message in row_messages(rows, Shape("int64", 2), "here")]
     ['{"id":7,"generation":1,"epoch":"0f","version":3,"chain":"5c","vector":[0.1,-0.0]}']
     """
     check_finite(rows, name, NOT_JSON)
     history = _history_text(rows.history)
     for id_, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
-        yield b'{"id":%b,%b,"vector":%b}' % (msgspec.json.encode(id_), history, json_text.vector_text(vector))
+        yield b'{%b,%b,"vector":%b}' % (_id_text(id_, shape), history, json_text.vector_text(vector))
 
 
-def left_messages(rows: Rows) -> list[bytes]:
+def left_messages(rows: Rows, shape: Shape) -> list[bytes]:
     """Return a message for each id that left."""
     history = _history_text(rows.history)
-    return [b'{"id":%b,%b,"left":true}' % (msgspec.json.encode(id_), history) for id_ in rows.left.tolist()]
+    return [b'{%b,%b,"left":true}' % (_id_text(id_, shape), history) for id_ in rows.left.tolist()]
 
 
 def deleted_below_message(floor: int, history: History) -> bytes:
     """Return the message that deletes rows of other histories, and every row below a version."""
     return b'{"deleted_below":%d,%b}' % (floor, _history_text(history))
+
+
+def _id_text(id_: int | str, shape: Shape) -> bytes:
+    """Return the fields that name a node."""
+    return msgspec.json.encode(shape.id_fields(id_))[1:-1]
 
 
 def _history_text(history: History) -> bytes:

@@ -104,7 +104,7 @@ class KafkaSink:
         """Kind and address of where rows go, without any secret."""
         return f"kafka://{self._settings.servers}/{self._settings.topic}"
 
-    def open(self, kind: str, dim: int) -> History | None:
+    def open(self, ids: str, dim: int) -> History | None:
         """Connect, read the last record of each partition, and return the newest position of them.
 
         Raises
@@ -113,7 +113,7 @@ class KafkaSink:
             If no broker can be reached, there is no such topic, or it holds rows of another shape.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
         self._connect(shape)
         self._shape = shape
         return self._held
@@ -133,7 +133,7 @@ class KafkaSink:
         if len(rows) == 0:
             return
         keys = (str(id_).encode() for id_ in chain(rows.ids, rows.left))
-        values = chain(row_messages(rows, self.name), (None for _ in rows.left))
+        values = chain(row_messages(rows, shape, self.name), (None for _ in rows.left))
         records = ((key, value, -1) for key, value in zip(keys, values, strict=True))
         self._deliver(shape, rows.history, records)
 

@@ -17,6 +17,7 @@ from dygcn.engine.records import History
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.histories import FIELDS, as_values
 from dygcn.serving.sinks.settings import DAY, YEAR, OnOtherHistory, Settings, check_name, check_seconds
+from dygcn.serving.sinks.shape import kind_of
 from dygcn.serving.sinks.vector_store import POSITION, NodeId, Rank, VectorStoreSink
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ class LanceSettings(Settings, frozen=True, tag="lancedb"):
 class LanceSink(VectorStoreSink):
     """A table with a row for each node: ``id``, ``vector``, and the position of each row.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. ``<table>_marks`` has the
-    newest position that was written, and ids that left, by a hash. To begin again, drop the table.
+    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
+    kinds. ``<table>_marks`` has the newest position that was written, and ids that left, by a hash. To begin
+    again, drop the table.
 
     Writers wait for each other on a lock in the folder, so an older version never replaces a newer one, in
     any order of writes, by any process of this machine. Each version of the table is complete; a write makes
@@ -170,7 +172,9 @@ class LanceStore:
     def create_rows(self, shape: Shape) -> None:
         """Create the table of rows."""
         vector = pa.list_(pa.float32(), shape.dim)
-        self._create(self._rows_name, pa.schema([("id", _TYPES[shape.kind]), ("vector", vector), *_POSITION]))
+        kind = [("kind", pa.string())] if shape.with_kinds else []
+        fields = [("id", _TYPES[shape.stored]), *kind, ("vector", vector), *_POSITION]
+        self._create(self._rows_name, pa.schema(fields))
 
     def shape_there(self) -> str:
         """Return the shape that was kept with the position."""
@@ -218,6 +222,8 @@ class LanceStore:
         table = self._table(self._rows_name)
         flat = pa.array(vectors.reshape(-1))
         values = {"id": list(ids), "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])}
+        if "kind" in table.schema.names:
+            values["kind"] = list(map(kind_of, ids))
         rows = pa.table(values | _repeated(history, len(ids)), schema=table.schema)
         merge = table.merge_insert("id").when_matched_update_all(where=_NEWER).when_not_matched_insert_all()
         merge.execute(rows)

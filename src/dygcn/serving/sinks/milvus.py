@@ -89,10 +89,10 @@ class MilvusSettings(Settings, frozen=True, tag="milvus"):
 class MilvusSink(VectorStoreSink):
     """A collection with an entity for each node: ``id``, ``vector``, and the position of each row.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. The primary key is ``id`` if
-    ids are numbers; if they are texts it is ``key``, a UUID made of the id (`key_of`).
-    ``<collection>_marks`` has the newest position that was written, and ids that left, by their UUIDs. To
-    begin again, drop the collection.
+    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
+    kinds. The primary key is ``id`` if ids are numbers; if they are texts it is ``key``, a UUID made of the
+    id (`key_of`). ``<collection>_marks`` has the newest position that was written, and ids that left, by
+    their UUIDs. To begin again, drop the collection.
 
     A write is not one transaction: readers may see a part of it. What was answered survives the death of a
     process; Milvus Lite does not sync its log at each write, so a power failure may take the last ones.
@@ -116,7 +116,7 @@ class MilvusSink(VectorStoreSink):
         super().__init__(name, MilvusStore(settings, name), settings.keep_left, secrets)
 
     def _check_ids(self, shape: Shape, rows: Rows) -> None:
-        if shape.kind == "string":
+        if shape.stored == "string":
             for id_ in (*rows.ids, *rows.left):
                 if len(id_.encode()) > _LONGEST:
                     raise SinkError(
@@ -137,13 +137,13 @@ class MilvusStore:
         self._rows, self._marks = settings.collection, f"{settings.collection}_marks"
         self._client: Any = None
         self._uri, self._token = _address(settings.url)
-        self._kind = ""
+        self._shape: Shape
 
     def open(self, shape: Shape) -> None:
         """Connect to the server, or start Milvus Lite in this process."""
         if shape.dim > _WIDEST:
             raise SinkError(f"{self._name} takes vectors of up to {_WIDEST} numbers; ours have {shape.dim}")
-        self._kind = shape.kind
+        self._shape = shape
         with _FILES_LOCK:
             if self._settings.url.startswith("file:"):
                 with extra("milvus"):
@@ -193,11 +193,13 @@ class MilvusStore:
         """Create the collection of rows."""
         types = self._pymilvus.DataType
         fields: list[tuple[str, Any, dict[str, int]]] = [("id", types.INT64, {})]
-        if shape.kind == "string":
+        if shape.stored == "string":
             fields = [
                 ("key", types.VARCHAR, {"max_length": 36}),
                 ("id", types.VARCHAR, {"max_length": _LONGEST}),
             ]
+        if shape.with_kinds:
+            fields.append(("kind", types.VARCHAR, {"max_length": 32}))
         self._create(self._rows, self._schema(fields, shape.dim))
 
     def shape_there(self) -> str:
@@ -239,8 +241,11 @@ class MilvusStore:
     def put_rows(self, ids: Sequence[NodeId], vectors: Float32, history: History) -> None:
         """Write rows, whatever was there: Milvus cannot compare."""
         position = as_values(history)
-        rows = [{"id": id_, "vector": row, **position} for id_, row in zip(ids, vectors, strict=True)]
-        if self._kind == "string":
+        rows = [
+            {**self._shape.id_fields(id_), "vector": row, **position}
+            for id_, row in zip(ids, vectors, strict=True)
+        ]
+        if self._shape.stored == "string":
             rows = [{"key": key_of(row["id"]), **row} for row in rows]
         self._client.upsert(self._rows, rows)
 
@@ -284,7 +289,7 @@ class MilvusStore:
         )
 
     def _these(self, ids: Sequence[NodeId]) -> str:
-        if self._kind == "string":
+        if self._shape.stored == "string":
             return f"key in {_list([key_of(id_) for id_ in ids])}"
         return f"id in {_list(ids)}"
 

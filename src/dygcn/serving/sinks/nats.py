@@ -132,7 +132,7 @@ class NatsSink:
         """Kind and address of where rows go, without any secret."""
         return f"{public_address(self._settings.url)} {self._settings.subject}"
 
-    def open(self, kind: str, dim: int) -> History | None:
+    def open(self, ids: str, dim: int) -> History | None:
         """Connect, find or make the stream, and return the position of its last message.
 
         Raises
@@ -141,7 +141,7 @@ class NatsSink:
             If no server can be reached, nobody keeps the subject, or the stream holds rows of another shape.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
         self._loop = LoopThread(f"dygcn sink {self._settings.subject}")
         try:
             held = self._run(self._look(shape))
@@ -165,7 +165,7 @@ class NatsSink:
         shape.check(rows, self.name)
         if len(rows) == 0:
             return
-        bodies = chain(row_messages(rows, self.name), left_messages(rows))
+        bodies = chain(row_messages(rows, shape, self.name), left_messages(rows, shape))
         ids = self._message_ids(chain(rows.ids, rows.left), rows.history)
         self._run(self._publish(shape, rows.history, zip(ids, bodies, strict=True)))
 

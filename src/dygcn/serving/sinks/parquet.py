@@ -62,11 +62,12 @@ class ParquetSettings(Settings, frozen=True, tag="parquet"):
 class ParquetSink:
     """A folder in which every write leaves one Parquet file.
 
-    Columns are ``id``, ``generation``, ``epoch``, ``version``, ``chain``, ``vector`` (null for a node that
-    left) and ``left``. The name of a file is made of its position and a checksum of its content, so
-    a repeated write gives the same file. A file is written under another name, synced and renamed, so
-    it is always complete. `read_rows` returns the newest row of each id. `delete_below` merges all files into
-    one: call it before they are too many (with a floor of 0 it deletes no row of its epoch).
+    Columns are ``id``, ``kind`` if nodes have kinds, ``generation``, ``epoch``, ``version``, ``chain``,
+    ``vector`` (null for a node that left) and ``left``. The name of a file is made of its position and a
+    checksum of its content, so a repeated write gives the same file. A file is written under another name,
+    synced and renamed, so it is always complete. `read_rows` returns the newest row of each id.
+    `delete_below` merges all files into one: call it before they are too many (with a floor of 0 it deletes
+    no row of its epoch).
 
     A write reads the names of all files, and is refused if one of them is of a newer history. If such a
     file appears at that moment, `read_rows` still returns the newer rows.
@@ -86,8 +87,8 @@ class ParquetSink:
         """Kind and address of where rows go."""
         return f"parquet://{self._folder}"
 
-    def open(self, kind: str, dim: int) -> History | None:
-        """Make the folder and write down kind and size, or compare them; return the newest position there.
+    def open(self, ids: str, dim: int) -> History | None:
+        """Make the folder and write down the shape, or compare it; return the newest position there.
 
         Raises
         ------
@@ -95,7 +96,7 @@ class ParquetSink:
             If the folder cannot be used, or holds rows of another shape.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
         _guard(self.name, lambda: self._prepare(shape))
         found = _guard(self.name, lambda: held(self._folder))
         self._shape = shape
@@ -172,8 +173,8 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The columns ``id``, ``generation``, ``epoch``, ``version``, ``chain`` and ``vector``, in the order of
-        the ids.
+        The columns ``id``, ``kind`` if nodes have kinds, ``generation``, ``epoch``, ``version``, ``chain``
+        and ``vector``, in the order of the ids.
 
     Raises
     ------

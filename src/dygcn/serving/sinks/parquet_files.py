@@ -20,7 +20,7 @@ from dygcn.engine._disk import sync_names
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.histories import newest
-from dygcn.serving.sinks.shape import Shape
+from dygcn.serving.sinks.shape import Shape, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ABOUT = "about.json"
 _TRIES = 30  # files may be merged away while somebody reads
 _IDS = {"int64": pa.int64(), "string": pa.string()}
-_SAME = ["epoch", "chain"]  # columns in which few texts come again and again
+_SAME = ["kind", "epoch", "chain"]  # columns in which few texts come again and again
 _NAME = re.compile(
     r"(rows|deleted_below)-(\d{19})-([0-9a-f]{16})-(\d{19})-([0-9a-f]{32})(?:-(\d{19}))?-([0-9a-f]{32})\.parquet"
 )
@@ -79,18 +79,22 @@ class Whole:
 
 def rows_table(rows: Rows, shape: Shape) -> pa.Table:
     """Return rows and those that left as one table."""
-    kind = pa.list_(pa.float32(), shape.dim)
+    type_ = pa.list_(pa.float32(), shape.dim)
     flat = pa.array(np.ascontiguousarray(rows.vectors).ravel())
     vectors = pa.FixedSizeListArray.from_arrays(flat, shape.dim)
-    ids = [pa.array(column, _IDS[shape.kind]) for column in (rows.ids, rows.left)]
+    ids = [pa.array(column, _IDS[shape.stored]) for column in (rows.ids, rows.left)]
+    kinds = (
+        [pa.array([kind_of(id_) for id_ in (*rows.ids, *rows.left)], pa.string())] if shape.with_kinds else []
+    )
     return pa.Table.from_arrays(
         [
             pa.concat_arrays(ids),
+            *kinds,
             pa.repeat(pa.scalar(rows.history.generation, pa.int64()), len(rows)),
             pa.repeat(rows.history.epoch, len(rows)),
             pa.array(np.concatenate((rows.versions, rows.left_versions)), pa.int64()),
             pa.repeat(rows.history.chain, len(rows)),
-            pa.concat_arrays([vectors.cast(kind), pa.nulls(len(rows.left), kind)]),
+            pa.concat_arrays([vectors.cast(type_), pa.nulls(len(rows.left), type_)]),
             pa.array(np.arange(len(rows)) >= len(rows.ids)),
         ],
         schema=_schema(shape),
@@ -99,7 +103,8 @@ def rows_table(rows: Rows, shape: Shape) -> pa.Table:
 
 def _schema(shape: Shape) -> pa.Schema:
     columns = {
-        "id": _IDS[shape.kind],
+        "id": _IDS[shape.stored],
+        **({"kind": pa.string()} if shape.with_kinds else {}),
         "generation": pa.int64(),
         "epoch": pa.string(),
         "version": pa.int64(),
@@ -113,7 +118,7 @@ def _schema(shape: Shape) -> pa.Schema:
 def checksum(table: pa.Table, about: About) -> str:
     """Return a checksum of the rows, their order and the facts in the file's name."""
     digest = hashlib.sha256(f"{about} {table.num_rows} ".encode())
-    for name in ("id", "epoch", "chain"):
+    for name in ("id", *(["kind"] if "kind" in table.column_names else []), "epoch", "chain"):
         _digest_texts(digest, table[name].combine_chunks())
     for name in ("generation", "version", "left"):
         digest.update(table[name].to_numpy().tobytes())
@@ -182,8 +187,8 @@ def read_shape(folder: Path) -> Shape:
     """Return the shape that a folder was made for."""
     try:
         text = msgspec.json.decode((folder / ABOUT).read_bytes(), type=str)
-        kind, _, dim = text.partition(":")
-        return Shape(kind, int(dim))
+        ids, _, dim = text.rpartition(":")
+        return Shape(ids, int(dim))
     except (ValueError, FileNotFoundError):
         raise SinkError(f"{folder} is no folder of a Parquet sink, or its {ABOUT} is damaged") from None
 

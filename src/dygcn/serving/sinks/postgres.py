@@ -80,8 +80,9 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
 class PostgresSink:
     """A table with a row for each node, equal to the live vectors.
 
-    Its columns are ``id``, ``vector``, and the position of each row: ``generation``, ``epoch``, ``version``
-    (the sequence) and ``chain``. ``<table>_history`` has one row, the newest position that was written; every
+    Its columns are ``id``, ``kind`` if nodes have kinds, ``vector``, and the position of each row:
+    ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. The kind is made from the id
+    and has an index. ``<table>_history`` has one row, the newest position that was written; every
     write is compared with it first, so a writer for an older history is refused from then on. To begin
     again, drop the table: the sink then creates the other two again, too.
 
@@ -126,7 +127,7 @@ class PostgresSink:
         database = self._place.get("dbname") or self._place.get("user") or ""
         return f"postgres://{host}{f':{port}' if port else ''}/{database}/{self._settings.table}"
 
-    def open(self, kind: str, dim: int) -> History | None:
+    def open(self, ids: str, dim: int) -> History | None:
         """Connect; make the tables if they are not there; return the newest position that was written.
 
         Raises
@@ -135,7 +136,7 @@ class PostgresSink:
             If the server cannot be reached or has no pgvector, or if the table is of another shape.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
         self._call(shape, lambda table: table.forget(self._settings.keep_left))
         held = self._call(shape, lambda table: table.held())
         self._shape, self._forgot = shape, time.monotonic()
@@ -155,7 +156,7 @@ class PostgresSink:
         shape = opened(self._shape, self.name)
         shape.check(rows, self.name)
         check_finite(rows, self.name, _NO_NAN)
-        if shape.kind == "string":
+        if shape.stored == "string":
             self._refuse_nul(rows)
         if len(rows) == 0:
             return

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 _TYPES = {"int64": "bigint", "string": "text"}
 _COLUMN_TYPES = {"generation": "int8", "epoch": "text", "version": "int8", "chain": "text"}
+_KIND = "text GENERATED"  # from the id, so that no statement has to write it
 _LOCKS = 0x6479_6763 << 32  # where our advisory locks begin
 _AT_ONCE = 4096  # rows that are copied as one block
 _COPY_BEGINS = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _COPY_ENDS = b"\xff\xff"
 
 _COLUMNS = """
-    SELECT a.attname, t.typname, a.atttypmod
+    SELECT a.attname, t.typname || CASE a.attgenerated WHEN '' THEN '' ELSE ' GENERATED' END, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 """
@@ -55,7 +56,11 @@ _BEGIN = """
 """
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
 _HISTORY = "generation bigint NOT NULL, epoch text NOT NULL, version bigint NOT NULL, chain text NOT NULL"
-_MAKE = f"CREATE TABLE {{table}} (id {{id}} PRIMARY KEY, vector {{vector}}({{dim}}) NOT NULL, {_HISTORY})"
+_MAKE = (
+    f"CREATE TABLE {{table}} (id {{id}} PRIMARY KEY{{kind}}, vector {{vector}}({{dim}}) NOT NULL, {_HISTORY})"
+)
+_MAKE_KIND = ", kind text NOT NULL GENERATED ALWAYS AS (split_part(id, ':', 1)) STORED"
+_INDEX_KIND = "CREATE INDEX ON {table} (kind)"
 _MAKE_LEFT = """
     CREATE TABLE {left} (
         id_hash bytea PRIMARY KEY, generation bigint NOT NULL, version bigint NOT NULL,
@@ -156,7 +161,8 @@ class Table:
             "left": sql.Identifier(*schema, f"{short}_left"),
             "history": sql.Identifier(*schema, f"{short}_history"),
             "index": sql.Identifier(f"{short}_hnsw"),
-            "id": sql.SQL(_TYPES[shape.kind]),
+            "id": sql.SQL(_TYPES[shape.stored]),
+            "kind": sql.SQL(_MAKE_KIND if shape.with_kinds else ""),
             "dim": sql.Literal(shape.dim),
         }
         self._lock = 0
@@ -169,6 +175,8 @@ class Table:
             if oid is None:
                 self._run("DROP TABLE IF EXISTS {left}, {history}")  # they were of a table that is gone
                 self._run(_MAKE)
+                if self._shape.with_kinds:
+                    self._run(_INDEX_KIND)
                 oid = self._oid("table")
             if self._oid("left") is None:
                 self._run(_MAKE_LEFT)
@@ -255,14 +263,16 @@ class Table:
 
     def _check(self, oid: int | None) -> None:
         there = {name: (kind, size) for name, kind, size in self._connection.execute(_COLUMNS, [oid])}
-        expected = {"id": {"int64": "int8", "string": "text"}[self._shape.kind], **_COLUMN_TYPES}
+        expected = {"id": {"int64": "int8", "string": "text"}[self._shape.stored], **_COLUMN_TYPES}
         right = all(there.get(column, ("", 0))[0] == kind for column, kind in expected.items())
+        right = right and (there.get("kind", ("", 0))[0] == _KIND) == self._shape.with_kinds
         if not right or there.get("vector") != ("vector", self._shape.dim) or not self._one(_KEYED, [oid]):
             found = ", ".join(f"{column} {kind}" for column, (kind, _) in there.items() if column != "vector")
-            id_type, dim = _TYPES[self._shape.kind], self._shape.dim
+            id_type, dim = _TYPES[self._shape.stored], self._shape.dim
+            kind = _MAKE_KIND if self._shape.with_kinds else ""
             raise SinkError(
                 f"{self._name} has the columns {found}, vector {_vector_text(there.get('vector'))}; ours are "
-                f"id {id_type} PRIMARY KEY, vector vector({dim}), generation bigint, epoch text, "
+                f"id {id_type} PRIMARY KEY{kind}, vector vector({dim}), generation bigint, epoch text, "
                 "version bigint, chain text: "
                 "choose another table, or drop this one"
             )

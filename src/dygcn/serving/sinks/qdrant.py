@@ -81,11 +81,11 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
 class QdrantSink(VectorStoreSink):
     """A collection with a point for each node; its payload has the ``id`` and the position of the row.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. Ids of points are UUIDs made
-    of the nodes' ids (`key_of`), as Qdrant takes neither negative numbers nor texts. ``rank`` in the payload
-    has generation and version again, in words of 32 bits, since Qdrant compares numbers as doubles.
-    ``<collection>_marks`` has the newest position that was written, and ids that left, by their UUIDs. To
-    begin again, delete the collection.
+    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. If nodes have kinds, the
+    payload has the ``kind``, too. Ids of points are UUIDs made of the nodes' ids (`key_of`), as Qdrant takes
+    neither negative numbers nor texts. ``rank`` in the payload has generation and version again, in words
+    of 32 bits, since Qdrant compares numbers as doubles. ``<collection>_marks`` has the newest position that
+    was written, and ids that left, by their UUIDs. To begin again, delete the collection.
 
     A write is not one transaction: readers may see a part of it. It returns when Qdrant has applied it and
     has it in its log. Qdrant itself refuses an older row of a node that has a newer one. Between processes
@@ -119,10 +119,12 @@ class QdrantStore:
         self._rows, self._marks = settings.collection, f"{settings.collection}_marks"
         self._make = qdrant_client.QdrantClient
         self._client: Any = None
+        self._shape: Shape
         _address(settings.url)
 
     def open(self, shape: Shape) -> None:
         """Connect, by HTTP."""
+        self._shape = shape
         self._client = connect(self._make, self._settings)
 
     def close(self) -> None:
@@ -196,7 +198,7 @@ class QdrantStore:
         batch = self._models.Batch(
             ids=list(map(key_of, ids)),
             vectors=vectors.tolist(),
-            payloads=[{"id": id_, **payload} for id_ in ids],
+            payloads=[{**self._shape.id_fields(id_), **payload} for id_ in ids],
         )
         older = self._models.Filter(should=self._lower(rank))
         self._client.upsert(self._rows, batch, wait=True, update_filter=older)

@@ -22,7 +22,7 @@ from dygcn.serving.sinks.settings import (
     secrets_of,
     without,
 )
-from dygcn.serving.sinks.shape import Shape, opened
+from dygcn.serving.sinks.shape import Shape, kind_of, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,7 +80,7 @@ _WRITE = (
     _NEWER
     + """
 put(KEYS[1])
-redis.call('HSET', KEYS[1], 'vector', ARGV[5])
+redis.call('HSET', KEYS[1], unpack(ARGV, 5))
 redis.call('DEL', KEYS[3])
 return 1
 """
@@ -152,11 +152,11 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
 class RedisSink:
     """A hash ``<prefix>:node:<id>`` for each node: ``vector`` as little-endian float32, and its position.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. A node that left has the hash
-    ``<prefix>:left:<SHA-256>`` instead, which does not name it and expires. ``<prefix>:about`` has the kind
-    of the ids, the size of the vectors and the newest position that was written. A write is not one
-    transaction; each hash changes in one step, only to a later version, and never for an older history than
-    that of ``<prefix>:about``.
+    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
+    kinds. A node that left has the hash ``<prefix>:left:<SHA-256>`` instead, which does not name it and
+    expires. ``<prefix>:about`` has the type of the ids, the size of the vectors and the newest position that
+    was written. A write is not one transaction; each hash changes in one step, only to a later
+    version, and never for an older history than that of ``<prefix>:about``.
 
     The settings of Redis decide whether an answered write survives its crash: with ``appendonly yes`` and
     ``appendfsync always`` it does; by default the last second may be lost, and without an append-only file
@@ -198,8 +198,8 @@ class RedisSink:
         """Kind and address of where rows go, without any secret."""
         return f"{public_address(self._settings.url)} {self._settings.prefix}"
 
-    def open(self, kind: str, dim: int) -> History | None:
-        """Connect; write down kind and size, or compare them; return the newest position that was written.
+    def open(self, ids: str, dim: int) -> History | None:
+        """Connect; write down the shape, or compare it; return the newest position that was written.
 
         Raises
         ------
@@ -207,11 +207,11 @@ class RedisSink:
             If the server cannot be reached, or holds rows of another shape under this prefix.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
 
         def compare() -> History | None:
             with self._client.pipeline(transaction=True) as pipeline:
-                pipeline.hsetnx(self._about, "kind", kind)
+                pipeline.hsetnx(self._about, "kind", shape.ids)
                 pipeline.hsetnx(self._about, "dim", dim)
                 pipeline.hmget(self._about, "kind", "dim", *FIELDS)
                 found = [
@@ -234,9 +234,10 @@ class RedisSink:
         SinkError
             If not all is known to be written; the same rows may come again.
         """
-        opened(self._shape, self.name).check(rows, self.name)
+        shape = opened(self._shape, self.name)
+        shape.check(rows, self.name)
         if len(rows):
-            self._in_pipelines(rows.history, self._commands(rows))
+            self._in_pipelines(rows.history, self._commands(rows, shape))
 
     def delete_below(self, floor: int, history: History) -> None:
         """Take out every row of another epoch, and every row with a version below `floor`.
@@ -262,10 +263,12 @@ class RedisSink:
     def _about(self) -> bytes:
         return f"{self._settings.prefix}:about".encode()
 
-    def _commands(self, rows: Rows) -> Iterator[tuple[Any, bytes, list[Any]]]:
+    def _commands(self, rows: Rows, shape: Shape) -> Iterator[tuple[Any, bytes, list[Any]]]:
         prefix, little = f"{self._settings.prefix}:node:", np.dtype("<f4")
         for id_, vector in zip(rows.ids, rows.vectors, strict=True):
-            yield self._write, f"{prefix}{id_}".encode(), [vector.astype(little).tobytes()]
+            kind = ["kind", kind_of(id_)] if shape.with_kinds else []
+            values = ["vector", vector.astype(little).tobytes(), *kind]
+            yield self._write, f"{prefix}{id_}".encode(), values
         for id_ in rows.left:
             yield self._leave, f"{prefix}{id_}".encode(), [self._remembered]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.engine.events.kinds import is_id_type, stored_type
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.histories import check_history
 
@@ -15,41 +16,67 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import Rows
 
-KINDS = ("int64", "string")
+_WITH_KINDS = "kind:string"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The kind of the ids and the size of the vectors, the same for as long as a sink is used.
+    """The type of the ids and the size of the vectors, the same for as long as a sink is used.
+
+    Which kinds of nodes there are does not matter, only whether there are any: a refit may add some.
 
     Examples
     --------
     >>> str(Shape("int64", 8))
     'int64:8'
+    >>> str(Shape("user:int64,item:string", 8))
+    'kind:string:8'
     >>> Shape("float", 8)
     Traceback (most recent call last):
     ...
-    dygcn.errors.SinkError: a sink was opened for ids of kind 'float' and vectors of size 8; allowed are ...
+    dygcn.errors.SinkError: a sink was opened for ids of type 'float' and vectors of size 8; allowed are ...
     """
 
-    kind: str
+    ids: str
     dim: int
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or not self.dim > 0:
+        if not (self.ids == _WITH_KINDS or is_id_type(self.ids)) or not self.dim > 0:
             raise SinkError(
-                f"a sink was opened for ids of kind {self.kind!r} and vectors of size {self.dim}; "
-                "allowed are the kinds int64 and string, and sizes above 0"
+                f"a sink was opened for ids of type {self.ids!r} and vectors of size {self.dim}; "
+                "allowed are the types int64 and string, one of both for each kind, and sizes above 0"
             )
+        if ":" in self.ids:
+            object.__setattr__(self, "ids", _WITH_KINDS)
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.dim}"
+        return f"{self.ids}:{self.dim}"
+
+    @property
+    def with_kinds(self) -> bool:
+        """Whether ids are texts ``kind:id``; then a sink keeps the kind beside the id."""
+        return self.ids == _WITH_KINDS
+
+    @property
+    def stored(self) -> str:
+        """How ids are stored, ``"int64"`` or ``"string"``."""
+        return stored_type(self.ids)
+
+    def id_fields(self, id_: Any) -> dict[str, Any]:
+        """Return the fields that name a node in its row.
+
+        Examples
+        --------
+        >>> Shape("user:int64,item:int64", 8).id_fields("item:50"), Shape("int64", 8).id_fields(50)
+        ({'id': 'item:50', 'kind': 'item'}, {'id': 50})
+        """
+        return {"id": id_, "kind": kind_of(id_)} if self.with_kinds else {"id": id_}
 
     def refuse(self, name: str, there: str) -> None:
         """Raise a SinkError unless the shape of the rows in a sink (as text) is this one."""
         if there != str(self):
             raise SinkError(
-                f"{name} holds rows of the shape {there} (kind of ids, size of vectors), ours are {self}: "
+                f"{name} holds rows of the shape {there} (type of ids, size of vectors), ours are {self}: "
                 "write to another target, or delete these rows"
             )
 
@@ -66,8 +93,8 @@ class Shape:
         if len(rows.left) != len(rows.left_versions):
             raise SinkError(f"{name} got ids that left and versions of them that are not equally many")
         for ids, versions in ((rows.ids, rows.versions), (rows.left, rows.left_versions)):
-            if not _is_kind(ids, self.kind):
-                raise SinkError(f"{name} takes ids of kind {self.kind}; got an array of {ids.dtype}")
+            if not _is_of(ids, self.ids):
+                raise SinkError(f"{name} takes ids of type {self.ids}; got an array of {ids.dtype}")
             if len(versions) and (versions.dtype != np.int64 or (versions != rows.history.sequence).any()):
                 raise SinkError(
                     f"{name} takes int64 versions that are the sequence of the rows' history, "
@@ -89,9 +116,15 @@ def check_finite(rows: Rows, name: str, why: str) -> None:
         raise SinkError(f"{name}: the vector of {rows.ids[bad].tolist()[0]!r} is not finite, and {why}")
 
 
-def _is_kind(ids: NDArray[Any], kind: str) -> bool:
+def kind_of(id_: Any) -> str:
+    """Return the kind of a node of a graph with kinds, whose id is ``kind:id``."""
+    return str(id_).partition(":")[0]
+
+
+def _is_of(ids: NDArray[Any], type_: str) -> bool:
     if len(ids) == 0:
         return True
-    if kind == "int64":
+    if type_ == "int64":
         return ids.dtype == np.int64
-    return ids.dtype == object and all(isinstance(id_, str) for id_ in ids)
+    mark = ":" if type_ == _WITH_KINDS else ""
+    return ids.dtype == object and all(isinstance(id_, str) and mark in id_ for id_ in ids)

@@ -27,8 +27,12 @@ class Sink(Protocol):
     def name(self) -> str:
         """Kind and address, without secrets: for logs, metrics and the key of its saved cursor."""
 
-    def open(self, kind: str, dim: int) -> History | None:
-        """Connect and prepare for ids of a kind (``"int64"`` or ``"string"``) and vectors of a size.
+    def open(self, ids: str, dim: int) -> History | None:
+        """Connect and prepare for ids of a type and vectors of a size.
+
+        The type is ``"int64"``, ``"string"``, or one that names kinds of nodes, such as
+        ``"user:int64,item:string"``: then ids of rows are texts ``kind:id``, and the sink
+        writes the kind beside each.
 
         A sink that is open already starts again.
 
@@ -41,7 +45,7 @@ class Sink(Protocol):
         Raises
         ------
         SinkError
-            If it cannot be reached, or holds vectors of another shape or ids of another kind.
+            If it cannot be reached, or holds vectors of another shape or ids of another type.
         """
 
     def write(self, rows: Rows) -> None:

@@ -149,7 +149,7 @@ class VectorStoreSink:
         """Kind and address of where rows go, without any secret."""
         return self._name
 
-    def open(self, kind: str, dim: int) -> History | None:
+    def open(self, ids: str, dim: int) -> History | None:
         """Connect; create the collections if they are not there; return the newest position.
 
         Raises
@@ -158,7 +158,7 @@ class VectorStoreSink:
             If the store cannot be reached, or if it holds rows of another shape, or rows of somebody else.
         """
         self.close()
-        shape = Shape(kind, dim)
+        shape = Shape(ids, dim)
         held = self._call(shape, self._held)
         self._shape = shape
         return held
