@@ -305,6 +305,37 @@ def test_frames_with_kinds_of_different_types(tmp_path):
         assert live.edge_count == 2
 
 
+def test_kinds_relations_and_features_together(tmp_path):
+    random = np.random.default_rng(0)
+    orders = {"user": random.integers(0, 40, 300), "item": random.integers(0, 30, 300)}
+    orders["action"] = random.choice(["view", "buy"], 300)
+    items = pd.DataFrame({"item": range(30), "price": random.random(30), "brand": list("abc") * 10})
+    options = {"kinds": True, "relation": "action", "relation_weights": {"view": 1, "buy": 4}, "dim": 16}
+    live = dygcn.fit(pd.DataFrame(orders), src="user", dst="item", nodes=items, **options)
+    live.set_features(nodes=pd.DataFrame({"item": [77], "price": [0.5], "brand": ["z"]}))
+    assert ("item", 77) in live
+    live.update(
+        [{"src": 7, "dst": 77, "relation": "buy"}, {"src": "item:3", "dst": "user:7", "relation": "view"}]
+    )
+    assert {("item", 77), ("item", 3)} <= set(live.neighbors(("user", 7)))
+    assert live.digest() == live.recompute().digest()
+    live.save(tmp_path / "all")
+    assert dygcn.load(tmp_path / "all").digest() == live.digest()
+    both = {"kind": ["user", "item"], "id": [1, 1], "age": [3.0, 4.0]}
+    found = dygcn.fit(pd.DataFrame(orders), src="user", dst="item", kinds=True, nodes=both, dim=8)
+    assert not np.array_equal(found["user", 1][-1:], found["item", 1][-1:])
+    x = {("user", 1): [1.0, 0.0], ("user", 2): [0.0, 1.0], ("item", 3): [1.0, 1.0]}
+    given = dygcn.fit(
+        pd.DataFrame(orders),
+        src="user",
+        dst="item",
+        kinds=True,
+        features=["walks", x],
+        dim=8,
+    )
+    assert ("item", 5) in given.set_features([("item", 5)], [[1.0, 0.0]]).ids
+
+
 # ---- messages -----------------------------------------------------------------------------------------
 
 

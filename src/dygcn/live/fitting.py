@@ -156,14 +156,14 @@ def fit(
     [('item', 1), ('user', 1), ('user', 2)]
     """
     _refuse_columns(events, dim, orders)
-    if nodes is not None:
-        features = _beside_walks(nodes, features, [name for name in (src, dst) if isinstance(name, str)])
     asked = features, base, labels, recipe, bool(whole_weights)
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     ids, unsorted = read_graph(source, columns, names, directed, kinds)
-    choices, batch = dataclasses.replace(choices, ids=ids), sort_by_time(unsorted)
+    if nodes is not None:
+        features = _beside_walks(nodes, features, [name for name in (src, dst) if isinstance(name, str)], ids)
+    choices, batch = dataclasses.replace(choices, features=features, ids=ids), sort_by_time(unsorted)
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
     if isinstance(features, str | list) and (base is None or isinstance(base, str)):
@@ -226,14 +226,14 @@ def phases_of(rule: str, features: object, chosen: bool = False) -> Plan:
     return _WALKS if kind == "walks" else _TRAINED
 
 
-def _beside_walks(nodes: object, features: object, also: list[str]) -> list[object]:
+def _beside_walks(nodes: object, features: object, also: list[str], ids: str) -> list[object]:
     """Return what `features` is with a table of nodes."""
     if not (isinstance(features, str | list) and features in ("walks", ["walks"])):
         raise OptionError(
             'nodes= puts features beside walks, so features is "walks" with it, or left out; features of '
             'another form go into one table: features=["walks", x]'
         )
-    return ["walks", read_nodes(nodes, also)]
+    return ["walks", read_nodes(nodes, also, ids)]
 
 
 def _refuse_columns(events: object, dim: object, orders: object) -> None:

@@ -375,6 +375,20 @@ class Kinds:
         return kinds, made if ids and isinstance(ids[0], str) else np.array(ids, np.int64)
 
 
+def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
+    """Read a column of ids of a type, of which ids without kind have `kind`.
+
+    Examples
+    --------
+    >>> read_ids([7], "int64").values.tolist(), read_ids([7], "user:int64,item:int64", "item").kind
+    ([7], 'string')
+    """
+    kinds = None if ids is None else kinds_of(ids)
+    if kinds is None:
+        return id_column(values)
+    return kinds.column(values, kind if not isinstance(kind, str) or kind in kinds.names else None)
+
+
 _EMPTY = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 

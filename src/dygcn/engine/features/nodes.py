@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dygcn.engine.events import id_column
 from dygcn.engine.events.files import read_table
+from dygcn.engine.events.kinds import read_ids
 from dygcn.errors import EventError, FeatureError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class NodeColumns:
                 )
 
 
-def read_nodes(nodes: object, also: Sequence[str] = ()) -> NodeTable:
+def read_nodes(nodes: object, also: Sequence[str] = (), of: str | None = None) -> NodeTable:
     """Read a table of nodes.
 
     Parameters
@@ -139,14 +139,19 @@ def read_nodes(nodes: object, also: Sequence[str] = ()) -> NodeTable:
         index of a pandas frame, if that has a name or is not a mere count of rows.
     also
         What the events call the columns of ids.
+    of
+        Type of the ids. Of nodes with kinds, a column `kind` says them, or the name of the column of ids.
     """
     table = _as_table(nodes)
     named = [name for name in ("id", *also) if name in table]
     ids = table.pop(named[0]) if named else _index_of(nodes, list(table))
+    kind = named[0] if named else None
+    if ":" in (of or "") and "kind" in table:
+        kind = table.pop("kind")
     if not table:
         raise FeatureError(f"nodes has ids and no other column; {_ACCEPTED}")
     try:
-        column = id_column(ids)
+        column = read_ids(ids, of, kind)
     except EventError as error:
         raise FeatureError(f"nodes: {error}; {_ACCEPTED}") from None
     wrong = [name for name, values in table.items() if len(values) != len(column)]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events import id_column
 from dygcn.engine.events.files import read_table
+from dygcn.engine.events.kinds import read_ids
 from dygcn.errors import EventError, FeatureError
 
 if TYPE_CHECKING:
@@ -57,14 +57,16 @@ class Embedding:
         return f"Embedding(nodes={len(self.vectors)}, dim={self.vectors.shape[1]})"
 
 
-def read_features(features: object) -> tuple[IdColumn, Float32]:
+def read_features(features: object, of: str | None = None) -> tuple[IdColumn, Float32]:
     """Read ids and their feature vectors.
 
     Parameters
     ----------
     features
         ``(ids, values)``, a dict of id to vector, a path, or a table with a column `id` and either one
-        column of lists or one numeric column for each feature.
+        column of lists or one numeric column for each feature; and a column `kind`, where nodes have some.
+    of
+        Type of the ids, where it is known.
 
     Examples
     --------
@@ -75,15 +77,15 @@ def read_features(features: object) -> tuple[IdColumn, Float32]:
     if isinstance(features, Embedding):
         return features.ids, features.vectors
     if isinstance(features, tuple) and len(features) == 2:
-        return _checked(features[0], features[1])
+        return _checked(features[0], features[1], of)
     if isinstance(features, Mapping) and "id" not in features:
-        return _checked(list(features.keys()), list(features.values()))
+        return _checked(list(features.keys()), list(features.values()), of)
     try:
         if isinstance(features, str | os.PathLike):
             _refuse_misspelt(os.fspath(features))
             features = read_table(os.fspath(features))
         if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
-            return _from_table(pa.table(features))
+            return _from_table(pa.table(features), of)
     except (EventError, pa.ArrowException, TypeError) as error:
         raise FeatureError(f"cannot read features: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
     raise FeatureError(f"cannot read features from {type(features).__name__}; {_ACCEPTED}")
@@ -95,21 +97,23 @@ def _refuse_misspelt(features: str) -> None:
         raise FeatureError(f"features is {features!r}; did you mean {near[0]!r}? {_ACCEPTED}")
 
 
-def _from_table(table: pa.Table) -> tuple[IdColumn, Float32]:
+def _from_table(table: pa.Table, of: str | None) -> tuple[IdColumn, Float32]:
     if "id" not in table.column_names:
         raise FeatureError(f"there is no column 'id' (columns: {', '.join(table.column_names)}); {_ACCEPTED}")
-    others = [name for name in table.column_names if name != "id"]
+    kind = table.column("kind") if ":" in (of or "") and "kind" in table.column_names else None
+    others = [name for name in table.column_names if name != "id" and (kind is None or name != "kind")]
     columns = [table.column(name).to_numpy() for name in others]
     if len(columns) == 1 and columns[0].dtype == object:
-        return _checked(table.column("id"), list(columns[0]))
-    return _checked(table.column("id"), np.stack(columns, axis=1) if columns else np.empty((len(table), 0)))
+        return _checked(table.column("id"), list(columns[0]), of, kind)
+    matrix = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
+    return _checked(table.column("id"), matrix, of, kind)
 
 
-def _checked(ids: object, values: object) -> tuple[IdColumn, Float32]:
+def _checked(ids: object, values: object, of: str | None, kind: object = None) -> tuple[IdColumn, Float32]:
     if isinstance(ids, str):
         raise FeatureError(f"{ids!r} is one id; pass a list of ids; {_ACCEPTED}")
     try:
-        column = id_column(ids)
+        column = read_ids(ids, of, kind)
         matrix = _matrix(values)
     except (EventError, ValueError, TypeError) as error:
         raise FeatureError(f"{error}; {_ACCEPTED}") from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events.kinds import stored_type
 from dygcn.engine.features import read_features
 from dygcn.engine.features.nodes import NodeColumns, NodeTable
 from dygcn.engine.models import Model, Projection, principal_directions
@@ -58,8 +59,8 @@ def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside
         columns = NodeColumns.of(others[0])
         column, values = others[0].ids, columns.encode(others[0])
     else:
-        column, values = read_features(others[0])
-    if len(column) and column.kind != ids:
+        column, values = read_features(others[0], ids)
+    if len(column) and column.kind != stored_type(ids):
         raise FeatureError(f"features have {column.kind} ids, the events {ids} ones; one type a graph")
     if dim < 2:
         raise OptionError(f"dim is {dim}; with features beside walks it is 2 or more: each needs a column")

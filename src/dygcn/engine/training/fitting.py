@@ -37,7 +37,7 @@ def fit(
     recipe = choices.recipe if isinstance(choices.recipe, Recipe) else Recipe()
     features = choices.features
     if isinstance(features, list):
-        beside = read_beside(features, batch.src.kind, int(choices.dim), int(choices.seed))
+        beside = read_beside(features, choices.ids or batch.src.kind, int(choices.dim), int(choices.seed))
         return fit_walks(batch, parts, choices, recipe, progress, beside)
     kind = features if isinstance(features, str) else ""
     if kind == "auto":

@@ -93,7 +93,7 @@ def new_model(
             weighed(batch, choices.relations), Hashed.message_bits, choices.whole_weights
         )
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
-    ids, values = read_features(features)
+    ids, values = read_features(features, choices.ids)
     settings["grid"] = weight_grid(
         weighed(batch, choices.relations), Given.message_bits, choices.whole_weights
     )
