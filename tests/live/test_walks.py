@@ -181,13 +181,8 @@ def test_ghosts_count_with_what_is_left_of_them():
     assert not np.array_equal(live.model.table.rows, without.model.table.rows)
 
 
-def test_auto_takes_what_predicts_held_out_steps_better():
-    assert fitted(features="auto", recipe=Recipe(rounds=5)).model.features == "walks"
-    assert dygcn.fit([(1, 2), (2, 3)], dim=4, features="auto").model.features == "walks"
-
-
 def test_a_kind_that_does_not_exist_is_refused():
-    with pytest.raises(FeatureError, match='"walks", "hashed", "auto"'):
+    with pytest.raises(FeatureError, match='"walks", "hashed"'):
         dygcn.fit([(1, 2)], dim=4, features="walk")
     with pytest.raises(OptionError, match="takes base= instead"):
         dygcn.fit([(1, 2)], dim=4, rule="rolling", features="hashed")

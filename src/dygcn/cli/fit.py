@@ -41,7 +41,7 @@ from dygcn.paper import BASES
     default="walks",
     show_default=True,
     metavar="KIND|FILE",
-    help="walks, hashed or auto; or a table of ids and values.",
+    help="walks or hashed; or a table of ids and values.",
 )
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
 @click.option("--memory", type=float, metavar="HALF-LIFE", help="Let removed edges decay, in units of t.")

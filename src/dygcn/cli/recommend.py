@@ -24,7 +24,6 @@ from dygcn.engine.records import DEFAULT_K
 @folder_argument
 @click.argument("node", metavar="ID")
 @click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")
-@click.option("--prefix", default="", metavar="TEXT", help="Only ids that begin with TEXT.")
 @click.option("--linked", is_flag=True, help="Recommend nodes that ID is linked with, too.")
 @click.option("--links", default=None, type=click.Choice(KINDS), help="The score, as in `dygcn score`.")
 @kind_option
@@ -34,7 +33,6 @@ def command(
     folder: str,
     node: str,
     k: int,
-    prefix: str,
     linked: bool,
     links: str | None,
     kind: str | None,
@@ -45,15 +43,13 @@ def command(
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        among = (lambda one: str(one).startswith(prefix)) if prefix else None
         me = node_id(node, live.model.kind)
-        found = live.recommend(me, k, among=among, exclude_linked=not linked, links=links, kind=kind)
+        found = live.recommend(me, k, exclude_linked=not linked, links=links, kind=kind)
         found = [(as_text(name), score) for name, score in found]
     score_kind = live.score_kind(links or ("next" if linked else "new"))
     value = {"score_kind": score_kind, "nodes": [{"id": name, "score": score} for name, score in found]}
     if not found and not as_json:
-        what = f"id that begins with {prefix!r}" if prefix else "node"
-        click.echo(f"no {what} is left to recommend")
+        click.echo("no node is left to recommend")
         return
     rows = [(str(name), f"{score:.4f}") for name, score in found]
     show_table(("id", f"score ({score_kind})"), rows, as_json, value)

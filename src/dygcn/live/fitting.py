@@ -85,8 +85,7 @@ def fit(
     features
         Where h_0 comes from. ``"walks"``: rows that are made once, here, by factorising statistics of short
         walks over the graph at the end of the events; nodes that come later start as their neighbours.
-        ``"hashed"``: random signs drawn from the id, with matrices trained on the events. ``"auto"``: the one
-        of these two that predicts the last quarter of the time steps better, which takes both fits.
+        ``"hashed"``: random signs drawn from the id, with matrices trained on the events.
         ``["walks", x]``: features x of your own beside the rows of walks, in one vector; x is a table of ids
         and values. Such a table alone: matrices are trained on it. Or `dygcn.Embedding` to keep your own
         vectors fresh.
@@ -221,8 +220,6 @@ def phases_of(rule: str, features: object, chosen: bool = False) -> Plan:
     if rule != "exact":
         return _PAPER
     kind = "walks" if isinstance(features, list) else features if isinstance(features, str) else ""
-    if kind == "auto":  # both are tried, and the better one is fitted
-        return *_HELD_OUT, *_TRAINED[:2], *_WALKS, *_TRAINED[1:]
     return _WALKS if kind == "walks" else _TRAINED
 
 

@@ -18,11 +18,10 @@ from dygcn.errors import EventError, FeatureError
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, IdColumn
 
-_NAMED = ("walks", "hashed", "auto")
+_NAMED = ("walks", "hashed")
 _ACCEPTED = (
-    'features are "walks", "hashed", "auto", (ids, values), a dict of id to vector, or a table with a column '
-    "id and either "
-    "one column of lists or one numeric column for each feature"
+    'features are "walks", "hashed", (ids, values), a dict of id to vector, or a table with a column id and '
+    "either one column of lists or one numeric column for each feature"
 )
 
 

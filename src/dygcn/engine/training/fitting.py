@@ -8,7 +8,7 @@ from dygcn.engine.models import RULES
 from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.training.beside import read_beside
 from dygcn.engine.training.fitting_exact import fit_exact
-from dygcn.engine.training.fitting_walks import choose_features, fit_walks
+from dygcn.engine.training.fitting_walks import fit_walks
 from dygcn.engine.training.matrices import Recipe
 from dygcn.errors import OptionError
 
@@ -39,10 +39,7 @@ def fit(
     if isinstance(features, list):
         beside = read_beside(features, choices.ids or batch.src.kind, int(choices.dim), int(choices.seed))
         return fit_walks(batch, parts, choices, recipe, progress, beside)
-    kind = features if isinstance(features, str) else ""
-    if kind == "auto":
-        features = kind = choose_features(batch, parts, choices, recipe, progress)
-    if kind == "walks":
+    if isinstance(features, str) and features == "walks":
         return fit_walks(batch, parts, choices, recipe, progress)
     return fit_exact(batch, parts, choices, features, recipe, progress)
 

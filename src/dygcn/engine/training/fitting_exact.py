@@ -15,7 +15,6 @@ from dygcn.engine.training import (
     HeldOut,
     Recipe,
     collect_samples,
-    cosine_auc,
     fit_matrices,
     starting_matrices,
     time_unit,
@@ -54,23 +53,6 @@ def fit_exact(
         weights = (model.weights[0], *weights[1:])
     state.model = dataclasses.replace(model, weights=weights, links=heads)
     return state
-
-
-def hashed_auc(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    recipe: Recipe,
-    progress: Progress | None,
-) -> float:
-    """Return the AUC of held-out links by the cosine of hashed features, matrices fitted without them."""
-    model, _ = new_model(batch, parts, choices, "hashed")
-    state, held_out = State(model), HeldOut(model, len(parts), recipe)
-    if not held_out.steps:
-        return float("nan")
-    samples = collect_samples(state, parts, choices.seed, progress, partial(held_out.visit, state))
-    matrices = held_out.matrices(samples, np.concatenate(model.weights), progress)
-    return cosine_auc(held_out.samples, matrices)
 
 
 def new_model(

@@ -13,9 +13,8 @@ from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
 from dygcn.engine.models.model import order_weights
-from dygcn.engine.training import HeldOut, cosine_auc, fit_heads, time_unit, walk_base
+from dygcn.engine.training import HeldOut, fit_heads, time_unit, walk_base
 from dygcn.engine.training.beside import choose_share
-from dygcn.engine.training.fitting_exact import hashed_auc
 from dygcn.engine.training.samples import Ahead
 
 if TYPE_CHECKING:
@@ -128,19 +127,6 @@ def held_out(
         if progress is not None:
             progress(step + 1 - found.first, len(found.steps), "looking at held-out steps")
     return found
-
-
-def choose_features(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    recipe: Recipe,
-    progress: Progress | None,
-) -> str:
-    """Return "walks" or "hashed": whose cosine tells new links of held-out steps better from other pairs."""
-    walks = cosine_auc(held_out(walk_model(batch, parts, choices), parts, recipe, progress).samples, None)
-    hashed = hashed_auc(batch, parts, choices, recipe, progress)
-    return "hashed" if hashed > walks else "walks"
 
 
 def _play(graph: Graph, parts: Sequence[EventBatch], progress: Progress | None) -> Graph:
