@@ -191,7 +191,7 @@ def test_text_is_split_only_where_a_kind_is_declared():
 
 def test_one_type_of_ids_a_kind():
     live = dygcn.fit({"user": [1, 2], "item": ["tea", "7"]}, src="user", dst="item", kinds=True, dim=4)
-    assert live.model.kind == "user:int64,item:string"
+    assert live.model.ids == "user:int64,item:string"
     assert ("item", "7") in live
     assert ("item", 7) not in live
     with pytest.raises(EventError, match=r"'x' is no id of kind user, whose ids are int64"):
@@ -239,7 +239,7 @@ def test_more_than_two_kinds():
         "dst": [1, 1, 1, 2],
     }
     live = dygcn.fit(table, dim=4)
-    assert live.model.kind == "user:int64,item:int64,shop:int64"
+    assert live.model.ids == "user:int64,item:int64,shop:int64"
     assert {one.kind for one, _ in live.recommend(("shop", 1), exclude_linked=False)} == {"user", "item"}
     with pytest.raises(EventError, match="has no kind"):
         live.update(add=[(1, 2)])

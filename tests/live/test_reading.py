@@ -86,7 +86,7 @@ class Reading(RuleBasedStateMachine):
         self.reader = Reader(self.live)
 
     def named(self, number):
-        return number if self.live.model.kind == "int64" else f"n{number}"
+        return number if self.live.model.ids == "int64" else f"n{number}"
 
     @rule(add=edges, remove=edges)
     def update(self, add, remove):

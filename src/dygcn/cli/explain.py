@@ -48,9 +48,9 @@ def command(
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        one = node_id(node, live.model.kind)
+        one = node_id(node, live.model.ids)
         if events is not None:
-            batch = read_events(events, live.model.kind, names=ColumnNames(**names))
+            batch = read_events(events, live.model.ids, names=ColumnNames(**names))
             _show_movement(live.explain_change(one, batch, now=now), k, as_json)
             return
         found = live.explain(one)

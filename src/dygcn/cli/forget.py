@@ -33,5 +33,5 @@ def command(folder: str, ids: tuple[str, ...], t: float | None, as_json: bool) -
         notify(0, 1, "loading")
         with open_folder(folder) as live:
             notify(0, 1, "forgetting")
-            receipt = live.forget([node_id(one, live.model.kind) for one in ids], t=t)
+            receipt = live.forget([node_id(one, live.model.ids) for one in ids], t=t)
     show(dataclasses.asdict(receipt), as_json)

@@ -30,7 +30,7 @@ def command(folder: str, as_of: str | None, as_json: bool) -> None:
             "rule": model.rule,
             "nodes": len(live),
             "edges": live.edge_count,
-            "ids": model.kind,
+            "ids": model.ids,
             "directed": model.directed,
             "dim": model.dim,
             "width": model.width,

@@ -33,7 +33,7 @@ def command(
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        asked = [node_id(text, live.model.kind) for text in ids]
+        asked = [node_id(text, live.model.ids) for text in ids]
         found = [
             [(as_text(name), score) for name, score in near] for near in live.nearest(asked, k, kind=kind)
         ]

@@ -43,7 +43,7 @@ def command(
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        me = node_id(node, live.model.kind)
+        me = node_id(node, live.model.ids)
         found = live.recommend(me, k, exclude_linked=not linked, links=links, kind=kind)
         found = [(as_text(name), score) for name, score in found]
     score_kind = live.score_kind(links or ("next" if linked else "new"))

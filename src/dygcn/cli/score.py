@@ -35,7 +35,7 @@ def command(folder: str, a: str, b: str, links: str, as_of: str | None, as_json:
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        first, second = (node_id(text, live.model.kind) for text in (a, b))
+        first, second = (node_id(text, live.model.ids) for text in (a, b))
         score = live.score(first, second, links)
     named = {"a": first, "b": second} if as_json else {"a": str(first), "b": str(second)}
     show({**named, "score": score, "score_kind": live.score_kind(links)}, as_json)

@@ -48,7 +48,7 @@ def command(
         with _changed(folder, notify) as live:
             with events_file(events, form) as path:
                 related = bool(live.model.relations)
-                batch = read_events(path, live.model.kind, names=ColumnNames(**names, related=related))
+                batch = read_events(path, live.model.ids, names=ColumnNames(**names, related=related))
             effects = _apply(live, batch, now, notify)
             counts = {"nodes": len(live), "edges": live.edge_count, "version": live.version}
     seconds = time.perf_counter() - begun

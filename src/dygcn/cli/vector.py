@@ -45,7 +45,7 @@ def command(folder: str, ids: tuple[str, ...], out: str | None, as_of: str | Non
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        wanted = [node_id(text, live.model.kind) for text in ids] if ids else None
+        wanted = [node_id(text, live.model.ids) for text in ids] if ids else None
         table = live.to_arrow(wanted)
         if out is not None:
             _writer(out)(live, wanted, out)

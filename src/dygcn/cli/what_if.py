@@ -56,7 +56,7 @@ def command(
     with progress_bar() as notify:
         notify(0, 1, "loading")
         live = load_as_of(folder, as_of)
-        kind = live.model.kind
+        kind = live.model.ids
         change: dict[str, Any] = {
             "add": [_edge(text, kind) for text in add] or None,
             "remove": [_edge(text, kind) for text in remove] or None,

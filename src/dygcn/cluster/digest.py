@@ -79,7 +79,7 @@ def _as_bytes(rows: NDArray[Any]) -> Bytes:
 
 def digest_of_parts(model: Model, parts: Sequence[DigestPart]) -> str:
     """Return the digest of a graph that shards have together."""
-    ids = IdMap(model.kind)
+    ids = IdMap(model.ids)
     node_of = ids.intern(join_ids([part.ids for part in parts]))
     order = ids.sorted(np.arange(len(node_of), dtype=np.int32))
     rank = np.empty(len(order), np.int32)

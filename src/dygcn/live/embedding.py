@@ -117,7 +117,7 @@ class LiveEmbedding(EmbeddingView):
         if edge is not None:
             return self.apply(edge, now)
         model = self._state.model
-        batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
+        batch = read_update(events, add, remove, model.ids, columns, names, model.directed)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
         return self.apply(batch, now)
@@ -171,7 +171,7 @@ class LiveEmbedding(EmbeddingView):
         self._before_change()
         with self._state.changing:
             names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
-            how = self.model.kind, columns, names, self.model.directed
+            how = self.model.ids, columns, names, self.model.directed
             read = (read_events(part, *how) for part in parts)
             outcome, failure = self._state.bulk(read)
             change = self._changed(outcome, self._version + 1)

@@ -173,7 +173,7 @@ def take_snapshot(
     settings = Settings(
         model.rule,
         model.orders,
-        model.kind,
+        model.ids,
         model.features,
         model.seed,
         model.directed,

@@ -108,7 +108,7 @@ def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
 def _ids_are(state: State) -> str:
     kinds = state.graph.ids.kinds
     if kinds is None:
-        return f"its ids are {state.model.kind}"
+        return f"its ids are {state.model.ids}"
     return f'its kinds are {", ".join(str(kinds).split(","))}, and an id is (kind, id) or "kind:id"'
 
 

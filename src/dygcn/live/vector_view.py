@@ -299,7 +299,7 @@ class VectorView(ABC):
             "nodes": f"{len(self):,}",
             "edges": f"{self.edge_count:,}",
             "vectors": f"{model.dim} numbers, {model.orders} orders, rule {model.rule}",
-            "ids": model.kind.replace(",", ", "),
+            "ids": model.ids.replace(",", ", "),
             "version": f"{self.version:,}",
         }
         cells = "".join(

@@ -333,7 +333,7 @@ class EmbeddingView(VectorView):
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
-            return read_update(events, added, remove, model.kind, columns, names, model.directed)
+            return read_update(events, added, remove, model.ids, columns, names, model.directed)
 
         return trying.TrialBlock(self._try, (read, remove_nodes, now), {})
 
@@ -425,7 +425,7 @@ class EmbeddingView(VectorView):
         """
         names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         model = self.model
-        batch = read_update(events, add, remove, model.kind, columns, names, model.directed)
+        batch = read_update(events, add, remove, model.ids, columns, names, model.directed)
         with self._lent():
             found = explain_change(self._state, node, batch, now)
         shown = self._state.graph.ids.shown

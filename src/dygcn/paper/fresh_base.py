@@ -29,10 +29,10 @@ def check_base(model: Model, base: object) -> Embedding | None:
         return None
     if not isinstance(base, Embedding):
         raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
-    if base.ids.kind != model.kind or base.vectors.shape[1] != model.dim:
+    if base.ids.kind != model.ids or base.vectors.shape[1] != model.dim:
         raise FeatureError(
             f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
-            f"this model has {model.kind} ids and dim {model.dim}"
+            f"this model has {model.ids} ids and dim {model.dim}"
         )
     return base
 

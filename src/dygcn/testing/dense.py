@@ -71,7 +71,7 @@ def walk_vectors(levels: Sequence[tuple[Float64, Bool]], model: Model, ids: Sequ
         length = np.linalg.norm(block, axis=1, keepdims=True)
         z[:, columns] = share * np.divide(block, length, out=np.zeros_like(block), where=length > 0)
     lost = np.flatnonzero(~z.any(axis=1))
-    names = IdMap(model.kind)
+    names = IdMap(model.ids)
     nodes = names.intern(id_column(list(ids))) if len(ids) else np.empty(0, np.int32)
     z[lost] = Hashed(model.width, model.seed).units(nodes[lost], names)[0] / np.sqrt(model.width)
     return z

@@ -72,7 +72,7 @@ def vector_in_double(state, node):
 
 def state_of(model, events):
     state = State(model)
-    state.apply(read_events(events, model.kind))
+    state.apply(read_events(events, model.ids))
     return state
 
 

@@ -105,7 +105,7 @@ class Trials(RuleBasedStateMachine):
             if op < 0 and a % 4 and there:
                 ends = there[(14 * a + b) % len(there)]
             rows.append((*ends, self.now + t, op, weight))
-        return read_events(rows, self.model.kind)
+        return read_events(rows, self.model.ids)
 
     def later(self, passed):
         return None if passed is None else self.now + passed

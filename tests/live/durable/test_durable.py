@@ -62,7 +62,7 @@ class DurableMachine(RuleBasedStateMachine):
         return (f"n{a}", f"n{b}", *event[2:]) if self.strings else event
 
     def batch(self, events):
-        return read_events([self.shown(event) for event in events], self.live.model.kind)
+        return read_events([self.shown(event) for event in events], self.live.model.ids)
 
     def apply(self, events, stream, position, rows):
         """Apply what can be applied, and bury what cannot."""

@@ -369,7 +369,7 @@ def test_the_top_k_is_that_of_sorting_everything():
     """Candidates come in any order, some twice, some that left."""
     random = np.random.default_rng(0)
     for live in (fresh(1, 2), fresh(3, 5), fresh(3, 5, "string")):
-        named = int if live.model.kind == "int64" else str
+        named = int if live.model.ids == "int64" else str
         live.update(add=[(named(a), named(b)) for a, b in random.permutation(100).reshape(50, 2).tolist()])
         live.remove_nodes([named(node) for node in range(30)])
         for _ in range(60):

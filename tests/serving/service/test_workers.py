@@ -260,7 +260,7 @@ def write(service, *edges):
     """Apply events as a request does, and wait for it."""
     done = threading.Event()
     body = msgspec.json.encode([{"src": a, "dst": b, "op": op} for a, b, op in edges])
-    found = workers._decode(message(0, body), service.live.model.kind, None)
+    found = workers._decode(message(0, body), service.live.model.ids, None)
     service.ingest_queue.submit(workers.SourceBatch(found.batch), lambda result: done.set())
     assert done.wait(20)
 

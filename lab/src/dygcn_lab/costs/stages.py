@@ -48,7 +48,7 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
 
     with undisturbed():
         mark("")
-        events = read_events(handed["events"], live.model.kind)
+        events = read_events(handed["events"], live.model.ids)
         mark("read events")
         delta = state.graph.apply(events)
         mark("ids and graph")

@@ -284,7 +284,7 @@ def _check_kind(state: State, name: object) -> None:
     try:
         state.graph.ids.check_kind(state.graph.ids.read([name]))
     except EventError:
-        raise UnknownNode(name, f"; its ids are {state.model.kind}") from None
+        raise UnknownNode(name, f"; its ids are {state.model.ids}") from None
 
 
 def _vector_of(state: State, name: object) -> Float32:

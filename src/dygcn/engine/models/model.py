@@ -52,7 +52,7 @@ class Model:
     weights
         ``W_0..W_K``, each (width, dim), rows times matrix, then those that the rule has besides; for
         ``"walks"`` the weight of each order, (1, 1).
-    kind
+    ids
         Type of the user ids, ``"int64"`` or ``"string"``; of a graph with kinds, the type of each:
         ``"user:int64,item:string"``.
     features
@@ -81,7 +81,7 @@ class Model:
     """
 
     weights: tuple[Float32, ...]
-    kind: str
+    ids: str
     features: str
     scales: Float64
     seed: int = 0
@@ -104,7 +104,7 @@ class Model:
         relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
             f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
-            f"features={self.features!r}{rows}, ids={self.kind!r}, directed={self.directed}{half_life}"
+            f"features={self.features!r}{rows}, ids={self.ids!r}, directed={self.directed}{half_life}"
             f"{relations}, links={links!r})"
         )
 
@@ -177,7 +177,7 @@ class Model:
         named = self.named_ids
         if named is None:
             raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
-        gone = IdMap(self.kind)
+        gone = IdMap(self.ids)
         gone.intern(gone.read(ids))
         return self._with_rows(np.flatnonzero(gone.find(named) < 0))
 
@@ -203,7 +203,7 @@ class Model:
         """Return an empty graph for this model."""
         limit = 1 << (62 - self.new_features().message_bits)
         return Graph(
-            self.kind,
+            self.ids,
             directed=self.directed,
             grid=self.grid,
             limit=limit,

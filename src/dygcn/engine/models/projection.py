@@ -107,10 +107,10 @@ def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tu
                 f"this model was fitted with nodes=, on the columns {', '.join(columns.names)}; pass "
                 "set_features(nodes=table) with an id and these columns"
             )
-        return read_features((ids, values), model.kind)
+        return read_features((ids, values), model.ids)
     if columns is None:
         raise FeatureError("this model was not fitted with nodes=; pass set_features(ids, values)")
-    table = read_nodes(nodes, [columns.id], model.kind)
+    table = read_nodes(nodes, [columns.id], model.ids)
     return table.ids, columns.encode(table)
 
 

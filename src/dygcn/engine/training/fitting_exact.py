@@ -61,7 +61,7 @@ def new_model(
     """Return the model before anything is learned, and the features that were given."""
     width, dim, orders, seed = choices.width, choices.dim, choices.orders, choices.seed
     settings: dict[str, Any] = {
-        "kind": choices.ids or batch.src.kind,
+        "ids": choices.ids or batch.src.kind,
         "seed": int(seed),
         "directed": bool(choices.directed),
         "half_life": choices.half_life,

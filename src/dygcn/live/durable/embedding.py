@@ -125,7 +125,7 @@ class DurableEmbedding(EmbeddingView):
             return self.remove_nodes(remove_nodes)
         names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         directed = self.model.directed
-        batch = read_update(events, add, remove, self.model.kind, columns, names, directed)
+        batch = read_update(events, add, remove, self.model.ids, columns, names, directed)
         part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():

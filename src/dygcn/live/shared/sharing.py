@@ -109,7 +109,7 @@ class SharedRows:
         self._hashes: UInt64 = units[0]
         place = segments.place
         self._fixed = {
-            "kind": state.model.kind,
+            "kind": state.model.ids,
             "seed": plan.seed,
             "floor": plan.floor,
             "dim": plan.dim,

@@ -99,7 +99,7 @@ class Web(Mending):
         model, limits, http = self.service.live.model, self.limits, self.service.current.http
         self.doors = Doors(http)
         self.bodies.most, self.waiters.most = limits.bodies_bytes, limits.feeds
-        described = describe(limits, model.kind, model.dim, guarded=bool(http.tokens))
+        described = describe(limits, model.ids, model.dim, guarded=bool(http.tokens))
         self._openapi = msgspec.json.encode(described)
 
     async def get_metrics(self, request: Request) -> Response:

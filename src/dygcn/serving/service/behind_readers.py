@@ -53,7 +53,7 @@ def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[B
 
         def first() -> Start:
             current, handle = service.current, "" if rows is None else rows.handle().decode()
-            kind = service.live.model.kind
+            kind = service.live.model.ids
             return Start(places, path, kind, handle, current.http, current.limits, service.settings.log)
 
         processes = ReaderProcesses(service.settings.http.readers, first)

@@ -50,7 +50,7 @@ class Handlers:
 
     def __init__(self, service: Service, waiters: Waiters) -> None:
         self.service, self.waiters = service, waiters
-        self.kind = service.live.model.kind
+        self.kind = service.live.model.ids
         self.related = bool(service.live.model.relations)
         self.bodies = Bodies(self.limits.bodies_bytes)
 

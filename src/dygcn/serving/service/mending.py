@@ -33,7 +33,7 @@ class Mending(Asking):
         wanted = await self._read(request, answers.WantedReplay)
         found, missing = await run_in_threadpool(self._chosen, wanted)
         model, latest = self.service.live.model, self.service.latest_time()
-        parts = await run_in_threadpool(parts_of, found, model.kind, latest, bool(model.relations))
+        parts = await run_in_threadpool(parts_of, found, model.ids, latest, bool(model.relations))
         receipts = [await self._apply(part) for part in parts]
         sequence = max((one.sequence for one in receipts), default=self.service.live.sequence)
         applied, dead = sum(one.applied for one in receipts), sum(one.dead for one in receipts)

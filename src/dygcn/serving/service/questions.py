@@ -187,7 +187,7 @@ class Questions:
         return answers.Movement(self._live.sequence, wanted.id, distance, waiting, events)
 
     def _batch_of(self, wanted: answers.WantedChange) -> EventBatch | None:
-        latest, kind = self._service.latest_time(), self._live.model.kind
+        latest, kind = self._service.latest_time(), self._live.model.ids
         if wanted.now is not None and latest is not None and wanted.now > latest:
             raise OptionError(f"now is {wanted.now:g}; allowed is up to {latest:g}")
         add, remove = wanted.add, wanted.remove

@@ -373,7 +373,7 @@ class Service:
             model.dim,
             model.orders,
             model.rule,
-            model.kind,
+            model.ids,
             time.monotonic() - self.begun,
             self.accepting,
             None if live.log.failure is None else str(live.log.failure),

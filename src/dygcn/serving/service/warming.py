@@ -39,7 +39,7 @@ def warm_up(model: Model) -> None:
     """
     state = State(model)
     for form, body in _bodies(state).items():
-        state.apply(decode_events(body, form, model.kind, related=bool(model.relations)).batch)
+        state.apply(decode_events(body, form, model.ids, related=bool(model.relations)).batch)
     nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
     vectors, _ = cache.refresh(nodes)
     top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)

@@ -159,7 +159,7 @@ class SourceWorker(_Worker):
 
 def source_batches(messages: Sequence[Message], service: Service) -> list[SourceBatch]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
-    kind, latest = service.live.model.kind, service.latest_time()
+    kind, latest = service.live.model.ids, service.latest_time()
     related = bool(service.live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(
@@ -279,7 +279,7 @@ class SinkWorker(_Worker):
     def _begin(self) -> None:
         """Open the sink, and find out whether the rows there are of our history."""
         live = self.service.live
-        held = self._sink.open(live.model.kind, live.model.dim)
+        held = self._sink.open(live.model.ids, live.model.dim)
         with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
             with live.lock:
                 verdict = judge(held, self._cursor.history, self._log, self._rule, self.name)

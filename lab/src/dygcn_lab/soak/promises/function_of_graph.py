@@ -81,7 +81,7 @@ class Walk:
         return a, b, t, 1 if add else -1, float(random.choice([1.0, 1.0, 2.0, 0.25, 7.5]))
 
     def _id(self, node: int) -> Any:
-        return f"n{node}" if self.model.kind == "string" else int(node)
+        return f"n{node}" if self.model.ids == "string" else int(node)
 
     def step(self, number: int) -> None:
         """Change the graph, and compare: counts always, bits often, dense vectors now and then."""
