@@ -1,5 +1,7 @@
 """Nodes with kinds: the graph is the one whose ids were mapped apart, however it came about."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import decode_events, python_ids
+from dygcn.engine.events import decode_events, python_ids, read_events
 from dygcn.engine.events.kinds import Kinds, infer_kinds, kinds_of
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
@@ -366,3 +368,77 @@ def test_a_folder_whose_ids_have_other_kinds_is_damaged(shop, tmp_path):
     reseal(tmp_path / "shop", change_settings=lambda settings: put(settings, "ids", "user:int64,thing:int64"))
     with pytest.raises(DamagedFolder, match="another kind"):
         dygcn.load(tmp_path / "shop")
+
+
+# ---- what was tried to merge nodes --------------------------------------------------------------------
+
+
+def test_a_batch_that_was_read_without_kinds_gets_them(shop, tmp_path):
+    shop.update(read_events([(60, 60)]))
+    assert {("user", 60), ("item", 60)} <= set(shop)
+    with pytest.raises(EventError, match="is no id of kind user"):
+        shop.update(read_events([("zed", "q")]))
+    live = dygcn.fit(read_events([(1, 1), (1, 2)]), kinds=("user", "item"), dim=4)
+    assert list(live) == [("item", 1), ("item", 2), ("user", 1)]
+    shop.save(tmp_path / "shop")
+    assert dygcn.load(tmp_path / "shop").digest() == shop.digest()
+
+
+@pytest.mark.parametrize("beside", [[], [{"src": "q", "dst": "x"}], [{"src": 1.5, "dst": "x"}]])
+def test_an_id_beside_its_kind_is_taken_literally_whatever_else_is_in_the_message(beside):
+    row = {"src": "item:7", "src_kind": "user", "dst": "x", "dst_kind": "item"}
+    found = decode_events(json.dumps([row, *beside]).encode(), "json", "user:string,item:string")
+    assert python_ids(found.batch.src)[0] == "user:item:7"
+
+
+def test_recommend_never_answers_for_a_node_of_another_kind():
+    live = dygcn.fit({"user": [1, 1, 2, 3], "item": [1, 2, 2, 9]}, src="user", dst="item", kinds=True, dim=4)
+    with pytest.raises(UnknownNode, match=r"\('user', 9\)"):
+        live.recommend(9)
+
+
+def test_both_ends_never_get_one_kind_by_mistake(shop):
+    named = {"src": "user", "dst": "friend"}
+    live = dygcn.fit({"user": [1, 2], "friend": [1, 2]}, **named, kinds=("follower", "user"), dim=4)
+    assert set(live) == {("follower", 1), ("follower", 2), ("user", 1), ("user", 2)}
+    shop.update({"item": [50], "who": [60]}, src="item", dst="who")
+    assert {("item", 50), ("user", 60)} <= set(shop)
+    with pytest.raises(OptionError, match="differ by more than case"):
+        dygcn.fit([(1, 1)], kinds=("User", "user"))
+
+
+def test_kinds_that_do_not_fit_the_table_are_refused():
+    with pytest.raises(OptionError, match="two columns of ids: name two"):
+        dygcn.fit([(1, 1), (1, 2)], kinds=("a", "b", "c"))
+    with pytest.raises(EventError, match="there is no column 'dst_kind'"):
+        dygcn.fit({"src": [1, 2], "dst": [1, 1], "src_kind": ["user"] * 2})
+    table = {"src": [1], "dst": [1], "src_kind": ["u"], "dst_kind": ["item"]}
+    with pytest.raises(EventError, match=r"'u' is the kind of a node, and kinds= names user, item"):
+        dygcn.fit(table, kinds=("user", "item"))
+    mixed = {"src": [1, "a"], "dst": [1, 2], "src_kind": ["u", "v"], "dst_kind": ["i", "i"]}
+    assert dygcn.fit(mixed, dim=4).model.ids == "u:int64,v:string,i:int64"
+
+
+def test_arrays_of_ids_compare_with_tuples_and_lists(shop):
+    ids = shop.ids()
+    assert (ids != ("item", 1)).sum() == len(ids) - 1
+    assert (ids == list(shop)).all()
+    assert np.str_("user:1") in shop
+    with pytest.raises(OptionError, match="kind is ''"):
+        shop.nearest(("user", 1), kind="")
+
+
+def test_a_graph_comes_back_from_networkx_with_its_kinds(shop):
+    assert set(dygcn.fit(shop.to_networkx(), dim=4)) == set(shop)
+    graph = nx.Graph([(1, 2), (2, 3)])
+    nx.set_node_attributes(graph, 0, "bipartite")
+    assert list(dygcn.fit(graph, dim=4)) == [1, 2, 3]  # one side alone is no kind
+
+
+def test_tables_of_nodes_by_index_and_by_the_name_of_a_kind():
+    orders = {"user": [1, 2, 3], "item": [1, 1, 2]}
+    users = pd.DataFrame({"age": [30.0, 40.0], "code": pd.Categorical([1, 2])}, pd.Index([1, 2], name="user"))
+    live = dygcn.fit(orders, src="user", dst="item", kinds=True, nodes=users, dim=8)
+    assert live.model.projection.columns.forms == ("number", "value")
+    live.set_features(nodes={"item": [7], "age": [None], "code": ["2"]})
+    assert ("item", 7) in live

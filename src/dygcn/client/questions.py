@@ -344,7 +344,13 @@ def ends_plain(rows: object) -> object:
     """
     if not isinstance(rows, list):
         return rows
-    return [(*map(plain, row[:2]), *row[2:]) if isinstance(row, tuple) else row for row in rows]
+    return [_ends_of(row) for row in rows]
+
+
+def _ends_of(row: Any) -> Any:
+    if isinstance(row, dict):
+        return {name: plain(one) if name in ("src", "dst") else one for name, one in row.items()}
+    return (*map(plain, row[:2]), *row[2:]) if isinstance(row, tuple) else row
 
 
 def in_path(id: object) -> str:

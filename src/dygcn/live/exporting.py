@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dygcn.engine.events import python_ids
 from dygcn.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ def _sorted_edges(graph: Graph) -> tuple[Nodes, Nodes, Float]:
 
 def id_columns(ids: IdMap, nodes: Nodes, name: str = "id") -> dict[str, pa.Array]:
     """Return the ids of nodes as a column, and before it one of kinds where nodes have some."""
-    shown = ids.shown(ids.names(nodes))
+    column = ids.names(nodes)
     if ids.kinds is None:
-        return {name: pa.array(shown)}
-    kinds, plain = ids.kinds.columns_of(shown)
-    return {"kind" if name == "id" else f"{name}_kind": pa.array(kinds, pa.string()), name: pa.array(plain)}
+        return {name: pa.array(python_ids(column))}
+    kinds, plain = ids.kinds.columns_of(column)
+    return {"kind" if name == "id" else f"{name}_kind": kinds, name: plain}
 
 
 def as_frame(

@@ -10,6 +10,8 @@ from dygcn.errors import OptionError
 from dygcn.live.recommending import linked_nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import State
     from dygcn.engine.records import Nodes
@@ -32,6 +34,17 @@ def own_kind(ids: IdMap, node: int) -> str | None:
         return None
     kind: str = ids.shown(ids.names(np.array([node], np.int32)))[0].kind
     return kind
+
+
+def grouped(ids: IdMap, nodes: Nodes, kind: str | None) -> Iterator[tuple[str | None, Nodes]]:
+    """Yield the kind of answers and the nodes that want them: one kind for all, or each its own."""
+    if ids.kinds is None or kind is not None:
+        yield kind, nodes
+        return
+    for one in ids.kinds.names:
+        own = nodes[ids.of_kind(nodes, one)]
+        if len(own):
+            yield one, own
 
 
 def asking_kind(state: State) -> str | None:

@@ -28,7 +28,7 @@ from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
 from dygcn.live.guard import guarded
-from dygcn.live.of_kinds import EVERY_KIND, asking_kind, kind_of_links, of_kind, own_kind
+from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, of_kind, own_kind
 from dygcn.live.other_names import names_options
 from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
@@ -180,7 +180,9 @@ class EmbeddingView(VectorView):
         allowed, cache = allowed_nodes(state, among), self.cached()
         found = []
         for me in nodes.tolist():
-            some = kind_of_links(state, me, allowed, kind if among is None else kind or EVERY_KIND)
+            some = kind_of_links(
+                state, me, allowed, EVERY_KIND if kind is None and among is not None else kind
+            )
             best = recommend_nodes(state, cache, me, k, some, exclude_linked, chosen)
             found.append(self._answer(*best))
         return found if many else found[0]
@@ -264,20 +266,22 @@ class EmbeddingView(VectorView):
         candidates = (
             np.flatnonzero(everyone).astype(np.int32) if among is None else allowed_nodes(self._state, among)
         )
-        ids, kind = self._state.graph.ids, kind if among is None else kind or EVERY_KIND
+        ids = self._state.graph.ids
+        kind = EVERY_KIND if kind is None and among is not None else kind
         if isinstance(asked, np.ndarray):
             return self._answer(*top_k(cache, of_kind(ids, candidates, kind), asked, k))
         if isinstance(asked, list):
             found = self._find(asked)
-            if ids.kinds is not None and kind is None:
-                return [self._nearest_to(int(me), candidates, k, kind) for me in found]
-            some = of_kind(ids, candidates, kind)
-            return [self._answer(*one) for one in top_k_of_each(cache, some, found, k)]
+            near: dict[int, Any] = {}
+            for one, own in grouped(ids, found, kind):
+                best = top_k_of_each(cache, of_kind(ids, candidates, one), own, k)
+                near |= zip(own.tolist(), map(self._answer, *zip(*best, strict=True)), strict=True)
+            return [near[me] for me in found.tolist()]
         return self._nearest_to(int(self._find([asked])[0]), candidates, k, kind)
 
     def _nearest_to(self, me: int, candidates: Nodes, k: int, kind: str | None) -> Any:
         cache, ids = self.cached(), self._state.graph.ids
-        some = of_kind(ids, candidates, kind or own_kind(ids, me))
+        some = of_kind(ids, candidates, own_kind(ids, me) if kind is None else kind)
         return self._answer(*top_k(cache, some[some != me], cache.one(me), k))
 
     def what_if(

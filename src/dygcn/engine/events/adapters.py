@@ -11,6 +11,7 @@ import numpy as np
 
 from dygcn.engine.events.column_names import ColumnNames
 from dygcn.engine.events.columns import id_column, one_kind, untensored
+from dygcn.engine.events.kinds import KindId
 from dygcn.engine.events.showing import listed, shown
 from dygcn.errors import EventError, OptionError
 
@@ -153,7 +154,10 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
     columns = _with_data(list(graph.edges(data=True)), names)
     columns = _both_ways(columns) if directed and not graph.is_directed() else columns
     side = dict(graph.nodes(data="bipartite"))
-    if not side or None in side.values():
+    if side and all(isinstance(node, KindId) for node in side):  # by `to_networkx`
+        kind_of = {f"{end}_kind": [node.kind for node in columns[end]] for end in ("src", "dst")}
+        return columns | kind_of | {end: [node.id for node in columns[end]] for end in ("src", "dst")}
+    if None in side.values() or len(set(side.values())) < 2:
         return _nodes_checked(columns) if kinds is None else columns
     known = sorted(set(side.values()), key=str)
     called = dict(zip(known, map(str, known), strict=True))
@@ -272,7 +276,7 @@ def _hetero(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequenc
         count = len(part["src"])
         parts.append(part | {"src_kind": [one[0]] * count, "dst_kind": [one[2]] * count})
     if not parts:
-        raise EventError("this HeteroData has no edge_index; it needs edges")
+        raise EventError("this HeteroData has no edge_index of two rows")
     fields = set(parts[0])
     if any(set(part) != fields for part in parts):
         raise EventError("some types of edges have times or weights, and others do not; give them to all")

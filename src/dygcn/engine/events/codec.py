@@ -25,6 +25,7 @@ from dygcn.engine.events.columns import id_column, join_ids, one_kind, operation
 from dygcn.engine.events.files import IDS, read_table
 from dygcn.engine.events.joining import join_relations
 from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
+from dygcn.engine.events.showing import listed
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import EventError, OptionError
 
@@ -95,7 +96,7 @@ def read_events(
     dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
     """
     known = check_columns(columns)
-    if isinstance(events, EventBatch) and known is None and not names:
+    if isinstance(events, EventBatch) and known is None and not names and (not kind or ":" not in kind):
         return events
     return assemble(_columns(_listed(events), kind, known, names, directed), names=names, ids=kind)
 
@@ -127,12 +128,22 @@ def read_graph(
     found = _columns(
         _listed(events), APART if declared else None, check_columns(columns), names, directed, kinds=declared
     )
-    ends = {end: names.kind_of(end, found, declared or ()) for end in ("src", "dst")}
-    if any(kind is None for kind in ends.values()):
+    ends = names.kinds_of_ends(found, declared or (), by_place=True)
+    known = all(kind is not None for kind in ends.values())
+    if declared and not known:
+        raise OptionError(
+            f"kinds are {listed(declared)}, and a table has two columns of ids: name two, or say the kinds "
+            "of more by the columns src_kind and dst_kind"
+        )
+    if not known:
         batch = assemble(found, names=names)
         return batch.src.kind, batch
-    ids = str(infer_kinds(declared or (), [(found[end], kind) for end, kind in ends.items()]))
-    return ids, assemble(found, names=names, ids=ids)
+    made, called = (
+        infer_kinds(declared or (), [(found[end], kind) for end, kind in ends.items()]),
+        names.named,
+    )
+    found |= {end: made.column(found[end], kind, called.get(end, end)) for end, kind in ends.items()}
+    return str(made), assemble(found, names=names, ids=str(made))
 
 
 def read_pairs(
@@ -442,10 +453,8 @@ def _ends(
 ) -> tuple[IdColumn, IdColumn]:
     kinds = None if ids is None else kinds_of(ids)
     if kinds is not None:
-        src, dst = (
-            kinds.column(columns[end], names.kind_of(end, columns, kinds.names), called[end])
-            for end in ("src", "dst")
-        )
+        of = names.kinds_of_ends(columns, kinds.names)
+        src, dst = (kinds.column(columns[end], of[end], called[end]) for end in ("src", "dst"))
         return src, dst
     src, dst = (id_column(columns[end], called[end]) for end in ("src", "dst"))
     src, dst = one_kind(src, dst, (called["src"], called["dst"]))

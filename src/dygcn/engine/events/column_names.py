@@ -141,18 +141,36 @@ class ColumnNames:
             raise OptionError(f'kinds is {shown(kinds)}; allowed are names, as in kinds=("user", "item")')
         return check_names(named)  # type: ignore[return-value]
 
-    def kind_of(self, end: str, columns: dict[str, Any], kinds: Sequence[str]) -> Any:
-        """Return the kind of ids without kind at an end: one, a column of kinds, or None if nothing says it.
+    def kinds_of_ends(
+        self, columns: dict[str, Any], kinds: Sequence[str], *, by_place: bool = False
+    ) -> dict[str, Any]:
+        """Return the kind of ids without kind at each end: one, a column of kinds, or None: nothing says it.
 
-        The column `src_kind` says it, or the name of the column, or its place where there are two kinds.
+        The columns `src_kind` and `dst_kind` say it, or the names of the columns, or, where there are two
+        kinds, the place. Two kinds are never both ends of a table by mistake.
+
+        Parameters
+        ----------
+        by_place
+            Whether kinds were declared in the order of the columns.
+
+        Examples
+        --------
+        >>> ColumnNames(src="item_id", dst="who").kinds_of_ends({}, ("user", "item"))
+        {'src': 'item', 'dst': 'user'}
         """
-        if columns.get(f"{end}_kind") is not None:
-            return columns[f"{end}_kind"]
-        name = getattr(self, end)
-        for kind in kinds:
-            if name is not None and kind.lower() in (name.lower(), _plain(name)):
-                return kind
-        return kinds[end == "dst"] if len(kinds) == 2 else None
+        named = [columns.get(name) for name in KINDS]
+        if any(one is not None for one in named):
+            missing = [name for name, one in zip(KINDS, named, strict=True) if one is None]
+            if missing:
+                raise EventError(f"there is no column {missing[0]!r}; say the kinds of both ends, or of none")
+            return dict(zip(("src", "dst"), named, strict=True))
+        ends = [None if by_place else _kind_called(getattr(self, end), kinds) for end in ("src", "dst")]
+        if len(kinds) == 2 and None in ends:
+            one, other = kinds
+            swapped = ends[0] == other or ends[1] == one
+            ends = [other, one] if swapped else [one, other]
+        return dict(zip(("src", "dst"), ends, strict=True))
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
         """Refuse ids that both ends have where the names of the columns do not say that they are one thing.
@@ -196,6 +214,13 @@ def column_names(
     if not related and src is dst is t is op is weight is relation is None:
         return OWN_NAMES
     return ColumnNames(src, dst, t, op, weight, shared_ids, relation, bool(related))
+
+
+def _kind_called(name: str | None, kinds: Sequence[str]) -> str | None:
+    """Return the kind that a column is called after: user, User or user_id for user."""
+    if name is None or name in kinds:
+        return name
+    return next((kind for kind in kinds if kind.lower() in (name.lower(), _plain(name))), None)
 
 
 def _of_one_kind(one: str, other: str) -> bool:

@@ -37,7 +37,7 @@ def table_with_kinds(table: Table, kinds: Kinds) -> Table:
             forgets.append(ForgetEvent(one.row, kinds.written(one.id, None), one.t))
         except EventError as error:
             bad.append((one.row, f"id: {error.reason}", repr(one.id)))
-    of = {end: OWN_NAMES.kind_of(end, {}, kinds.names) for end in _ENDS}
+    of = OWN_NAMES.kinds_of_ends({}, kinds.names)
     try:
         named = {end: columns.get(f"{end}_kind", of[end]) for end in _ENDS}
         read = {end: as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
@@ -71,11 +71,12 @@ def _row_by_row(
         ids, named = _listed(columns[end]), _listed(columns.get(f"{end}_kind"))
         texts[end] = []
         for row, one in enumerate(ids):
-            kind = (named[row] if named else None) or of[end]
+            own = named[row] if named else None
             try:
                 if one is None:
                     raise EventError(f"{end} is empty; every event names two nodes")
-                texts[end].append(kinds.written(one, None if kind is None else kinds.check_event(kind)))
+                asked = one if own is None else (kinds.check_event(own), one)
+                texts[end].append(kinds.written(asked, of[end]))
             except EventError as error:
                 reasons.setdefault(row, f"{end}: {error.reason}")
                 texts[end].append("")

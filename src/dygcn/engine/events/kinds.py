@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.engine.events.columns import as_arrow, id_column, length_faults, refuse, strings_of
+from dygcn.engine.events.columns import as_arrow, id_column, length_faults, python_ids, refuse, strings_of
 from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError
@@ -77,7 +77,10 @@ class KindIds(np.ndarray[Any, Any]):
     def __eq__(self, other: object) -> Any:
         if isinstance(other, tuple):
             return np.fromiter((one == other for one in self.tolist()), np.bool_, len(self))
-        return super().__eq__(other)
+        return super().__eq__(_objects(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> Any:
+        return ~np.asarray(self == other, np.bool_)
 
     __hash__ = None
 
@@ -145,8 +148,10 @@ def check_names(names: Sequence[Any]) -> tuple[str, ...]:
             raise OptionError(
                 f"{shown(name)} cannot be a kind; allowed are 1 to 32 letters, digits, '_', '-' and '.'"
             )
-    if len(set(names)) < len(names) or not 2 <= len(names) <= MOST:
-        raise OptionError(f"kinds are {shown(tuple(names))}; allowed are 2 to {MOST} different names")
+    if len({name.lower() for name in names}) < len(names) or not 2 <= len(names) <= MOST:
+        raise OptionError(
+            f"kinds are {shown(tuple(names))}; allowed are 2 to {MOST} names that differ by more than case"
+        )
     return tuple(names)
 
 
@@ -295,8 +300,8 @@ class Kinds:
         >>> python_ids(kinds.column([7, ("item", 7), "item:8"], "user")).tolist()
         ['user:7', 'item:7', 'item:8']
         """
-        if isinstance(values, IdColumn):
-            return values  # read before
+        if isinstance(values, IdColumn) and values.data is not None and self.fit(values):
+            return values  # with kinds already
         if kind is None or isinstance(kind, str):
             plain = _plain_column(values, name)
             if plain is not None:
@@ -336,15 +341,15 @@ class Kinds:
             types = {self.type_of(one) for one in pc.unique(of).to_pylist()}
             if types == {plain.kind}:
                 return _checked(_joined(of, as_arrow(plain)), name)
-        ids = values.tolist() if hasattr(values, "tolist") else pa.array(values).to_pylist()
-        rows = zip(ids, of.to_pylist(), strict=False)
-        return self._texts([self._row(one, some, row, name) for row, (one, some) in enumerate(rows)], name)
+        rows = zip(_listed(values), of.to_pylist(), strict=False)
+        texts = [self._row((some, one), None, row, name) for row, (one, some) in enumerate(rows)]
+        return self._texts(texts, name)
 
     def _one_by_one(self, values: object, kind: str | None, name: str) -> IdColumn:
         if not isinstance(values, Iterable) or isinstance(values, str | bytes):
             values = [values]
-        items = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        return self._texts([self._row(one, kind, row, name) for row, one in enumerate(items)], name)
+        rows = enumerate(_listed(values))
+        return self._texts([self._row(one, kind, row, name) for row, one in rows], name)
 
     def _row(self, one: object, kind: str | None, row: int, name: str) -> str:
         try:
@@ -357,22 +362,36 @@ class Kinds:
 
     def pairs(self, column: IdColumn) -> NDArray[Any]:
         """Return (kind, id) of stored ids, as an array of tuples."""
-        text = b"" if column.data is None else column.data.tobytes()
-        bounds = column.values.tolist()
+        kinds, ids = (part.to_pylist() for part in self.columns_of(column))
+        whole = {name for name, of in zip(self.names, self.types, strict=True) if of == "int64"}
+        if whole and len(whole) < len(self.names):
+            ids = [int(one) if kind in whole else one for kind, one in zip(kinds, ids, strict=True)]
         found = np.empty(len(column), object).view(KindIds)
-        for row in range(len(column)):
-            found[row] = self.split(text[bounds[row] : bounds[row + 1]].decode())
+        found[:] = _objects(list(map(KindId, kinds, ids)))
         return found
 
-    def columns_of(self, pairs: NDArray[Any]) -> tuple[list[str], NDArray[Any]]:
-        """Return the kinds and the ids of (kind, id) in two columns; ids of several types become text."""
-        kinds = [kind for kind, _ in pairs]
-        ids = [one for _, one in pairs]
-        if len(set(map(type, ids))) > 1:
-            ids = list(map(str, ids))
-        made = np.empty(len(ids), object)
-        made[:] = ids
-        return kinds, made if ids and isinstance(ids[0], str) else np.array(ids, np.int64)
+    def columns_of(self, column: IdColumn) -> tuple[pa.Array, pa.Array]:
+        """Return the kinds and the ids of stored ids in two columns; where types differ, ids are text."""
+        parts = pc.split_pattern(as_arrow(column), ":", max_splits=1).flatten()
+        kinds, ids = (parts.take(pa.array(np.arange(at, len(parts), 2))) for at in (0, 1))
+        whole = set(self.types) == {"int64"}
+        return kinds.cast(pa.string()), ids.cast(pa.int64() if whole else pa.string())
+
+
+def _objects(items: list[Any]) -> NDArray[Any]:
+    """Return an array of objects, which numpy would take apart if they are tuples."""
+    made = np.empty(len(items), object)
+    for row, one in enumerate(items):
+        made[row] = one
+    return made
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, IdColumn):
+        values = python_ids(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        values = values.to_pylist()
+    return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
@@ -398,7 +417,7 @@ def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) 
     Parameters
     ----------
     declared
-        Their names; others are added as columns of kinds name them.
+        Their names; empty: as columns of kinds name them.
     ends
         For each column of ids its values, and the kind of these: one name, or a column of names.
     """
@@ -418,8 +437,13 @@ def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) 
                 types.setdefault(one, set()).add(plain.kind)
                 continue
             rows = np.flatnonzero(pc.equal(names, one).to_numpy(zero_copy_only=False))
-            items = values.tolist() if hasattr(values, "tolist") else list(values)  # type: ignore[call-overload]
+            items = _listed(values)
             types.setdefault(one, set()).update(_type_of(items[row]) for row in rows)
+    other = next((name for name in types if declared and name not in declared), None)
+    if other is not None:
+        raise EventError(
+            f"{shown(other)} is the kind of a node, and kinds= names {listed(declared)}; name all kinds"
+        )
     mixed = next((name for name, of in types.items() if len(of) > 1), None)
     if mixed is not None:
         raise EventError(
@@ -436,7 +460,7 @@ def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple
         _refuse_other_kinds(plain, kind, declared)
         return [(kind, plain.kind)] if len(plain) else []
     found = set()
-    for one in values:  # type: ignore[attr-defined]
+    for one in _listed(values):
         named = isinstance(one, tuple) and len(one) == 2
         found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
     return found

@@ -145,7 +145,7 @@ def read_nodes(nodes: object, also: Sequence[str] = (), of: str | None = None) -
     table = _as_table(nodes)
     named = [name for name in ("id", *also) if name in table]
     ids = table.pop(named[0]) if named else _index_of(nodes, list(table))
-    kind = named[0] if named else None
+    kind = named[0] if named else getattr(getattr(nodes, "index", None), "name", None)
     if ":" in (of or "") and "kind" in table:
         kind = table.pop("kind")
     if not table:
@@ -154,6 +154,13 @@ def read_nodes(nodes: object, also: Sequence[str] = (), of: str | None = None) -
         column = read_ids(ids, of, kind)
     except EventError as error:
         raise FeatureError(f"nodes: {error}; {_ACCEPTED}") from None
+    alone = [
+        name for name, values in table.items() if isinstance(values, str) or not hasattr(values, "__len__")
+    ]
+    if alone:
+        raise FeatureError(
+            f"nodes has one value for {alone[0]!r}, and a column has one for each id; {_ACCEPTED}"
+        )
     wrong = [name for name, values in table.items() if len(values) != len(column)]
     if wrong:
         raise FeatureError(f"nodes has {len(column)} ids and {len(table[wrong[0]])} cells of {wrong[0]!r}")
@@ -169,6 +176,8 @@ def _as_table(nodes: Any) -> dict[str, Any]:
         if isinstance(nodes, Mapping):
             return {str(name): values for name, values in nodes.items()}
         if hasattr(nodes, "columns") and hasattr(nodes, "iloc"):  # pandas, which may mix types in a column
+            if not nodes.columns.is_unique:
+                raise FeatureError("nodes has two columns of one name; rename one")
             return {str(name): nodes[name] for name in nodes.columns}
         if hasattr(nodes, "__arrow_c_stream__"):
             table = pa.table(nodes)
@@ -201,8 +210,9 @@ def _array(name: str, values: Any) -> pa.Array:
         found = pa.array([None if value is None else str(value) for value in values], pa.string())
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    if pa.types.is_dictionary(found.type):
+    if pa.types.is_dictionary(found.type):  # a category of whole numbers is no number
         found = found.dictionary_decode()
+        found = _as_text(found) if _is_number(found) else found
     if pa.types.is_nested(found.type) or pa.types.is_binary(found.type):
         raise FeatureError(
             f"column {name!r} of nodes holds {found.type}; allowed are numbers, text, categories and truth "
@@ -233,6 +243,8 @@ def _is_number(column: pa.Array) -> bool:
 
 def _numbers(name: str, column: pa.Array) -> Float64:
     """Return a column of numbers, NaN where one is missing; dates as seconds."""
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
     if not _is_number(column):
         raise FeatureError(
             f"column {name!r} of nodes holds {column.type}, and numbers when the model was fitted"
@@ -264,7 +276,7 @@ def _as_text(column: pa.Array) -> pa.Array:
     """Return cells as text: of whole numbers without a point, so that 7 and 7.0 are one value."""
     if pa.types.is_floating(column.type):
         cells = [
-            None if cell is None else f"{cell:g}" if cell != int(cell) else str(int(cell))
+            None if cell is None else str(int(cell)) if float(cell).is_integer() else repr(float(cell))
             for cell in column.to_pylist()
         ]
         return pa.array(cells, pa.string())

@@ -134,8 +134,8 @@ class IdMap:
     def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
 
-        Of an id without kind, in a graph that has some: the one of `kind`; if that is None or has none, of
-        the only kind that has it. An `AmbiguousId` if several have.
+        Of an id without kind, in a graph that has some: the one of `kind`, or of the only kind that has it.
+        An `AmbiguousId` if several have.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class IdMap:
 
     def _find_of_kind(self, name: object, kind: str | None) -> int:
         assert self.kinds is not None
-        if self.kinds.is_id(name) or (type(name) is str and self.kinds.prefix_of(name) is not None):
+        if self.kinds.is_id(name) or (isinstance(name, str) and self.kinds.prefix_of(name) is not None):
             try:
                 return loops.find_string(self.arrays, self.kinds.written(name, None).encode())
             except (EventError, UnicodeEncodeError):
@@ -183,21 +183,22 @@ class IdMap:
         except UnicodeEncodeError:
             return -1
         found = [(text, node) for text, node in found if node >= 0]
-        own = [node for text, node in found if kind is not None and text.startswith(f"{kind}:")]
-        if len(found) > 1 and not own:
+        if kind is not None:
+            return next((node for text, node in found if text.startswith(f"{kind}:")), -1)
+        if len(found) > 1:
             texts = [text for text, _ in found]
             raise AmbiguousId(
                 f"{name!r:.60} is the id of {len(texts)} nodes, {listed(texts)}; say which one, as text "
                 f'("{texts[0]}") or as ("{texts[0].partition(":")[0]}", {name!r:.60})'
             )
-        return own[0] if own else found[0][1] if found else -1
+        return found[0][1] if found else -1
 
     def read(self, ids: object, kind: str | None = None) -> IdColumn:
         """Return the ids that a user named as a column; of ids without kind, as `find_one` does."""
         kinds = self.kinds
         if kinds is None or isinstance(ids, IdColumn):
             return id_column(ids)
-        items = ids.tolist() if isinstance(ids, np.ndarray) else list(cast("Iterable[object]", ids))
+        items = np.ravel(ids).tolist() if isinstance(ids, np.ndarray) else list(cast("Iterable[object]", ids))
         return kinds.column([self._with_kind(one, kind) for one in items])
 
     def _with_kind(self, one: object, kind: str | None) -> object:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.events.kinds import kinds_of
 from dygcn.engine.features import read_features
 from dygcn.engine.features.nodes import read_nodes
 from dygcn.engine.features.walks import ROW_BITS
@@ -110,7 +111,8 @@ def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tu
         return read_features((ids, values), model.ids)
     if columns is None:
         raise FeatureError("this model was not fitted with nodes=; pass set_features(ids, values)")
-    table = read_nodes(nodes, [columns.id], model.ids)
+    kinds = kinds_of(model.ids)
+    table = read_nodes(nodes, [columns.id, *(() if kinds is None else kinds.names)], model.ids)
     return table.ids, columns.encode(table)
 
 

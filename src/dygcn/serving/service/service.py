@@ -243,7 +243,8 @@ class Service:
         if vector is None:
             return None
         nodes = self._mended(found) if mend else found.nodes
-        nodes = self._of_kind(nodes, kind or own_kind(self._graph.ids, at), k + 1)
+        kind = own_kind(self._graph.ids, at) if kind is None else kind
+        nodes = self._of_kind(nodes, kind, k + 1)
         return self._best(nodes[nodes != at], vector, k).nodes
 
     def _of_kind(self, nodes: Nodes, kind: str | None, k: int) -> Nodes:
