@@ -71,8 +71,8 @@ MEMORY_FAULTS = [
     Fault(
         "a lost bit",
         "src/dygcn/engine/graph/transaction.py",
-        "graph.note_bits(weight)",
-        "if graph.weight_shift == 30:\n    graph.note_bits(weight)",
+        "graph.note_bits(events.weight)",
+        "if graph.weight_shift == 30:\n    graph.note_bits(events.weight)",
         "tests/live/test_cuts.py::test_a_restart_that_joins_cuts_is_exact",
         "assert again.digest() == before == again.recompute().digest()",
     ),

@@ -108,7 +108,7 @@ def lose_a_bit():
 
 def test_a_lost_bit_is_caught_by_loops_that_are_not_compiled(tmp_path):
     """Uncompiled loops say so; compiled ones do not look."""
-    line = "graph.note_bits(weight)"
+    line = "graph.note_bits(events.weight)"
     wrong = f"if graph.weight_shift == {GREATEST_SHIFT}:\n    {line}"
     done = try_with(tmp_path, "dygcn.engine.graph.transaction", line, wrong, lose_a_bit)
     assert "AssertionError a shift lost bits of a weight" in done.stdout, done.stderr

@@ -84,8 +84,8 @@ def hunt():
     [
         (
             "dygcn.engine.graph.store",
-            "return self.memory is None and len(self.ones) > 0 and self.weight_shift <= self.plain_shift",
-            "return self.memory is None and len(self.ones) > 0",
+            "return plain and self.weight_shift <= self.plain_shift",
+            "return plain",
         ),
         ("dygcn.engine.propagation.at_once", "course.t[0] = t", "course.t[0] = 0.0"),
     ],
