@@ -17,7 +17,7 @@ from dygcn.live.digest import digest_of
 
 def small(orders=2, **how):
     weights = (np.eye(4, dtype=np.float32),) * (orders + 1)
-    return Model(weights, **{"kind": "int64", "features": "hashed", "scales": np.ones(4)} | how)
+    return Model(weights, **{"ids": "int64", "features": "hashed", "scales": np.ones(4)} | how)
 
 
 def spread(shards, told):

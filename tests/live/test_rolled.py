@@ -465,7 +465,7 @@ def test_settings_survive_a_folder(tmp_path):
 
 def test_string_ids_weights_direction_and_memory():
     model = dataclasses.replace(
-        model_of("rolling", OPTIONS["ours"]), kind="string", directed=True, half_life=2.0
+        model_of("rolling", OPTIONS["ours"]), ids="string", directed=True, half_life=2.0
     )
     live = dygcn.start(model)
     live.restart(dygcn.Embedding(["a", "b", "c"], np.eye(3, DIM, dtype=np.float32)))

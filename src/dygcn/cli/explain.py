@@ -70,7 +70,7 @@ def _show_movement(found: Movement, k: int, as_json: bool) -> None:
 
 def _show_neighbours(found: Explanation, k: int, as_json: bool) -> None:
     orders = [f"order {order}" for order in range(1, found.by_order.shape[1] + 1)]
-    names = list(map(as_text, found.neighbors[:k]))
+    names = list(map(as_text, found.neighbors[:k].tolist()))
     ranked = list(zip(names, found.by_neighbor.tolist(), found.by_order.tolist(), strict=False))
     value = {
         "own": found.own,

@@ -21,11 +21,17 @@ EVERY_KIND = "*"
 
 def of_kind(ids: IdMap, nodes: Nodes, kind: str | None) -> Nodes:
     """Return the nodes that are of a kind; None or "*": all of them."""
+    check_kind(ids, kind)
+    return nodes if kind is None or kind == EVERY_KIND else nodes[ids.of_kind(nodes, kind)]
+
+
+def check_kind(ids: IdMap, kind: str | None) -> None:
+    """Refuse what is no kind of the graph; None and "*" are allowed in any."""
     if kind is None or kind == EVERY_KIND:
-        return nodes
+        return
     if ids.kinds is None:
         raise OptionError(f"kind is {kind!r}; nodes of this graph have no kinds: fit(..., kinds=) gives them")
-    return nodes[ids.of_kind(nodes, kind)]
+    ids.kinds.check(kind)
 
 
 def own_kind(ids: IdMap, node: int) -> str | None:

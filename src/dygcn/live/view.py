@@ -275,7 +275,7 @@ class EmbeddingView(VectorView):
             near: dict[int, Any] = {}
             for one, own in grouped(ids, found, kind):
                 best = top_k_of_each(cache, of_kind(ids, candidates, one), own, k)
-                near |= zip(own.tolist(), map(self._answer, *zip(*best, strict=True)), strict=True)
+                near |= zip(own.tolist(), [self._answer(*each) for each in best], strict=True)
             return [near[me] for me in found.tolist()]
         return self._nearest_to(int(self._find([asked])[0]), candidates, k, kind)
 

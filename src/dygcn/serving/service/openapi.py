@@ -56,6 +56,8 @@ def describe(
             paths[route.path][route.method.lower()]["security"] = _SECURITY[guarded]
     components["Problem"]["properties"]["type"]["enum"] = [BASE + one.name for one in TYPES]
     _bound(components, limits, dim)
+    if kind is not None:
+        _name_kinds(paths, components, kind)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -113,6 +115,19 @@ def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
     events = {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
     trial["events"] = components["WantedMovement"]["properties"]["events"] = events
     trial["k"]["maximum"], trial["moved"]["maximum"] = limits.k, limits.page_rows
+
+
+def _name_kinds(paths: dict[str, Any], components: dict[str, Any], ids: str) -> None:
+    """Write down of which kinds answers can be: "*" is every kind, also where nodes have none."""
+    known = kinds_of(ids)
+    names = ["*", *(() if known is None else known.names)]
+    for route in paths.values():
+        for operation in route.values():
+            for param in operation["parameters"]:
+                if param["name"] == "kind":
+                    param["schema"] = {"enum": names}
+    for wanted in ("WantedNearest", "WantedNodes"):
+        components[wanted]["properties"]["kind"] = {"enum": [*names, None], "default": None}
 
 
 def _at_most(limits: Limits, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from dygcn.engine.events import decode_events, read_update, without_forgets
 from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.of_kinds import asking_kind
+from dygcn.live.of_kinds import asking_kind, check_kind
 from dygcn.live.recommending import EVERYONE, linked_nodes
 from dygcn.live.scoring import kind_of_score, to_probabilities
 from dygcn.live.trying import Moves
@@ -79,6 +79,7 @@ class Questions:
 
     def nearest_of(self, ids: list[Id], k: int, by: str, kind: str | None = None) -> answers.NearestNodes:
         """Return the nearest nodes of each of many, those left out that are not in the graph."""
+        check_kind(self._graph.ids, kind)
         if by == "score":
             return self._nearest_by_score(ids, k, kind)
         self._check(len(ids) * ROWS_RANKED, "ask for fewer ids")
@@ -123,7 +124,7 @@ class Questions:
             at = self._find(node)
             self._check(self._degree(at) * self._live.model.orders, "explain it in Python")
             found, sequence = self._live.explain(node), self._live.sequence
-        names, by_order = list(map(as_text, found.neighbors[:k])), found.by_order[:k].tolist()
+        names, by_order = list(map(as_text, found.neighbors[:k].tolist())), found.by_order[:k].tolist()
         of_each = found.by_neighbor.tolist()
         shares = [answers.Share(*one) for one in zip(names, of_each[:k], by_order, strict=True)]
         others = sum(of_each[k:])
