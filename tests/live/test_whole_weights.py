@@ -11,7 +11,7 @@ from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import ids, store
+from dygcn.engine.graph import ids, on_grid
 from dygcn.engine.graph.on_grid import units_of
 from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models import Model
@@ -104,7 +104,7 @@ def test_rounding_instead_of_refusing_would_be_noticed():
         with seeded(graph, "whole", False):
             return units_of(graph, events)
 
-    with seeded(store, "units_of", rounds), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+    with seeded(on_grid, "units_of", rounds), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_a_weight_that_is_not_whole_is_refused_and_nothing_is_applied()
 
 
