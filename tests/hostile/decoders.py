@@ -118,6 +118,15 @@ ROWS = {
     "rows that are lists": b"[[],[]]",
     "numbers": b"1",
 }
+KIND_ROWS = {
+    "ordinary": b'{"src":"user:1","dst":"item:b"}',
+    "kinds in fields": b'{"src":1,"src_kind":"user","dst":"b","dst_kind":"item"}',
+    "kinds that are none": b'{"src":1,"src_kind":"shop","dst":"b"}',
+    "ids without a number": b'{"src":"user:x","dst":"b"}',
+    "ids of many digits": b'{"src":"user:%b","dst":"b"}' % (b"9" * 200),
+    "many colons": b'{"src":"%b","dst":"b"}' % (b"user:" * 40),
+    "forgets without a kind": b'{"op":"forget","id":7}',
+}
 TEXTS = {
     "deep lists": nested(b"["),
     "deep lists, closed": nested(b"[", b"]"),
@@ -142,6 +151,7 @@ TEXTS = {
     "zeros": repeated(b"\x00"),
 }
 JSON = {name: repeated(row, b"[", b"]", b",") for name, row in ROWS.items()} | TEXTS
+KINDS = {name: repeated(row, b"[", b"]", b",") for name, row in KIND_ROWS.items()}
 LINES = {name: repeated(row, between=b"\n") for name, row in ROWS.items()} | {
     "empty lines": repeated(b"\n"),
     "blank lines": repeated(b" \r\n"),
@@ -351,6 +361,7 @@ DECODERS = {
         events("json", "int64"),
         {name: JSON[name] for name in ("ordinary", "numbers")},
     ),
+    "events as JSON, kinds": (events("json", "user:int64,item:string"), KINDS),
     "events as JSON, related": (
         events("json", related=True),
         {

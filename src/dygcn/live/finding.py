@@ -53,6 +53,13 @@ def many_ids(state: State, ids: object, kind: str | None = None) -> IdColumn:
     return known.read(ids, kind)
 
 
+def as_many(state: State, ids: object) -> object:
+    """Return one id as a list of one, and several ids as they are."""
+    kinds = state.graph.ids.kinds
+    alone = isinstance(ids, int | str | np.integer) or (kinds is not None and kinds.is_id(ids))
+    return [ids] if alone else ids
+
+
 def one_or_more_ids(asked: object, kinds: Kinds | None = None) -> Any:
     """Return a list of ids, or one id as it is; text is one id.
 

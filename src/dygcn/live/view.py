@@ -26,7 +26,7 @@ from dygcn.errors import OptionError
 from dygcn.live import plotting
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
-from dygcn.live.finding import ManyIds, OneId, OneVector, find_nodes, one_or_more_ids, vector_or_ids
+from dygcn.live.finding import ManyIds, OneId, OneVector, as_many, find_nodes, one_or_more_ids, vector_or_ids
 from dygcn.live.guard import guarded
 from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, of_kind, own_kind
 from dygcn.live.other_names import names_options
@@ -475,9 +475,7 @@ class EmbeddingView(VectorView):
         return self.guard.lent()
 
     def _one_or_many(self, ids: object) -> Nodes:
-        kinds = self._state.graph.ids.kinds
-        alone = isinstance(ids, int | str | np.integer) or (kinds is not None and kinds.is_id(ids))
-        return self._find([ids] if alone else ids)
+        return self._find(as_many(self._state, ids))
 
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> list[tuple[int | str, float]]:
         ids = self.ids_of(nodes).tolist()

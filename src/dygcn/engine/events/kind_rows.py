@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dygcn.engine.events.column_names import OWN_NAMES
 from dygcn.engine.events.columns import as_arrow
+from dygcn.engine.events.kinds import as_list
 from dygcn.engine.events.row_errors import Columns, Table, keep_rows
 from dygcn.engine.records import ForgetEvent
 from dygcn.errors import EventError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from dygcn.engine.events.kinds import Kinds
 
 _ENDS = ("src", "dst")
+_EXPLAINED = 1_000  # bad rows of a message; of others the reason is what is allowed
+_NO_ID = "no id of a kind of this graph, or of another type than its kind has"
 
 
 def table_with_kinds(table: Table, kinds: Kinds) -> Table:
@@ -68,22 +71,29 @@ def _row_by_row(
     texts: dict[str, list[str]] = {}
     reasons: dict[int, str] = {}
     for end in _ENDS:
-        ids, named = _listed(columns[end]), _listed(columns.get(f"{end}_kind"))
-        texts[end] = []
-        for row, one in enumerate(ids):
-            own = named[row] if named else None
-            try:
-                if one is None:
-                    raise EventError(f"{end} is empty; every event names two nodes")
-                asked = one if own is None else (kinds.check_event(own), one)
-                texts[end].append(kinds.written(asked, of[end]))
-            except EventError as error:
-                reasons.setdefault(row, f"{end}: {error.reason}")
-                texts[end].append("")
+        ids = as_list(columns[end])
+        own = columns.get(f"{end}_kind")
+        named = [None] * len(ids) if own is None else as_list(own)
+        found = [kinds.text_of(*_asked(one, own, of[end])) for one, own in zip(ids, named, strict=True)]
+        texts[end] = [text or "" for text in found]
+        for row in [row for row, text in enumerate(found) if text is None and row not in reasons]:
+            told = len(reasons) < _EXPLAINED
+            reasons[row] = _reason(ids[row], named[row], of[end], end, kinds) if told else f"{end}: {_NO_ID}"
     return texts, dict(sorted(reasons.items()))
 
 
-def _listed(values: Any) -> list[Any]:
-    if values is None:
-        return []
-    return values.to_pylist() if isinstance(values, pa.Array) else list(values)
+def _asked(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
+    """Return an id as its row has it, and the kind of its place; beside its kind it is literal."""
+    return (one, of) if own is None else ((own, one), None)
+
+
+def _reason(one: object, own: str | None, of: str | None, end: str, kinds: Kinds) -> str:
+    try:
+        if one is None:
+            return f"{end} is empty; every event names two nodes"
+        if own is not None:
+            kinds.check_event(own)
+        kinds.written(*_asked(one, own, of))
+    except EventError as error:
+        return f"{end}: {error.reason}"
+    raise AssertionError(one)

@@ -38,6 +38,7 @@ _TYPES = ("int64", "string")
 _TEXT = (str, np.str_)
 _WHOLE = (int, np.integer)
 _END = 1 << 63
+_LONGEST = 20  # signs of an int64
 _DECIMAL = "^(0|-?[1-9][0-9]{0,17})$"
 
 
@@ -162,8 +163,8 @@ class Kinds:
     Examples
     --------
     >>> kinds = Kinds(("user", "item"), ("int64", "string"))
-    >>> str(kinds), kinds.written(("item", "tea"), None), kinds.split("user:7")
-    ('user:int64,item:string', 'item:tea', ('user', 7))
+    >>> str(kinds), kinds.written(("item", "tea"), None), kinds.written(7, "user")
+    ('user:int64,item:string', 'item:tea', 'user:7')
     """
 
     names: tuple[str, ...]
@@ -223,30 +224,43 @@ class Kinds:
         EventError
             If the kind is not known, or the id is not of its type.
         """
-        if self.is_id(one):
-            kind, one = one
-        elif isinstance(one, _TEXT) and (found := self.prefix_of(one)) is not None:
-            kind, one = found, one[len(found) + 1 :]
-        if isinstance(one, tuple):
-            raise EventError(f"{shown(one)} is no id; the kinds of this graph are {listed(self.names)}")
-        if kind is None:
-            raise EventError(f"{shown(one)} has no kind; {self._advice(one)}")
+        text = self.text_of(one, kind)
+        if text is None:
+            raise EventError(self._reason(*self._taken_apart(one, kind)))
+        return text
+
+    def text_of(self, one: object, kind: str | None) -> str | None:
+        """Return what `written` does, and None where it raises: for many bad ids, of which a few are told."""
+        kind, one = self._taken_apart(one, kind)
+        if kind is None or isinstance(one, tuple):
+            return None
         if isinstance(one, uuid.UUID):
             one = str(one)
-        if self.type_of(kind) == "int64":
-            one = _whole(one) if isinstance(one, _TEXT) else one
-            fits = isinstance(one, _WHOLE) and not isinstance(one, bool) and -_END <= int(one) < _END
-            text = str(int(one)) if fits else ""  # type: ignore[call-overload]
-        else:
-            fits, text = isinstance(one, _TEXT), one if isinstance(one, str) else ""
-        if not fits:
-            raise EventError(f"{shown(one)} is no id of kind {kind}, whose ids are {self.type_of(kind)}")
-        return f"{kind}:{text}"
+        if self.type_of(kind) == "string":
+            return f"{kind}:{one}" if isinstance(one, _TEXT) else None
+        one = _whole(one) if isinstance(one, _TEXT) else one
+        if not isinstance(one, _WHOLE) or isinstance(one, bool) or not -_END <= int(one) < _END:
+            return None
+        return f"{kind}:{int(one)}"
 
-    def split(self, text: str) -> KindId:
-        """Return (kind, id) of the text that is stored."""
-        kind, _, one = text.partition(":")
-        return KindId(kind, int(one) if self.type_of(kind) == "int64" else one)
+    def _taken_apart(self, one: object, kind: str | None) -> tuple[str | None, object]:
+        """Return the kind that an id names, or else the one that it has by its place, and the id alone."""
+        if self.is_id(one):
+            return one
+        if isinstance(one, _TEXT) and (found := self.prefix_of(one)) is not None:
+            return found, one[len(found) + 1 :]
+        return kind, one
+
+    def _reason(self, kind: str | None, one: object) -> str:
+        if isinstance(one, tuple):
+            return f"{shown(one)} is no id; the kinds of this graph are {listed(self.names)}"
+        if kind is None:
+            return f"{shown(one)} has no kind; {self._advice(one)}"
+        return f"{shown(one)} is no id of kind {kind}, whose ids are {self.type_of(kind)}"
+
+    def has_kind(self, one: object) -> bool:
+        """Tell an id that says its kind, as a tuple or in text."""
+        return self.is_id(one) or (isinstance(one, str) and self.prefix_of(one) is not None)
 
     def possible(self, one: object) -> list[str]:
         """Return what an id without kind may be, as text, for each kind that has ids of its type."""
@@ -323,7 +337,7 @@ class Kinds:
             return self._of_one_kind(IdColumn(words.cast(pa.int64()).to_numpy()), kind, name)
         if not marked.any() and kind is not None and kind not in whole:
             return _prefixed(kind, words, name)
-        if marked.all() and not whole:
+        if marked.all() and self.fit(plain):
             return plain
         return self._one_by_one(words.to_pylist(), kind, name)
 
@@ -341,14 +355,14 @@ class Kinds:
             types = {self.type_of(one) for one in pc.unique(of).to_pylist()}
             if types == {plain.kind}:
                 return _checked(_joined(of, as_arrow(plain)), name)
-        rows = zip(_listed(values), of.to_pylist(), strict=False)
+        rows = zip(as_list(values), of.to_pylist(), strict=False)
         texts = [self._row((some, one), None, row, name) for row, (one, some) in enumerate(rows)]
         return self._texts(texts, name)
 
     def _one_by_one(self, values: object, kind: str | None, name: str) -> IdColumn:
         if not isinstance(values, Iterable) or isinstance(values, str | bytes):
             values = [values]
-        rows = enumerate(_listed(values))
+        rows = enumerate(as_list(values))
         return self._texts([self._row(one, kind, row, name) for row, one in rows], name)
 
     def _row(self, one: object, kind: str | None, row: int, name: str) -> str:
@@ -366,9 +380,7 @@ class Kinds:
         whole = {name for name, of in zip(self.names, self.types, strict=True) if of == "int64"}
         if whole and len(whole) < len(self.names):
             ids = [int(one) if kind in whole else one for kind, one in zip(kinds, ids, strict=True)]
-        found = np.empty(len(column), object).view(KindIds)
-        found[:] = _objects(list(map(KindId, kinds, ids)))
-        return found
+        return _objects(list(map(KindId, kinds, ids))).view(KindIds)
 
     def columns_of(self, column: IdColumn) -> tuple[pa.Array, pa.Array]:
         """Return the kinds and the ids of stored ids in two columns; where types differ, ids are text."""
@@ -386,7 +398,8 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     return made
 
 
-def _listed(values: Any) -> list[Any]:
+def as_list(values: Any) -> list[Any]:
+    """Return a column, however it is stored, as a list."""
     if isinstance(values, IdColumn):
         values = python_ids(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -437,7 +450,7 @@ def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) 
                 types.setdefault(one, set()).add(plain.kind)
                 continue
             rows = np.flatnonzero(pc.equal(names, one).to_numpy(zero_copy_only=False))
-            items = _listed(values)
+            items = as_list(values)
             types.setdefault(one, set()).update(_type_of(items[row]) for row in rows)
     other = next((name for name in types if declared and name not in declared), None)
     if other is not None:
@@ -460,7 +473,7 @@ def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple
         _refuse_other_kinds(plain, kind, declared)
         return [(kind, plain.kind)] if len(plain) else []
     found = set()
-    for one in _listed(values):
+    for one in as_list(values):
         named = isinstance(one, tuple) and len(one) == 2
         found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
     return found
@@ -512,6 +525,8 @@ def _checked(texts: pa.Array, name: str) -> IdColumn:
 
 def _whole(text: str) -> object:
     """Return the number that a text is, as it would be written; or the text."""
+    if len(text) > _LONGEST:
+        return text
     try:
         number = int(text)
     except ValueError:

@@ -172,7 +172,7 @@ class IdMap:
 
     def _find_of_kind(self, name: object, kind: str | None) -> int:
         assert self.kinds is not None
-        if self.kinds.is_id(name) or (isinstance(name, str) and self.kinds.prefix_of(name) is not None):
+        if self.kinds.has_kind(name):
             try:
                 return loops.find_string(self.arrays, self.kinds.written(name, None).encode())
             except (EventError, UnicodeEncodeError):
@@ -203,7 +203,7 @@ class IdMap:
 
     def _with_kind(self, one: object, kind: str | None) -> object:
         assert self.kinds is not None
-        if self.kinds.is_id(one) or (isinstance(one, str) and self.kinds.prefix_of(one) is not None):
+        if self.kinds.has_kind(one):
             return one
         node = self._find_of_kind(one, kind)
         if node < 0:

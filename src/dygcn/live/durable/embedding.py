@@ -34,7 +34,7 @@ from dygcn.live.durable.source_batch import (
 )
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.finding import check_alone, many_ids
+from dygcn.live.finding import as_many, check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
@@ -320,9 +320,7 @@ class DurableEmbedding(EmbeddingView):
         ...     "ann" in live, receipt.found, receipt.sequence
         (False, 1, 1)
         """
-        kinds = self._state.graph.ids.kinds
-        alone = isinstance(ids, int | str) or (kinds is not None and kinds.is_id(ids))
-        column = many_ids(self._state, [ids] if alone else ids)
+        column = many_ids(self._state, as_many(self._state, ids))
         return self._forgetting.forget((column, None if t is None else moment(t)))
 
     def restart(self, base: Embedding | None = None) -> Change:
