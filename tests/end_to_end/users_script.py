@@ -20,7 +20,7 @@ model: Model = live.model
 digest: str = live.digest()
 
 
-def names(found: Iterable[tuple[int | str, float]]) -> list[str]:
+def names(found: Iterable[tuple[object, float]]) -> list[str]:
     return [str(name) for name, _ in found]
 
 

@@ -84,5 +84,5 @@ def test_batches_of_any_size_are_all_events():
 
 def test_models_are_as_asked_for():
     model = small_model("string", directed=True, orders=3, half_life=2.0)
-    assert (model.kind, model.directed, model.orders, model.half_life) == ("string", True, 3, 2.0)
+    assert (model.ids, model.directed, model.orders, model.half_life) == ("string", True, 3, 2.0)
     assert np.isfinite(model.weights[0]).all()

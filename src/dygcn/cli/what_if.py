@@ -14,6 +14,7 @@ from dygcn.engine.events import ColumnNames, read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView
+from dygcn.live.finding import Scored
 from dygcn.live.trying import Moves
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def command(
         _print_for_people(moves, furthest, left[:k], found)
 
 
-Found = dict[int | str, tuple[list[float], list[tuple[int | str, float]]] | None]
+Found = dict[int | str, tuple[list[float], Scored] | None]
 """The vector and the nearest nodes of each id; None for one that would be gone."""
 Furthest = list[tuple[int | str, float | None]]
 

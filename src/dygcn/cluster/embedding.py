@@ -22,7 +22,7 @@ from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage import SHARDS, NewEntry
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.finding import many_ids
+from dygcn.live.finding import Scored, many_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -201,7 +201,7 @@ class ClusterEmbedding(DurableEmbedding):
         without = [[one for one in near if one[0] != me][:k] for me, near in zip(names, found, strict=True)]
         return without if isinstance(asked, list) else without[0]
 
-    def _merged(self, queries: Any, k: int) -> list[list[tuple[int | str, float]]]:
+    def _merged(self, queries: Any, k: int) -> list[Scored]:
         """Return the k best of all shards for each query, ties by id."""
         asking = self.front.asking
         queries = np.ascontiguousarray(queries, np.float32)

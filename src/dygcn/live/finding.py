@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dygcn.errors import EventError, OptionError, UnknownNode
 
 if TYPE_CHECKING:
-    from dygcn.engine.events.kinds import Kinds
+    from dygcn.engine.events.kinds import KindId, Kinds
     from dygcn.engine.models import State
     from dygcn.engine.records import Float32, IdColumn, Nodes
 
@@ -29,6 +29,8 @@ ManyIds: TypeAlias = (
 """Several ids."""
 OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]
 """The numbers of a vector."""
+Scored: TypeAlias = "list[tuple[int | str | KindId, float]]"
+"""An answer: ids and their scores, best first."""
 
 
 def check_alone(*others: object) -> None:

@@ -26,7 +26,16 @@ from dygcn.errors import OptionError
 from dygcn.live import plotting
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
-from dygcn.live.finding import ManyIds, OneId, OneVector, as_many, find_nodes, one_or_more_ids, vector_or_ids
+from dygcn.live.finding import (
+    ManyIds,
+    OneId,
+    OneVector,
+    Scored,
+    as_many,
+    find_nodes,
+    one_or_more_ids,
+    vector_or_ids,
+)
 from dygcn.live.guard import guarded
 from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, of_kind, own_kind
 from dygcn.live.other_names import names_options
@@ -109,7 +118,7 @@ class EmbeddingView(VectorView):
         exclude_linked: bool = ...,
         links: str | None = ...,
         kind: str | None = ...,
-    ) -> list[tuple[Any, float]]: ...
+    ) -> Scored: ...
 
     @overload
     def recommend(
@@ -121,7 +130,7 @@ class EmbeddingView(VectorView):
         exclude_linked: bool = ...,
         links: str | None = ...,
         kind: str | None = ...,
-    ) -> list[list[tuple[Any, float]]]: ...
+    ) -> list[Scored]: ...
 
     @names_options
     def recommend(
@@ -209,12 +218,12 @@ class EmbeddingView(VectorView):
         by: str = ...,
         *,
         kind: str | None = ...,
-    ) -> list[tuple[Any, float]]: ...
+    ) -> Scored: ...
 
     @overload
     def nearest(
         self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ..., *, kind: str | None = ...
-    ) -> list[list[tuple[Any, float]]]: ...
+    ) -> list[Scored]: ...
 
     @names_options
     def nearest(
@@ -477,7 +486,7 @@ class EmbeddingView(VectorView):
     def _one_or_many(self, ids: object) -> Nodes:
         return self._find(as_many(self._state, ids))
 
-    def _answer(self, nodes: Nodes, scores: Iterable[float]) -> list[tuple[int | str, float]]:
+    def _answer(self, nodes: Nodes, scores: Iterable[float]) -> Scored:
         ids = self.ids_of(nodes).tolist()
         return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
 

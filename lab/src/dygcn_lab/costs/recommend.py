@@ -72,12 +72,12 @@ def compared(live: LiveEmbedding, asked: Sequence[int | str], k: int, links: str
     }
 
 
-def recommended(live: LiveEmbedding, node: int | str, k: int, links: str) -> list[int | str]:
+def recommended(live: LiveEmbedding, node: int | str, k: int, links: str) -> list[Any]:
     """Return the k nodes that are recommended."""
     return [one for one, _ in live.recommend(node, k, exclude_linked=ASKED[links], links=links)]
 
 
-def best_of_everyone(live: LiveEmbedding, node: int | str, k: int, links: str) -> list[int | str]:
+def best_of_everyone(live: LiveEmbedding, node: int | str, k: int, links: str) -> list[Any]:
     """Return the k nodes with the greatest scores, after scoring all; ties in the order of ids.
 
     Examples

@@ -28,8 +28,8 @@ LINES = """\
 import dygcn
 orders = {"user": ["ann", "ann", "bob", "bob", "cat", "dan"],
           "item": ["tea", "jam", "tea", "jam", "tea", "oil"]}
-live = dygcn.fit(orders, src="user", dst="item", dim=32)
-[item for item, score in live.recommend("cat", k=1, among=["tea", "jam", "oil"])]
+live = dygcn.fit(orders, src="user", dst="item", kinds=True, dim=32)
+[item for item, score in live.recommend("cat", k=1)]
 change = live.update(add=[("cat", "oil")])
 sorted(zip(change.ids, change.orders.tolist()))
 """

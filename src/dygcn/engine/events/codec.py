@@ -24,7 +24,8 @@ from dygcn.engine.events.column_names import OWN_NAMES, ColumnNames
 from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, relations, times, weights
 from dygcn.engine.events.files import IDS, read_table
 from dygcn.engine.events.joining import join_relations
-from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
+from dygcn.engine.events.kind_types import infer_kinds
+from dygcn.engine.events.kinds import APART, kinds_of
 from dygcn.engine.events.showing import listed
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import EventError, OptionError

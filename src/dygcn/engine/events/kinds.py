@@ -317,7 +317,7 @@ class Kinds:
         if isinstance(values, IdColumn) and values.data is not None and self.fit(values):
             return values  # with kinds already
         if kind is None or isinstance(kind, str):
-            plain = _plain_column(values, name)
+            plain = plain_column(values, name)
             if plain is not None:
                 return self._of_one_kind(plain, kind, name)
             return self._one_by_one(values, kind, name)
@@ -350,7 +350,7 @@ class Kinds:
             if one not in self.names:
                 row = pc.index(of, pa.scalar(one, pa.large_string())).as_py()
                 raise EventError(f"{name}_kind is {shown(one)}; the kinds are {listed(self.names)}", row)
-        plain = _plain_column(values, name)
+        plain = plain_column(values, name)
         if plain is not None and len(plain) == len(of):
             types = {self.type_of(one) for one in pc.unique(of).to_pylist()}
             if types == {plain.kind}:
@@ -424,87 +424,14 @@ def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
 _EMPTY = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
-def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
-    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has.
-
-    Parameters
-    ----------
-    declared
-        Their names; empty: as columns of kinds name them.
-    ends
-        For each column of ids its values, and the kind of these: one name, or a column of names.
-    """
-    types: dict[str, set[str]] = {name: set() for name in declared}
-    for values, kind in ends:
-        if isinstance(kind, str):
-            for one, of in _typed(values, kind, declared):
-                types.setdefault(one, set()).add(of)
-            continue
-        column = id_column(kind, "kind")
-        if column.data is None:
-            raise EventError("a column of kinds holds numbers; a kind is a name, such as user")
-        names = as_arrow(column)
-        plain = _plain_column(values, "id")
-        for one in pc.unique(names).to_pylist():
-            if plain is not None:
-                types.setdefault(one, set()).add(plain.kind)
-                continue
-            rows = np.flatnonzero(pc.equal(names, one).to_numpy(zero_copy_only=False))
-            items = as_list(values)
-            types.setdefault(one, set()).update(_type_of(items[row]) for row in rows)
-    other = next((name for name in types if declared and name not in declared), None)
-    if other is not None:
-        raise EventError(
-            f"{shown(other)} is the kind of a node, and kinds= names {listed(declared)}; name all kinds"
-        )
-    mixed = next((name for name, of in types.items() if len(of) > 1), None)
-    if mixed is not None:
-        raise EventError(
-            f"ids of kind {mixed} are numbers and text; one type a kind: .astype(str) makes text"
-        )
-    names = check_names(tuple(types))
-    return Kinds(names, tuple(next(iter(types[name]), "int64") for name in names))
-
-
-def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple[str, str]]:
-    """Yield kinds and types of ids of a column: its own kind, and those that tuples name."""
-    plain = _plain_column(values, "id")
-    if plain is not None:
-        _refuse_other_kinds(plain, kind, declared)
-        return [(kind, plain.kind)] if len(plain) else []
-    found = set()
-    for one in as_list(values):
-        named = isinstance(one, tuple) and len(one) == 2
-        found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
-    return found
-
-
-def _refuse_other_kinds(plain: IdColumn, kind: str, declared: Sequence[str]) -> None:
-    """Refuse text of one kind that begins like another: nobody wrote it with kinds in mind."""
-    words = as_arrow(plain)
-    for other in declared if plain.data is not None else ():
-        found = pc.index(pc.starts_with(words, f"{other}:"), True).as_py()
-        if other != kind and found >= 0:
-            text = words[found].as_py()
-            raise EventError(
-                f"{shown(text)} of kind {kind} reads as the {other} {shown(text[len(other) + 1 :])}; if it "
-                f'is a {kind}, write "{kind}:{text:.60}"',
-                found,
-            )
-
-
-def _type_of(one: object) -> str:
-    return id_column([one]).kind
-
-
-def _plain_column(values: object, name: str) -> IdColumn | None:
+def plain_column(values: object, name: str) -> IdColumn | None:
     """Return ids of one type as a column; None: there are tuples or several types among them."""
     if isinstance(values, list | tuple) and len({type(one) for one in values}) > 1:
         return None
     if isinstance(values, list | tuple) and values and isinstance(values[0], tuple):
         return None
     if isinstance(values, np.ndarray) and values.dtype == object:
-        return _plain_column(values.tolist(), name)
+        return plain_column(values.tolist(), name)
     return id_column(values, name)
 
 

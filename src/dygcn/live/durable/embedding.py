@@ -266,7 +266,6 @@ class DurableEmbedding(EmbeddingView):
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
-
         names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
         names |= {"shared_ids": shared_ids, "relation": relation}
 
@@ -373,10 +372,7 @@ class DurableEmbedding(EmbeddingView):
     def snapshot(self) -> None:
         """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten.
 
-        Raises
-        ------
-        StorageError
-            If it cannot be written. Events are accepted all the same, and later updates try it again.
+        If it cannot be written, a StorageError says so; events are accepted all the same.
         """
         with self._ahead.one_writer():
             self._snapshots.wait()

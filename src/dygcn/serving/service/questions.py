@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.records import EventBatch, Float64, Nodes
+    from dygcn.live.finding import Scored
     from dygcn.live.view import EmbeddingView
     from dygcn.serving.service.ingest_queue import TrialAnswer
     from dygcn.serving.service.service import Service
@@ -287,13 +288,11 @@ class Questions:
             )
 
 
-def _nodes(found: list[tuple[Id, float]]) -> list[answers.ScoredNode]:
+def _nodes(found: Scored) -> list[answers.ScoredNode]:
     return [answers.ScoredNode(as_text(name), score) for name, score in found]
 
 
-def _if_there(
-    trial: EmbeddingView, node: Id, ask: Callable[[Id], list[tuple[Id, float]]]
-) -> list[answers.ScoredNode] | None:
+def _if_there(trial: EmbeddingView, node: Id, ask: Callable[[Id], Scored]) -> list[answers.ScoredNode] | None:
     return _nodes(ask(node)) if node in trial else None
 
 
