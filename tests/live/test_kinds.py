@@ -443,3 +443,41 @@ def test_tables_of_nodes_by_index_and_by_the_name_of_a_kind():
     assert live.model.projection.columns.forms == ("number", "value")
     live.set_features(nodes={"item": [7], "age": [None], "code": ["2"]})
     assert ("item", 7) in live
+
+
+def hunt_long_messages():
+    """Every bad row of a long message is a dead letter; the first thousand have a reason of their own."""
+    bad, good = {"src": "x", "dst": 1}, {"src": 1, "dst": 2}
+    found = decode_events(json.dumps([bad] * 1500 + [good]).encode(), "json", TWO)
+    assert len(found.batch) == 1
+    assert [one.row for one in found.bad] == list(range(1500))
+    own = ["'x' is no id of kind" in one.reason for one in found.bad]
+    assert own == [True] * 1000 + [False] * 500
+    assert all(one.reason.startswith("src: no id of a kind") for one in found.bad[1000:])
+
+
+def test_long_messages_of_bad_ids_explain_a_thousand():
+    hunt_long_messages()
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("keep[list(reasons)] = False", "keep[list(reasons)[:1000]] = False"),
+        ("few = len(reasons) < _EXPLAINED", "few = True"),
+    ],
+)
+def test_a_seeded_bug_of_bad_rows_is_noticed(tmp_path, line, wrong):
+    assert_noticed(tmp_path, "dygcn.engine.events.kind_rows", line, wrong, hunt_long_messages)
+
+
+@given(st.one_of(st.text(), st.integers(), st.tuples(st.text(), st.integers()), st.none(), st.booleans()))
+def test_text_is_missing_exactly_where_an_error_is_raised(one):
+    kinds = kinds_of(TWO)
+    for kind in (None, *kinds.names):
+        text = kinds.text_of(one, kind)
+        if text is None:
+            with pytest.raises(EventError):
+                kinds.written(one, kind)
+        else:
+            assert kinds.written(one, kind) == text

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dygcn.engine.events.kinds import Kinds
 
 _ENDS = ("src", "dst")
-_EXPLAINED = 1_000  # bad rows of a message; of others the reason is what is allowed
+_EXPLAINED = 1_000  # bad rows of a message that get a reason of their own; all others get `_NO_ID`
 _NO_ID = "no id of a kind of this graph, or of another type than its kind has"
 
 
@@ -72,18 +72,18 @@ def _row_by_row(
     reasons: dict[int, str] = {}
     for end in _ENDS:
         ids = as_list(columns[end])
-        own = columns.get(f"{end}_kind")
-        named = [None] * len(ids) if own is None else as_list(own)
+        beside = columns.get(f"{end}_kind")
+        named = [None] * len(ids) if beside is None else as_list(beside)
         found = [kinds.text_of(*_asked(one, own, of[end])) for one, own in zip(ids, named, strict=True)]
         texts[end] = [text or "" for text in found]
         for row in [row for row, text in enumerate(found) if text is None and row not in reasons]:
-            told = len(reasons) < _EXPLAINED
-            reasons[row] = _reason(ids[row], named[row], of[end], end, kinds) if told else f"{end}: {_NO_ID}"
+            few = len(reasons) < _EXPLAINED
+            reasons[row] = _reason(ids[row], named[row], of[end], end, kinds) if few else f"{end}: {_NO_ID}"
     return texts, dict(sorted(reasons.items()))
 
 
 def _asked(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
-    """Return an id as its row has it, and the kind of its place; beside its kind it is literal."""
+    """Return an id, and the kind of its end of the edge; an id with a kind beside it (`own`) is literal."""
     return (one, of) if own is None else ((own, one), None)
 
 

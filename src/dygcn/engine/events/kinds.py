@@ -230,7 +230,7 @@ class Kinds:
         return text
 
     def text_of(self, one: object, kind: str | None) -> str | None:
-        """Return what `written` does, and None where it raises: for many bad ids, of which a few are told."""
+        """Return an id as text with its kind, None where `written` raises: many errors are slow."""
         kind, one = self._taken_apart(one, kind)
         if kind is None or isinstance(one, tuple):
             return None
@@ -244,7 +244,7 @@ class Kinds:
         return f"{kind}:{int(one)}"
 
     def _taken_apart(self, one: object, kind: str | None) -> tuple[str | None, object]:
-        """Return the kind that an id names, or else the one that it has by its place, and the id alone."""
+        """Return the kind that an id names, or else `kind`, and the id without it."""
         if self.is_id(one):
             return one
         if isinstance(one, _TEXT) and (found := self.prefix_of(one)) is not None:

@@ -24,14 +24,7 @@ from dygcn.live.durable.admission import screen
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, Forgotten, runs
 from dygcn.live.durable.replaying import still_dead
 from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.source_batch import (
-    Receipt,
-    SourceBatch,
-    groups,
-    one_by_one,
-    whole,
-    without_refused,
-)
+from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
 from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import as_many, check_alone, many_ids
@@ -372,7 +365,10 @@ class DurableEmbedding(EmbeddingView):
     def snapshot(self) -> None:
         """Write a snapshot now, and return when it is on disk; the oldest of the past is forgotten.
 
-        If it cannot be written, a StorageError says so; events are accepted all the same.
+        Raises
+        ------
+        StorageError
+            If it cannot be written. Events are accepted all the same, and later updates try it again.
         """
         with self._ahead.one_writer():
             self._snapshots.wait()
