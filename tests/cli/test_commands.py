@@ -382,19 +382,19 @@ def test_every_command_is_documented():
     assert "Exit codes" in run("--help").stdout
 
 
-def test_evaluate_prints_for_people_and_machines(data):
-    result = run("evaluate", "hepth-collab", "--rule", "degree-product", "--quick", "--json")
+def test_judge_prints_for_people_and_machines(data):
+    result = run("judge", "hepth-collab", "--rule", "degree-product", "--quick", "--json")
     found = json.loads(result.output)
     assert 0.5 < found["means"]["score.auc.all.uniform"] < 0.8
     assert len(found["figures"]["score.auc.all.uniform"]) == 2
-    result = run("evaluate", "hepth-collab", "--rule", "degree-product", "--quick")
+    result = run("judge", "hepth-collab", "--rule", "degree-product", "--quick")
     assert "score.auc.new-warm.degree" in result.output
 
 
-def test_evaluate_says_what_it_does_not_know(data):
-    result = run("evaluate", "hepth-collab", "--rule", "fastrp", "--orders", "3", "--quick", code=2)
+def test_judge_says_what_it_does_not_know(data):
+    result = run("judge", "hepth-collab", "--rule", "fastrp", "--orders", "3", "--quick", code=2)
     assert "fastrp has no orders" in result.output
-    result = run("evaluate", "moon", "--rule", "fastrp", code=1)
+    result = run("judge", "moon", "--rule", "fastrp", code=1)
     assert "known are" in result.output
 
 

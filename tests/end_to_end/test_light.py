@@ -83,7 +83,7 @@ def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):
         "    sys.modules[name] = None\n"
         "from dygcn.cli import main\n"
     )
-    shown = run(block + "main(['evaluate', 'hepth-collab', '--quick', '--json'])")
+    shown = run(block + "main(['judge', 'hepth-collab', '--quick', '--json'])")
     assert '"score.auc.new-warm.uniform"' in shown
     script = block + (
         "try:\n    main(['reproduce', 'table2', '--quick', '--out', sys.argv[-1]])\n"

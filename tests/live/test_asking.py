@@ -310,7 +310,7 @@ def slow_recommend(live, node, k, allowed, links):
     return [(name, float(score)) for name, score in scored[:k]]
 
 
-@pytest.mark.parametrize("links", ["new", "all", "next"])
+@pytest.mark.parametrize("links", ["new", "all", "next", "listed"])
 def test_recommendations_are_the_best_of_everyone(learned, links):
     for node in (0, 17, 150):
         linked = set(learned.neighbors(node).tolist())

@@ -8,8 +8,8 @@ import pytest
 
 import dygcn
 from dygcn.engine.graph.contacts import Contacts
-from dygcn.engine.models import KINDS, LinkHead, node_traits, read_units
-from dygcn.engine.models.links import COUNT_HALF_LIFE, PAST, TRAITS, count_products
+from dygcn.engine.models import LinkHead, node_traits, read_units
+from dygcn.engine.models.links import COUNT_HALF_LIFE, HEADS, PAST, TRAITS, count_products
 from dygcn.engine.records import IdColumn
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
@@ -26,7 +26,7 @@ def some_head(seed):
     return LinkHead(draw(PLAIN), draw(PLAIN + PAST), draw(2 + TRAITS), (-0.2,) * len(high), high)
 
 
-HEADS = {kind: some_head(number) for number, kind in enumerate(KINDS)}
+SCORED = {kind: some_head(number) for number, kind in enumerate(HEADS)}
 
 
 def events(seed, count=160, nodes=25, steps=8):
@@ -44,7 +44,7 @@ def cut(table, rows):
 def model_for(**options):
     """A fitted model, with heads that weigh everything."""
     live = dygcn.fit(events(99), dim=8, width=16, recipe=Recipe(rounds=5), **options)
-    return dataclasses.replace(live.model, unit=2.0, links=HEADS)
+    return dataclasses.replace(live.model, unit=2.0, links=SCORED, following=None)
 
 
 def model_that_likes_activity():
@@ -143,7 +143,7 @@ def disagreement(seed, batch=7, late=False):
         if len(here) > 1:
             a, b = np.repeat(here[:8], 3), np.random.default_rng(first).choice(here, 3 * len(here[:8]))
             a, b = a[a != b], b[a != b]
-            for links, head in HEADS.items():
+            for links, head in SCORED.items():
                 expected = [twin.score(live, x, y, head) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
                 worst = max(worst, np.abs(live.scores(a, b, links) - expected).max(initial=0.0))
                 assert live.scores(a, b, links).tolist() == live.scores(b, a, links).tolist()
@@ -262,7 +262,7 @@ def test_dot_products_of_link_vectors_are_what_a_dot_product_can_say():
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     graph = live.state.graph
     traits = node_traits(graph, graph.find(IdColumn(ids)), live.model.unit)
-    for links, head in HEADS.items():
+    for links, head in SCORED.items():
         index, query = live.link_vectors(ids, links=links), live.link_vectors(ids, query=True, links=links)
         assert index.shape == (len(ids), live.model.dim + 2)
         bias, cosine, *terms = head.dot
@@ -279,7 +279,7 @@ def test_a_fit_learns_what_it_should():
         busy = 10 * step % 290 + np.arange(12)
         rows += [(*random.choice(busy, 2, replace=False), step) for _ in range(40)]
     live = dygcn.fit(rows, columns=("src", "dst", "t"), dim=16, width=32, recipe=Recipe(rounds=60))
-    assert set(live.model.links) == set(KINDS)
+    assert set(live.model.links) == set(HEADS)
     assert live.model.links["new"].dot[2 + 2] < -0.3  # of the age
     assert live.model.unit == 1.0
 
@@ -298,7 +298,7 @@ def test_without_a_score_the_cosine_answers():
 
 def test_errors_say_what_to_do():
     live = dygcn.fit(events(1), dim=8, recipe=Recipe(rounds=5))
-    with pytest.raises(OptionError, match="links is 'old'; known: new, all, next"):
+    with pytest.raises(OptionError, match="links is 'old'; known: new, all, next, listed"):
         live.score(1, 2, links="old")
     with pytest.raises(OptionError, match="2 ids on one side and 3 on the other"):
         live.scores([1, 2], [3, 4, 5])

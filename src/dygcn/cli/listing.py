@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 # A line is the first sentence of the command's own help; a test compares them.
 COMMANDS = {
     "dead-letters": "List, replay or discard events that could not be applied, of a folder or a service.",
+    "evaluate": "Fit on the first 70 % of EVENTS, ask about later ones, and print who foretells them best.",
     "explain": "Print what each neighbour of ID adds to its vector, order by order.",
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
     "forget": "Remove IDS from graph, model, log, snapshots and dead letters of DIR, and print a receipt.",
@@ -26,7 +27,7 @@ COMMANDS = {
 LAB = "dygcn-lab"
 LAB_COMMANDS = {
     "bench": "Measure what updates cost.",
-    "evaluate": "Fit a method on the first half of DATASET's steps, follow the rest, and judge every step.",
+    "judge": "Fit a method on the first half of DATASET's steps, follow the rest, and judge every step.",
     "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
     "soak": "Put every promise to the test, one after the other.",
 }

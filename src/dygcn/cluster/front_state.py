@@ -73,6 +73,7 @@ class FrontState(State):
         about = processes.ask({0: ask.AskShard(at)})[0]
         self.asking = Asking(processes, SlotMap(about.owner), about.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.asking))
+        self.history = None  # links="next" is refused
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
         self._numbers, self._staged = numbers, (read_events([]), None)
@@ -158,7 +159,8 @@ class FrontState(State):
             failure = error
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), self.model.orders * len(everyone))
-        return Outcome(moved, self.transaction.nobody, *counts.tolist()), failure
+        unchanged, missing, loops = counts.tolist()
+        return Outcome(moved, self.transaction.nobody, unchanged, missing, loops), failure
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges and ghosts."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dygcn.live.durable.opening import open, restore
     from dygcn.live.durable.past import PastEmbedding
     from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.evaluated import Evaluation
+    from dygcn.live.evaluating import evaluate
     from dygcn.live.explaining import Explanation
     from dygcn.live.fitting import fit
     from dygcn.live.loading import load, start
@@ -27,10 +29,12 @@ else:
             "Change": "dygcn.live.change",
             "DurableEmbedding": "dygcn.live.durable.embedding",
             "EmbeddingView": "dygcn.live.view",
+            "Evaluation": "dygcn.live.evaluated",
             "Explanation": "dygcn.live.explaining",
             "LiveEmbedding": "dygcn.live.embedding",
             "PastEmbedding": "dygcn.live.durable.past",
             "Refit": "dygcn.live.refitting",
+            "evaluate": "dygcn.live.evaluating",
             "fit": "dygcn.live.fitting",
             "load": "dygcn.live.loading",
             "open": "dygcn.live.durable.opening",
@@ -43,10 +47,12 @@ __all__ = [
     "Change",
     "DurableEmbedding",
     "EmbeddingView",
+    "Evaluation",
     "Explanation",
     "LiveEmbedding",
     "PastEmbedding",
     "Refit",
+    "evaluate",
     "fit",
     "load",
     "open",

@@ -9,13 +9,14 @@ import numpy as np
 
 from dygcn.engine.models import norms
 from dygcn.errors import DygcnError, OptionError, StaleChange
-from dygcn.live import exporting, plotting
+from dygcn.live import exporting, plotting, surprise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.models import Outcome
     from dygcn.engine.records import Float32, Float64, Int8, Nodes
+    from dygcn.live.surprise import Surprise
     from dygcn.live.view import EmbeddingView
 
 _SHOWN = 10  # nodes that a notebook shows
@@ -61,6 +62,7 @@ class Change:
         self.missing = outcome.missing
         self.loops = outcome.loops
         self.rows = outcome.moved.rows
+        self._surprises = outcome.surprises
 
     @property
     def nodes(self) -> Nodes:
@@ -104,6 +106,16 @@ class Change:
             self._live.guard.run(self.keep)
         assert self._distance is not None
         return self._distance
+
+    @property
+    def surprise(self) -> Surprise:
+        """How surprising each event of the update was, before it happened.
+
+        Call `track_surprise` of the embedding before the update; an `OptionError` if that was not done.
+        """
+        if self._surprises is None:
+            raise OptionError("no surprises were tracked; call live.track_surprise() before the update")
+        return surprise.named(self._live.state, self._surprises)
 
     def to_pandas(self) -> Any:
         """Return a pandas frame with a row for each of `ids`, which are its index, and its order.

@@ -312,6 +312,26 @@ class LiveEmbedding(EmbeddingView):
         if self._tracker is not None:
             self._tracker.begin()
 
+    @guarded
+    def track_surprise(self, on: bool = True) -> None:
+        """Let every update measure how surprising its events are, for `Change.surprise`; or no longer.
+
+        It needs a model that was fitted on events with times. Each event then costs some hundred
+        microseconds more: it is compared with whom the asker had before, and with 256 others.
+
+        Examples
+        --------
+        >>> import dygcn
+        >>> days = [(who, f"desk of {who}", float(day)) for day in range(99) for who in ("ann", "bob")]
+        >>> live = dygcn.fit(days, columns=("src", "dst", "t"), dim=8)
+        >>> live.track_surprise()
+        >>> change = live.update(add=[("ann", "desk of ann"), ("ann", "desk of bob")], now=99.0)
+        >>> usual, odd = change.surprise.value
+        >>> bool(odd > usual + 2)
+        True
+        """
+        self._state.track_surprise(on)
+
     # ---- the rest ------------------------------------------------------------------------------------
 
     @property

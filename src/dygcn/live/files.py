@@ -14,17 +14,17 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
-from dygcn.engine.events.kinds import is_id_type, kinds_of
+from dygcn.engine.events.kinds import is_id_type
 from dygcn.engine.features import RowTable
 from dygcn.engine.features.nodes import NodeColumns
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.models import (
-    KINDS,
     RULES,
     Baseline,
     LinkHead,
     Model,
+    NextHead,
     Projection,
     State,
     StateImage,
@@ -36,10 +36,12 @@ from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import FileEntry
 from dygcn.engine.models.folder import take_tensor as _take
-from dygcn.engine.models.links import PAST, TRAITS, count_products
-from dygcn.engine.records import IdColumn, Parts
+from dygcn.engine.models.links import HEADS, PAST, TRAITS, count_products
+from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.changed import FeedImage
+from dygcn.live.history_files import checked_next, clock_of, history_tensors, read_history
+from dygcn.live.id_tensors import id_tensors, take_ids
 
 if TYPE_CHECKING:
     import os
@@ -107,6 +109,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
     given: GivenSettings | msgspec.UnsetType = msgspec.UNSET  # where features stand beside the rows
     relations: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # likewise
+    following: NextHead | msgspec.UnsetType = msgspec.UNSET  # where a history is kept
+    history_clock: float | msgspec.UnsetType | None = msgspec.UNSET  # likewise; None: it has no event
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,8 @@ def take_snapshot(
         model.whole or msgspec.UNSET,
         _given_settings(model.projection),
         dict(model.relations) or msgspec.UNSET,
+        msgspec.UNSET if model.following is None else model.following,
+        msgspec.UNSET if image.history is None else clock_of(image.history),
     )
     return Snapshot(settings, model, image, moves)
 
@@ -229,13 +235,13 @@ def _model_tensors(model: Model) -> Tensors:
     tensors: Tensors = dict(zip(model.weight_names, model.weights, strict=True))
     tensors["scales"] = model.scales
     if model.table is not None:
-        tensors |= _id_tensors("table_ids", model.table.ids)
+        tensors |= id_tensors("table_ids", model.table.ids)
         tensors["table_rows"] = model.table.rows
     if model.projection is not None:
         tensors |= {"given_matrix": model.projection.matrix, "given_offset": model.projection.offset}
     tensors |= model.spec.tensors()
     if model.baseline is not None:
-        tensors |= _id_tensors("baseline_ids", model.baseline.ids)
+        tensors |= id_tensors("baseline_ids", model.baseline.ids)
         tensors["baseline_vectors"] = model.baseline.vectors
         tensors |= {f"baseline_h{k}": rows for k, rows in enumerate(model.baseline.messages)}
     return tensors
@@ -244,7 +250,7 @@ def _model_tensors(model: Model) -> Tensors:
 def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
     graph = image.graph
     return {
-        **_id_tensors("ids", graph.ids),
+        **id_tensors("ids", graph.ids),
         "own": graph.own.astype(np.uint8),
         "a": graph.a,
         "b": graph.b,
@@ -253,6 +259,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
         "ghost_t": graph.ghost_t,
         **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
         **({} if graph.parts is None else {f"part_{name}": getattr(graph.parts, name) for name in _PARTS}),
+        **history_tensors(image.history),
         **image.tensors,
     }
 
@@ -260,7 +267,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
 def _feed_tensors(feed: FeedImage | None) -> Tensors:
     if feed is None:
         return {}
-    return {"moved": feed.moved, "left_at": feed.left_at, **_id_tensors("left", feed.left)}
+    return {"moved": feed.moved, "left_at": feed.left_at, **id_tensors("left", feed.left)}
 
 
 def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
@@ -268,7 +275,7 @@ def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
     if settings.log is None:
         return None
     moved, left_at = (_take(tensors, name, np.int64) for name in ("moved", "left_at"))
-    feed = FeedImage(moved, _take_ids(tensors, "left", settings.ids), left_at)
+    feed = FeedImage(moved, take_ids(tensors, "left", settings.ids), left_at)
     last, floor = settings.log.sequence, settings.log.floor
     faults = {
         "moves of other nodes than there are": len(moved) != settings.nodes,
@@ -283,33 +290,6 @@ def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
         if found:
             raise ValueError(fault)
     return feed
-
-
-def _id_tensors(name: str, ids: IdColumn) -> Tensors:
-    return {name: ids.values} if ids.data is None else {name: ids.values, f"{name}_utf8": ids.data}
-
-
-def _take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
-    values = _take(tensors, name, np.int64)
-    if kind == "int64":
-        return IdColumn(values)
-    data = _take(tensors, f"{name}_utf8", np.uint8)
-    lengths = np.diff(values)
-    if (
-        len(values) == 0
-        or values[0] != 0
-        or values[-1] != len(data)
-        or ((lengths < 0) | (lengths > 256)).any()
-    ):
-        raise ValueError("ids whose offsets do not fit")
-    text = data.tobytes()
-    text.decode("utf-8")
-    if any(text[i] & 0xC0 == 0x80 for i in values[:-1].tolist() if i < len(text)):
-        raise ValueError("an id that is not UTF-8")
-    ids, kinds = IdColumn(values, data), kinds_of(kind)
-    if kinds is not None and not kinds.fit(ids):
-        raise ValueError("an id of another kind, or of another type than its kind has")
-    return ids
 
 
 def _check_settings(settings: Settings) -> None:
@@ -389,6 +369,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         settings.whole_weights is True,
         projection,
         {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
+        None if settings.following is msgspec.UNSET else checked_next(settings.following, settings.orders),
     )
 
 
@@ -416,7 +397,7 @@ def _links_fit(settings: Settings) -> bool:
     lengths = {tuple(map(len, five)) for five in rows}
     ranges = all(low <= high for *_, lows, highs in rows for low, high in zip(lows, highs, strict=False))
     return (
-        set(links) <= set(KINDS)
+        set(links) <= set(HEADS)
         and lengths <= {(plain, plain + PAST, 2 + TRAITS, plain + PAST - 2, plain + PAST - 2)}
         and ranges
         and all(abs(number) < 1e9 for number in numbers)
@@ -425,7 +406,7 @@ def _links_fit(settings: Settings) -> bool:
 
 
 def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -> Baseline:
-    ids = _take_ids(tensors, "baseline_ids", settings.ids)
+    ids = take_ids(tensors, "baseline_ids", settings.ids)
     vectors = _take(tensors, "baseline_vectors", np.float32, 2)
     messages = tuple(_take(tensors, f"baseline_h{k}", np.float32, 2) for k in range(settings.orders + 1))
     if width != dim or any(rows.shape != (len(ids), dim) for rows in (vectors, *messages)):
@@ -436,7 +417,7 @@ def _read_baseline(settings: Settings, tensors: Tensors, width: int, dim: int) -
 
 
 def _read_table(settings: Settings, tensors: Tensors, scales: NDArray[Any]) -> RowTable:
-    ids = _take_ids(tensors, "table_ids", settings.ids)
+    ids = take_ids(tensors, "table_ids", settings.ids)
     rows = _take(tensors, "table_rows", np.int8, 2)
     if rows.shape != (len(ids), len(scales)) or not 1 <= len(scales) <= _LARGEST_SIDE:
         raise ValueError("rows that do not fit their ids or their scales")
@@ -450,10 +431,13 @@ def _read_table(settings: Settings, tensors: Tensors, scales: NDArray[Any]) -> R
 
 
 def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImage:
-    ids = _take_ids(tensors, "ids", settings.ids)
+    ids = take_ids(tensors, "ids", settings.ids)
     own = _take(tensors, "own", np.uint8)
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
+    history = None
+    if settings.following is not msgspec.UNSET and settings.history_clock is not msgspec.UNSET:
+        history = read_history(settings.ids, settings.history_clock, tensors)
     kept = model.spec.read_state(model, tensors, len(ids), int(own.sum()))
     contact, activity, pair_t, pair_count = (
         np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
@@ -478,4 +462,4 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
         graph = replace(graph, parts=parts)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
-    return StateImage(graph, kept)
+    return StateImage(graph, kept, history)

@@ -114,6 +114,16 @@ def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
     return nodes
 
 
+def find_or_cold(state: State, ids: object) -> Nodes:
+    """Return the nodes of ids, -1 for an id that is not in the graph."""
+    return state.graph.find(many_ids(state, ids))
+
+
+def find_past(state: State, ids: object) -> Nodes | None:
+    """Return the numbers of ids in the history, -1 for an id that never had an event; None without one."""
+    return None if state.history is None else state.history.find(many_ids(state, as_many(state, ids)))
+
+
 def _ids_are(state: State) -> str:
     kinds = state.graph.ids.kinds
     if kinds is None:

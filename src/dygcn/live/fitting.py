@@ -33,6 +33,14 @@ else:
     datasets = late("dygcn.datasets")  # only the names of sets need it
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadEvents:
+    """Events that were read before they are fitted on, with the type of their ids, which may have kinds."""
+
+    ids: str
+    batch: EventBatch
+
+
 @names_options
 def fit(
     events: object,
@@ -159,7 +167,11 @@ def fit(
     choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
     names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
-    ids, unsorted = read_graph(source, columns, names, directed, kinds)
+    ids, unsorted = (
+        (source.ids, source.batch)
+        if isinstance(source, ReadEvents)
+        else read_graph(source, columns, names, directed, kinds)
+    )
     if nodes is not None:
         features = _beside_walks(nodes, features, [name for name in (src, dst) if isinstance(name, str)], ids)
     choices, batch = dataclasses.replace(choices, features=features, ids=ids), sort_by_time(unsorted)

@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.engine.models import link_vectors, node_traits
 from dygcn.engine.models.links import COSINE
 from dygcn.live.finding import find_nodes
-from dygcn.live.scoring import head_of, pair_scores
+from dygcn.live.scoring import head_of, looks_at_history, pair_scores
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
@@ -52,17 +52,18 @@ def recommend_nodes(
     """Return the k allowed nodes with the greatest score, and their scores; ties in the order of `allowed`.
 
     Of more than `EVERYONE` candidates, only those are scored that have the greatest dot products of link
-    vectors, that are two edges away, or that are linked.
+    vectors, that are two edges away, or that are linked; for what comes next, also who is an answer lately.
     """
     graph = state.graph
     linked = linked_nodes(graph, node)
     out = np.append(linked, np.int32(node)) if exclude_linked else np.array([node], np.int32)
     candidates = allowed[~np.isin(allowed, out)]
     if len(candidates) > EVERYONE:
-        near = np.concatenate((_two_edges_away(graph, linked), linked))
+        near = np.concatenate((_two_edges_away(graph, linked), linked, _often_lately(state, links)))
         likely = _greatest_dots(state, cache, node, candidates, links) | np.isin(candidates, near)
         candidates = candidates[likely]
-    scores = pair_scores(state, cache, np.full(len(candidates), node, np.int32), candidates, links)
+    asker = np.full(len(candidates), node, np.int32)
+    scores = pair_scores(state, cache, asker, candidates, links)
     best = np.argsort(-scores, kind="stable")[:k]
     return candidates[best], scores[best]
 
@@ -80,6 +81,14 @@ def _greatest_dots(state: State, cache: VectorCache, node: int, candidates: Node
     count = min(max(len(dots) // 5, _BY_DOT[0]), _BY_DOT[1])
     marked[np.argpartition(-dots, count)[:count]] = True
     return marked
+
+
+def _often_lately(state: State, links: str) -> Nodes:
+    """Return the nodes that events had most as their answer, if the history decides."""
+    if state.history is None or not looks_at_history(state.model, links):
+        return np.empty(0, np.int32)
+    found = state.graph.find(state.history.ids.names(state.history.popular(_BY_PATH)))
+    return found[found >= 0]
 
 
 def _two_edges_away(graph: Graph, linked: Nodes) -> Nodes:

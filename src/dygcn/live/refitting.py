@@ -16,6 +16,7 @@ from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
+from dygcn.engine.history import History
 from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 from dygcn.engine.models import State
@@ -127,6 +128,8 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     held, own = _held_out(model, graph, nodes), taken.image.tensors
     state = _state(_with_new_rows(model, graph, progress), graph, nodes, own)
     state.tolerate(taken.tolerance)
+    if model.following is not None and taken.image.history is not None:
+        state.history = History.from_image(model.ids, model.following.span, taken.image.history)
     now = state.reading().vectors(graph.find(taken.names))
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(

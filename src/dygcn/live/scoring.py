@@ -15,12 +15,16 @@ from dygcn.engine.models import (
     pair_columns,
     pair_cosines,
     pair_pasts,
+    pair_products,
     read_units,
 )
 from dygcn.engine.models.checks import one_of
-from dygcn.errors import OptionError
+from dygcn.engine.models.links import count_products
+from dygcn.errors import FeatureError, OptionError
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.history import History
     from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
 
@@ -34,8 +38,15 @@ def head_of(model: Model, links: str) -> LinkHead | None:
     return model.links.get(links, model.links.get("all"))
 
 
+def looks_at_history(model: Model, links: str) -> bool:
+    """Say whether the history of events decides the score of a kind of links."""
+    return links in ("next", "listed") and model.following is not None
+
+
 def kind_of_score(model: Model, links: str) -> ScoreKind:
     """Return what the scores of a kind of links are: log-odds, rank or cosine."""
+    if looks_at_history(model, links):
+        return "rank"
     if head_of(model, links) is None:
         return "cosine"
     return "log-odds" if links == "new" and "new" in model.links else "rank"
@@ -50,8 +61,20 @@ def to_probabilities(model: Model, scores: Float64, links: str) -> Float64:
     return found
 
 
-def pair_scores(state: State, cache: VectorCache, first: Nodes, second: Nodes, links: str) -> Float64:
-    """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
+def pair_scores(
+    state: State,
+    cache: VectorCache,
+    first: Nodes,
+    second: Nodes,
+    links: str,
+    numbers: tuple[Nodes, Nodes] | None = None,
+) -> Float64:
+    """Return the scores of pairs of nodes; below 0 stands for a node that is not there.
+
+    `numbers` are those of the same ids in the history: a node that left the graph still has a past.
+    """
+    if looks_at_history(state.model, links):
+        return _next_scores(state, cache, first, second, numbers, listed=links == "listed")
     head, named = head_of(state.model, links), np.unique(np.concatenate((first, second)))
     here = named[named >= 0]
     vectors, _ = cache.refresh(here)
@@ -67,6 +90,52 @@ def pair_scores(state: State, cache: VectorCache, first: Nodes, second: Nodes, l
     ends = _places(here, first, len(here)), _places(here, second, len(here))
     columns = pair_columns(vectors, units, traits, *ends)
     return head.score(columns, pair_pasts(graph, first, second, unit))
+
+
+def _next_scores(
+    state: State,
+    cache: VectorCache,
+    first: Nodes,
+    second: Nodes,
+    numbers: tuple[Nodes, Nodes] | None,
+    listed: bool,
+) -> Float64:
+    """Return the scores of candidates (second) for those who ask (first)."""
+    history, head, ids = state.history, state.model.following, state.graph.ids
+    assert head is not None
+    if history is None:
+        raise FeatureError(
+            'links="next" and "listed" look at the history of events, about 200 bytes a node and 60 a pair, '
+            'which shards do not keep; ask for links="all", or serve the folder by one process'
+        )
+    askers, candidates = numbers or (_numbers(history, ids, first), _numbers(history, ids, second))
+    order = np.argsort(askers, kind="stable")
+    raw = history.columns(askers[order], candidates[order])
+    products = _products(state, cache, first[order], second[order]) if head.products else None
+    scores = np.empty(len(first))
+    scores[order] = head.score(raw, products, listed=listed)
+    return scores
+
+
+def _numbers(history: History, ids: IdMap, nodes: Nodes) -> Nodes:
+    """Return the numbers of nodes in a history, -1 for a node that is not there."""
+    found = np.full(len(nodes), -1, np.int32)
+    here = np.flatnonzero(nodes >= 0)
+    found[here] = history.find(ids.names(nodes[here]))
+    return found
+
+
+def _products(state: State, cache: VectorCache, askers: Nodes, candidates: Nodes) -> Float64:
+    """Return the products of the vectors of pairs, zeros where one has none."""
+    found = np.zeros((len(candidates), count_products(state.model.orders)))
+    rows = np.flatnonzero((askers >= 0) & (candidates >= 0))
+    nodes = np.unique(np.concatenate((askers[rows], candidates[rows])))
+    if len(nodes):
+        vectors, _ = cache.refresh(nodes)
+        units = read_units(state.model, state.exact, state.graph, nodes)
+        ends = np.searchsorted(nodes, askers[rows]), np.searchsorted(nodes, candidates[rows])
+        found[rows] = pair_products(vectors, units, *ends)
+    return found
 
 
 def _places(nodes: Nodes, wanted: Nodes, absent: int) -> Int64:

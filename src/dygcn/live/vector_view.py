@@ -16,7 +16,7 @@ from dygcn.engine.features import GRID_BITS
 from dygcn.engine.models import Model, State, StateImage
 from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
 from dygcn.errors import OptionError
-from dygcn.live import exporting
+from dygcn.live import exporting, plotting
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
 from dygcn.live.finding import OneId, find_nodes
@@ -240,6 +240,34 @@ class VectorView(ABC):
         return self.guard.run(lambda: self._state.graph.clock)
 
     @guarded
+    def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
+        """Draw a map in two dimensions: nodes with near vectors lie together, communities have colours.
+
+        Kinds have signs. Of many edges, some are drawn.
+
+        Needs matplotlib (extra ``plot``).
+
+        Parameters
+        ----------
+        ids
+            Which nodes; by default the 2,000 with the most edges.
+        names
+            How many of the busiest nodes are named; a name that would lie over one before it is left out.
+        communities
+            Into how many the vectors are divided.
+        ax
+            Axes of matplotlib to draw into.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            What was drawn into.
+        """
+        nodes = plotting.busiest(self._state) if ids is None else self._find(ids)
+        vectors, asked = self.vectors_of(nodes), ids is not None
+        return plotting.plot_map(self._state, nodes, vectors, names, ax, communities, asked=asked)
+
+    @guarded
     def digest(self) -> str:
         """Return a hex digest of graph and state.
 
@@ -247,6 +275,15 @@ class VectorView(ABC):
         equal histories cut into equal batches.
         """
         return digest_of(self._state)
+
+    @guarded
+    def history_digest(self) -> str | None:
+        """Return a hex digest of the history that the score of what comes next looks at; None without one.
+
+        It is equal for equal events in equal order, however they were cut into batches. `digest` says whether
+        two graphs are the same; this one also notices an event that was applied twice.
+        """
+        return None if self._state.history is None else self._state.history.digest()
 
     def recompute(self) -> embedding.LiveEmbedding:
         """Return a new embedding, built from scratch from the same model and graph (exact rule only).

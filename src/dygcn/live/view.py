@@ -23,7 +23,6 @@ from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.links import COSINE
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
-from dygcn.live import plotting
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import (
@@ -33,6 +32,8 @@ from dygcn.live.finding import (
     Scored,
     as_many,
     find_nodes,
+    find_or_cold,
+    find_past,
     one_or_more_ids,
     vector_or_ids,
 )
@@ -60,12 +61,22 @@ class EmbeddingView(VectorView):
         Graph and rule. Not for changing.
     """
 
-    def score(self, a: OneId, b: OneId, links: str = "new", *, probability: bool = False) -> float:
+    def score(
+        self, a: OneId, b: OneId, links: str = "new", *, probability: bool = False, missing: str = "raise"
+    ) -> float:
         """Return how likely two nodes are linked next; see `scores`."""
-        return float(self.scores([a], [b], links, probability=probability)[0])
+        return float(self.scores([a], [b], links, probability=probability, missing=missing)[0])
 
     @guarded
-    def scores(self, a: object, b: object, links: str = "new", *, probability: bool = False) -> Float64:
+    def scores(
+        self,
+        a: object,
+        b: object,
+        links: str = "new",
+        *,
+        probability: bool = False,
+        missing: str = "raise",
+    ) -> Float64:
         """Return how likely pairs of nodes are linked next, (n,); a higher score is likelier.
 
         Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
@@ -78,10 +89,15 @@ class EmbeddingView(VectorView):
             Ids, as many of one as of the other, or one id on a side.
         links
             ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
-            of the next graph, first those that are there; ``"next"``: for ranking who comes next.
+            of the next graph, first those that are there; ``"next"``: who (b) comes next for one who asks
+            (a), of everybody, from the history of events; ``"listed"``: the same for candidates that you
+            list, more of whom are former partners of a than of everybody.
         probability
             Return probabilities instead of log-odds: that a pair is linked and not random, where linked and
             random pairs are equally many.
+        missing
+            Of an id that is not in the graph: ``"raise"``, or ``"cold"``, and it is scored as a newcomer, or
+            by its history if it has one.
 
         Examples
         --------
@@ -90,14 +106,18 @@ class EmbeddingView(VectorView):
         >>> live.scores("ann", ["bob", "cat"]).shape, live.score_kind()
         ((2,), 'cosine')
         """
-        first, second = self._one_or_many(a), self._one_or_many(b)
+        one_of("missing", missing, ("raise", "cold"))
+        first, second = (self._one_or_many(ids, missing) for ids in (a, b))
+        numbers = [find_past(self._state, ids) for ids in (a, b)] if missing == "cold" else [None, None]
         if len(first) != len(second) and 1 not in (len(first), len(second)):
             raise OptionError(
                 f"there are {len(first)} ids on one side and {len(second)} on the other; "
                 "pass as many on both, or one on a side"
             )
-        first, second = np.broadcast_arrays(first, second)
-        found = self.scores_of(np.ascontiguousarray(first), np.ascontiguousarray(second), links)
+        first, second = _as_many(first, second)
+        one, other = numbers
+        past = None if one is None or other is None else _as_many(one, other)
+        found = pair_scores(self._state, self.cached(), first, second, links, past)
         return to_probabilities(self.model, found, links) if probability else found
 
     def score_kind(self, links: str = "new") -> ScoreKind:
@@ -447,48 +467,29 @@ class EmbeddingView(VectorView):
             found.before, found.after, found.waiting, found.by_event, node, *ends, batch.op
         )
 
-    @guarded
-    def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
-        """Draw a map in two dimensions: nodes with near vectors lie together, communities have colours.
-
-        Kinds have signs. Of many edges, some are drawn.
-
-        Needs matplotlib (extra ``plot``).
-
-        Parameters
-        ----------
-        ids
-            Which nodes; by default the 2,000 with the most edges.
-        names
-            How many of the busiest nodes are named; a name that would lie over one before it is left out.
-        communities
-            Into how many the vectors are divided.
-        ax
-            Axes of matplotlib to draw into.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            What was drawn into.
-        """
-        nodes = plotting.busiest(self._state) if ids is None else self._find(ids)
-        vectors, asked = self.vectors_of(nodes), ids is not None
-        return plotting.plot_map(self._state, nodes, vectors, names, ax, communities, asked=asked)
-
-    def scores_of(self, first: Nodes, second: Nodes, links: str) -> Float64:
-        """Return the scores of pairs of nodes; below 0 stands for a node that is not there yet."""
-        return pair_scores(self._state, self.cached(), first, second, links)
+    def scores_of(
+        self, first: Nodes, second: Nodes, links: str, numbers: tuple[Nodes, Nodes] | None = None
+    ) -> Float64:
+        """Return the scores of pairs of nodes; see `pair_scores`."""
+        return pair_scores(self._state, self.cached(), first, second, links, numbers)
 
     def _lent(self) -> AbstractContextManager[None]:
         """Hold whatever keeps others from reading and from writing, for a trial."""
         return self.guard.lent()
 
-    def _one_or_many(self, ids: object) -> Nodes:
-        return self._find(as_many(self._state, ids))
+    def _one_or_many(self, ids: object, missing: str) -> Nodes:
+        many = as_many(self._state, ids)
+        return self._find(many) if missing == "raise" else find_or_cold(self._state, many)
 
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> Scored:
         ids = self.ids_of(nodes).tolist()
         return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
+
+
+def _as_many(first: Nodes, second: Nodes) -> tuple[Nodes, Nodes]:
+    """Return both at the greater of their lengths, one of which may be one."""
+    one, other = np.broadcast_arrays(first, second)
+    return np.ascontiguousarray(one), np.ascontiguousarray(other)
 
 
 def _check_count(k: object) -> None:

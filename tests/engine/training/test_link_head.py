@@ -11,10 +11,9 @@ from dygcn.engine.graph import Graph
 from dygcn.engine.models.choices import Choices
 from dygcn.engine.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
-from dygcn.engine.training import link_head as learning
 from dygcn.engine.training.fitting_walks import held_out, walk_model
 from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns
-from dygcn.engine.training.link_samples import RIVALS, sample_links
+from dygcn.engine.training.link_samples import sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.engine.training.samples import NextEdges
 
@@ -60,7 +59,7 @@ def draw(seed, directed=False):
         seen.append(graph.ids.names(nodes).values)
         return np.ones((len(nodes), 2), np.float32), np.ones((3, len(nodes), 2), np.float32)
 
-    sample = sample_links(graph, 1.0, next_edges(sorted(after), coming), (200, 50), random, read)
+    sample = sample_links(graph, 1.0, next_edges(sorted(after), coming), 200, random, read)
     return graph, coming, after, sample, np.append(seen[0], -1)
 
 
@@ -85,38 +84,20 @@ def test_pairs_are_what_they_are_called(seed, directed):
     assert sample.traits[-1].tolist() == [0.0, 1.0, np.log1p(240.0), 0.0]
 
 
-@pytest.mark.parametrize("directed", [False, True])
-def test_lists_hold_an_event_and_its_rivals(directed):
-    _graph, coming, _, sample, names = draw(1, directed)
-    events = {
-        tuple(sorted(pair)) for pair in zip(coming["src"].tolist(), coming["dst"].tolist(), strict=True)
-    }
-    lists, shape = sample.lists, (-1, 1 + RIVALS)
-    query, other = names[lists.first].reshape(shape), names[lists.second].reshape(shape)
-    masked, known = lists.marked.reshape(shape), lists.pasts[:, KNOWN].reshape(shape)
-    assert (query == query[:, :1]).all()
-    assert not masked[:, 0].any()
-    for row in range(len(query)):
-        assert tuple(sorted((query[row, 0], other[row, 0]))) in events
-        for q, o, left_out in zip(query[row, 1:], other[row, 1:], masked[row, 1:], strict=True):
-            assert left_out == (q == o or tuple(sorted((q, o))) in events)
-    assert known[1::2, 1:].mean() > known[::2, 1:].mean()  # every other list has former neighbours
-    np.testing.assert_array_equal(query[::2], query[1::2])
-
-
 def test_the_softmax_ends_where_its_slope_is_zero():
     random = np.random.default_rng(2)
-    columns, masked = random.normal(size=(60, 8, 3)) * [1, 5, 0.1], random.random((60, 8)) < 0.2
-    masked[:, 0] = False
+    columns, weight = random.normal(size=(60, 8, 3)) * [1, 5, 0.1], random.uniform(0, 3, (60, 8))
+    weight[random.random((60, 8)) < 0.2] = -np.inf
+    weight[:, 0] = 0.0
     columns[:, 0] += [0.5, -3.0, 0.0]
-    scale = columns.reshape(-1, 3).std(axis=0)
+    scale = columns[np.isfinite(weight)].std(axis=0)
 
     def loss(found):
-        scores = np.where(masked, -np.inf, columns @ found)
+        scores = columns @ found + weight
         chosen = scores[:, 0] - np.log(np.exp(scores).sum(axis=1))
         return LIST_PENALTY * ((found * scale) ** 2).sum() - chosen.mean()
 
-    found = softmax(columns, masked)
+    found = softmax(columns, weight)
     for i in range(3):
         step = np.eye(3)[i] * 1e-4 / scale[i]
         assert abs(loss(found + step) - loss(found - step)) < 1e-7
@@ -128,7 +109,7 @@ def test_columns_that_say_nothing_get_nothing():
     columns = np.stack((random.normal(size=500), np.full(500, 7.0)), axis=1)
     assert logistic(columns, (columns[:, 0] > 0).astype(float))[2] == 0.0
     lists = np.stack((random.normal(size=(50, 4)), np.ones((50, 4))), axis=2)
-    assert softmax(lists, np.zeros((50, 4), bool))[1] == 0.0
+    assert softmax(lists, np.zeros((50, 4)))[1] == 0.0
 
 
 def planted(seed=0, steps=16, nodes=120):
@@ -155,7 +136,7 @@ def live():
 
 
 def test_a_fit_learns_every_kind(live):
-    assert set(live.model.links) == {"new", "all", "next"}
+    assert set(live.model.links) == {"new", "all"}
     assert all(len(head.negatives) == 1 + 7 + 2 * TRAITS for head in live.model.links.values())
 
 
@@ -199,27 +180,6 @@ def test_a_head_without_bounds_is_noticed():
     assert min(gap_between_edges_and_others(seed, unbounded) for seed in range(3)) < 0
 
 
-def test_what_comes_next_prefers_whom_one_has_just_met(live):
-    head = live.model.links["next"]
-    assert head.known[-3] < 0  # log age
-
-
-def test_a_folded_head_scores_as_the_columns_do(monkeypatch, live):
-    """The head has products, sums and minima alone; what it was fitted on are scores of scores."""
-    rows, _ = planted(3)
-    noted = {}
-
-    def noting(lists, scores, masked):
-        noted.update(lists=lists, scores=scores)
-        return 0.0
-
-    monkeypatch.setattr(learning, "_offset", noting)
-    found = dygcn.fit(rows, columns=("src", "dst", "t"), dim=16, steps=list(range(1, 16)))
-    lists = noted["lists"]
-    mine = found.model.links["next"].score(lists.plain, lists.pasts).reshape(noted["scores"].shape)
-    np.testing.assert_allclose(mine, noted["scores"], atol=1e-8)
-
-
 def test_what_may_not_be_looked_at_gets_nothing(live):
     rows, _ = planted(4)
     samples = held_out_samples(rows)
@@ -255,7 +215,7 @@ def test_without_times_no_column_speaks_of_them():
 
 def test_samples_have_pasts(live):
     samples = held_out_samples(planted(6)[0])
-    columns = read_columns(samples, None, "next")
+    columns = read_columns(samples, None, "all")
     known = columns.pasts[:, KNOWN] > 0
     assert known.any()
     assert (columns.pasts[known, COUNT] > 0).all()

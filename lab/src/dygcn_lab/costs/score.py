@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dygcn.engine.events import cut_steps, sort_by_time
-from dygcn.engine.models import LinkHead
+from dygcn.engine.history.columns import NAMES
+from dygcn.engine.models import LinkHead, NextHead
 from dygcn.engine.models.links import PAST, TRAITS, count_products
 from dygcn.engine.training import time_unit
 from dygcn.live import LiveEmbedding, start
@@ -87,7 +88,9 @@ def loaded(events: EventBatch, dim: int = DIM, orders: int = 2) -> Lives:
     """Return a model with times and heads at work on a graph, and the same model without, twice."""
     model = random_walks(events, dim, orders)
     head = random_head(orders)
-    scored = dataclasses.replace(model, unit=time_unit(cut_steps(events)), links={"new": head, "next": head})
+    following = random_next_head(events, orders)
+    unit = time_unit(cut_steps(events))
+    scored = dataclasses.replace(model, unit=unit, links={"new": head}, following=following)
     bare = dataclasses.replace(events, t=None)
     return _at_work(scored, events), _at_work(model, bare), _at_work(model, bare)
 
@@ -106,6 +109,15 @@ def random_head(orders: int) -> LinkHead:
     rows, known, dot = (tuple(random.normal(size=size).tolist()) for size in sizes)
     bounds = strangers + PAST - 2
     return LinkHead(rows, known, dot, (0.0,) * bounds, (1.0,) * bounds)
+
+
+def random_next_head(events: EventBatch, orders: int) -> NextHead:
+    """Return a score of what comes next with as many numbers as one that was learned, products included."""
+    size = len(NAMES) + 2 * count_products(orders)
+    assert events.t is not None
+    weights = tuple(np.random.default_rng(4).normal(size=size).tolist())
+    span = float(events.t.max() - events.t.min())
+    return NextHead(span, weights, weights, (-1e3,) * size, (1e3,) * size)
 
 
 def bytes_of(lives: Lives) -> dict[str, float]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Figures = dict[str, list[float]]
 COSINE, OWN = "cosine", "score"
 # What draws what, behind the seed and the step; all and new-warm links are drawn by seed and step alone.
-_BARS, _NEVER, _ENDS, _RANKING, _RANKING_ENDS, _HALVES = 1, 2, 3, 4, 5, 6
+_BARS, _NEVER, _ENDS, _RANKING, _HALVES = 1, 2, 3, 4, 6
 
 
 @dataclass
@@ -124,8 +124,7 @@ class Judge:
         seen = self._seen.upto(step)
         ranking = ask_ranking(now, coming, seen, self.nodes, self._random(step, _RANKING))
         for name, ask in scorers.items():
-            ends = self._random(step, _RANKING_ENDS)
-            for figure, value in rank_figures(partial(_scores, ask, task="next"), ranking, ends).items():
+            for figure, value in rank_figures(partial(_scores, ask, task="next"), ranking).items():
                 self._note(f"{name}.{figure}", value)
 
     def _links(self, name: str, ask: Score, questions: dict[str, LinkQuestion]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from dygcn.engine.measures.negatives import PairSet
 from dygcn.engine.measures.scores import mean_ranks
-from dygcn_lab.evaluation.links import mix_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,23 +87,19 @@ def _with_former(
     return rivals
 
 
-def rank_figures(
-    ask: Callable[[Int64], Float64], ranking: Ranking, random: np.random.Generator
-) -> dict[str, float]:
+def rank_figures(ask: Callable[[Int64], Float64], ranking: Ranking) -> dict[str, float]:
     """Return the mean reciprocal rank and the share of ranks up to ten; NaN where nothing was asked.
 
     Parameters
     ----------
     ask
-        Scores pairs (m, 2).
-    random
-        Decides which end of each pair is handed over first.
+        Scores pairs (m, 2) of one who asks and a candidate.
     """
-    answers = ask(mix_ends(ranking.pairs, random))
+    answers = ask(ranking.pairs)
     found = {}
     for kind, others in ranking.rivals.items():
         pairs = np.stack((np.repeat(ranking.pairs[:, 0], others.shape[1]), others.ravel()), axis=1)
-        scores = ask(mix_ends(pairs, random)).reshape(others.shape)
+        scores = ask(pairs).reshape(others.shape)
         ranks = mean_ranks(answers, scores, ranking.masked[kind])
         found[f"mrr.{kind}"] = _mean(1 / ranks)
         found[f"hits.{kind}"] = _mean((ranks <= HITS).astype(np.float64))

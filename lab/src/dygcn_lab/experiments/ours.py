@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
 WIDTHS = (256, 512, 1024)
-LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "next"}
+LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "listed"}
 
 
 def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:

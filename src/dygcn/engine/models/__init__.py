@@ -1,16 +1,18 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
-from dygcn.engine.models.cosines import cosines, norms, pair_cosines
+from dygcn.engine.models.cosines import cosines, norms, pair_cosines, pair_products
 from dygcn.engine.models.exact import ExactSpec
 from dygcn.engine.models.explaining import Movement, Shares, explain, explain_change
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
 from dygcn.engine.models.model import Baseline, Model
+from dygcn.engine.models.next_head import NextHead
 from dygcn.engine.models.projection import Projection, feature_rows, principal_directions
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
 from dygcn.engine.models.specs import RULES, RuleSpec, find_fitting, find_spec, register
 from dygcn.engine.models.state import Outcome, State, StateImage
+from dygcn.engine.models.surprise import Surprises
 from dygcn.engine.models.trial import RemovalTrial, Trial
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "LinkHead",
     "Model",
     "Movement",
+    "NextHead",
     "Outcome",
     "Projection",
     "RemovalTrial",
@@ -28,6 +31,7 @@ __all__ = [
     "Shares",
     "State",
     "StateImage",
+    "Surprises",
     "Trial",
     "cosines",
     "drift",
@@ -42,6 +46,7 @@ __all__ = [
     "pair_columns",
     "pair_cosines",
     "pair_pasts",
+    "pair_products",
     "principal_directions",
     "read_folder",
     "read_inputs",

@@ -22,7 +22,11 @@ from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
 OLDEST, FORMAT = 3, 4
-_SINCE_4 = ("relations", "given")  # settings that a program which reads format 3 would not understand
+_SINCE_4 = (
+    "relations",
+    "given",
+    "following",
+)  # settings that a program which reads format 3 would not understand
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
 
-KINDS = ("new", "all", "next")  # links not there yet; every link of the next graph; ranks of what comes next
+KINDS = ("new", "all", "next", "listed")
+"""Links not there yet; every link of the next graph; what comes next, of everybody or of a list."""
+HEADS = KINDS[:2]  # kinds that have a `LinkHead`; a `NextHead` has the others
 TRAITS = 4  # of a node
 PAST = 3  # columns about a pair's past, beside whether there is any
 KNOWN, AGE, COUNT, EDGE = range(4)  # columns of `pair_pasts`

@@ -14,11 +14,13 @@ from dygcn.engine.events import take
 from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.history import History
 from dygcn.engine.models.exact import ExactSpec
 from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
+    from dygcn.engine.models.next_head import NextHead
     from dygcn.engine.models.projection import Projection
     from dygcn.engine.models.specs import RuleSpec
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64
@@ -78,6 +80,8 @@ class Model:
         How given features become the last block of columns; None: there is no such block.
     relations
         The weight of each relation, by name; empty: events have none.
+    following
+        How what comes next is scored, from the history of events; None: no history is kept.
     """
 
     weights: tuple[Float32, ...]
@@ -96,10 +100,11 @@ class Model:
     whole: bool = False
     projection: Projection | None = field(default=None, repr=False)
     relations: Mapping[str, float] = field(default_factory=dict)
+    following: NextHead | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
-        links = ", ".join(self.links) or "cosine"
+        links = ", ".join((*self.links, *(("next",) if self.following else ()))) or "cosine"
         half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
         relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
@@ -198,6 +203,10 @@ class Model:
         return dataclasses.replace(
             self, baseline=Baseline(take(base.ids, keep), base.vectors[keep], messages)
         )
+
+    def new_history(self) -> History | None:
+        """Return an empty history; None: this model looks at none."""
+        return None if self.following is None else History(self.ids, self.following.span)
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""

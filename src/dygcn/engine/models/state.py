@@ -10,6 +10,8 @@ import numpy as np
 from dygcn.engine.features import Blocks, Given, Walks, to_grid
 from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.history import History, HistoryImage
+from dygcn.engine.models.surprise import SurpriseMeter, Surprises
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import (
     Changed,
@@ -54,6 +56,7 @@ class Outcome:
     unchanged: int = 0
     missing: int = 0
     loops: int = 0
+    surprises: Surprises | None = None  # where they are tracked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,11 @@ class StateImage:
 
     graph: GraphImage
     tensors: Tensors  # what the rule adds: x of those who own some, or every vector
+    history: HistoryImage | None = None  # where the model looks at one
 
     def arranged(self) -> StateImage:
         """Return the same with the edges in order."""
-        return StateImage(self.graph.arranged(), self.tensors)
+        return StateImage(self.graph.arranged(), self.tensors, self.history)
 
 
 class State:
@@ -87,6 +91,8 @@ class State:
         self.graph = model.new_graph() if graph is None else graph
         self.rule = model.spec.new_rule(model)
         self.transaction = Transaction(self.graph)
+        self.history = model.new_history()
+        self.meter: SurpriseMeter | None = None  # where surprises are tracked
 
     @property
     def torn(self) -> bool:
@@ -135,12 +141,14 @@ class State:
         """
         self.transaction.stage(batch, now)
         self.rule.reserve(self.graph)
+        if self.history is not None:  # a trial is no event: nothing of it is counted
+            self.history.stage(None if self.transaction.trials else batch, now)
 
     def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
         """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
         graph, rule = self.graph, self.rule
-        if graph.ids.kinds is not None:  # of which kind an id is, its end of the edge says
-            return None
+        if graph.ids.kinds is not None or self.history is not None:
+            return None  # of which kind an id is, its end of the edge says; a history has ids of its own
         first, second = graph.find_one(a), graph.find_one(b)
         if first < 0 or second < 0 or first == second or not graph.takes_ones:
             return None
@@ -159,7 +167,24 @@ class State:
         CapacityError
             If a node would carry too much weight; then nothing was changed.
         """
-        return self._finish(*self.rule.write(self.transaction))
+        outcome = self._finish(*self.rule.write(self.transaction))
+        if self.meter is not None:
+            outcome.surprises = self.meter.write()
+        elif self.history is not None:
+            self.history.write()
+        return outcome
+
+    def track_surprise(self, on: bool) -> None:
+        """Measure how surprising events are, from now on, or no longer."""
+        if not on:
+            self.meter = None
+        elif self.history is None or self.model.following is None:
+            raise FeatureError(
+                "this model has learned no score of what comes next, so nothing can surprise it; fit on some "
+                "hundred events with times (t=), and let one process serve them"
+            )
+        else:
+            self.meter = SurpriseMeter(self.history, self.model.following)
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
@@ -190,12 +215,15 @@ class State:
         rule.rebuild(self.graph)
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
-        return Outcome(moved, self.transaction.nobody, *counts.tolist()), failure
+        unchanged, missing, loops = counts.tolist()
+        return Outcome(moved, self.transaction.nobody, unchanged, missing, loops), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
         """Apply events to the graph alone, and return who left; after the last, `rebuild` does the rest."""
         self.transaction.stage(batch, now)
         delta = self.transaction.write()
+        if self.history is not None:
+            self.history.apply(batch, now)
         return delta, self.transaction.release(delta.left)
 
     def complete(self) -> None:
@@ -209,8 +237,11 @@ class State:
         for before in reversed(self.transaction.trials):
             if before.features is not None:
                 rule.features.write(before.features)
+        begun = self.transaction.begun
         if self.transaction.complete() and features is not None:
             rule.features.write(features)
+        if self.history is not None and begun:
+            self.history.write()
         self.transaction.release(_NOBODY)
 
     def rebuild(self) -> None:
@@ -259,6 +290,9 @@ class State:
 
         The model is another one then; compiled loops, which keep the table of rows, find none either.
         """
+        if self.history is not None and len(ids):
+            self.history = self.history.without(ids)
+            self.track_surprise(self.meter is not None)
         if len(ids) == 0 or self.model.named_ids is None:
             return
         self.model = self.model.without(ids)
@@ -297,7 +331,8 @@ class State:
     def loose_image(self) -> tuple[StateImage, Nodes]:
         """Return the image with edges in no order yet; it shares nothing with the state, which may go on."""
         graph, nodes = take_loose_image(self.graph)
-        return StateImage(graph, self.rule.image(self.graph, nodes)), nodes
+        history = None if self.history is None else self.history.image()
+        return StateImage(graph, self.rule.image(self.graph, nodes), history), nodes
 
     @classmethod
     def from_graph(cls, model: Model, graph: Graph) -> State:
@@ -312,6 +347,8 @@ class State:
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
+        if model.following is not None and image.history is not None:
+            state.history = History.from_image(model.ids, model.following.span, image.history)
         if rebuilt:
             state.rebuild()
         return state

@@ -19,6 +19,7 @@ from dygcn.engine.training import (
     starting_matrices,
     time_unit,
 )
+from dygcn.engine.training.next_sample import NextSample
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def fit_exact(
     weights = tuple(np.split(trained, choices.orders + 1))
     if model.baseline is not None:
         weights = (model.weights[0], *weights[1:])
-    state.model = dataclasses.replace(model, weights=weights, links=heads)
+    following = NextSample(model, parts, recipe).fit()
+    state.model = dataclasses.replace(model, weights=weights, links=heads, following=following)
+    state.history = state.model.new_history()
+    if state.history is not None:
+        state.history.apply(batch)
     return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.training import HeldOut, fit_heads, time_unit, walk_base
 from dygcn.engine.training.beside import choose_share
+from dygcn.engine.training.next_sample import NextSample
 from dygcn.engine.training.samples import Ahead
 
 if TYPE_CHECKING:
@@ -39,13 +41,17 @@ def fit_walks(
 ) -> State:
     """Return the fitted state, all events played; `beside`: with features beside the rows."""
     blank = walk_model(batch, parts, choices, beside)
-    samples: Sequence[LinkSample] = held_out(blank, parts, recipe, progress, beside).samples
+    coming = NextSample(blank, parts, recipe)
+    samples: Sequence[LinkSample] = held_out(blank, parts, recipe, progress, beside, coming).samples
     if beside is not None:
         blank, samples = choose_share(blank, samples)
-    heads = fit_heads(samples, None)
+    heads, following = fit_heads(samples, None), coming.fit()
     graph = _play(blank.new_graph(), parts, progress)
-    model = dataclasses.replace(with_rows(blank, graph, progress), links=heads)
-    return _state(model, graph, beside)
+    model = dataclasses.replace(with_rows(blank, graph, progress), links=heads, following=following)
+    state = _state(model, graph, beside)
+    if state.history is not None:
+        state.history.apply(batch)
+    return state
 
 
 def _state(model: Model, graph: Graph, beside: Beside | None) -> State:
@@ -113,6 +119,7 @@ def held_out(
     recipe: Recipe,
     progress: Progress | None,
     beside: Beside | None = None,
+    coming: NextSample | None = None,
 ) -> HeldOut:
     """Return pairs of the last training steps, read with rows that were made before those steps."""
     found = HeldOut(blank, len(parts), recipe)
@@ -120,6 +127,8 @@ def held_out(
         return found
     graph = _play(blank.new_graph(), parts[: found.first + 1], None)
     state, ahead = _state(with_rows(blank, graph, progress), graph, beside), Ahead(blank, parts)
+    if coming is not None:
+        coming.follow(copy.deepcopy(state))
     for step in found.steps:
         if step > found.first:
             state.apply(parts[step])

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.scores import auc, mean_ranks
-from dygcn.engine.models import KINDS, LinkHead, Model, State, pair_columns, read_units, read_vectors
-from dygcn.engine.models.links import AGE, EDGE, KNOWN, PAST, TRAITS
-from dygcn.engine.training.link_samples import RIVALS, LinkSample, sample_links
-from dygcn.engine.training.logits import logistic, softmax
+from dygcn.engine.measures.scores import auc
+from dygcn.engine.models import LinkHead, Model, State, pair_columns, read_units, read_vectors
+from dygcn.engine.models.links import AGE, EDGE, HEADS, KNOWN, PAST, TRAITS
+from dygcn.engine.training.link_samples import LinkSample, sample_links
+from dygcn.engine.training.logits import logistic
 from dygcn.engine.training.matrices import Recipe, fit_matrices
 from dygcn.engine.training.samples import LARGEST_SAMPLE
 
@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from dygcn.engine.training.samples import NextEdges, Progress, StepSample
 
 PAIRS = 30_000  # of each kind, over all steps, and as many negatives
-LISTS = 2_000  # events that are ranked, over all steps
 ROWS_A_PAIR = 6  # at most: a link and its negative have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.engine.models.links`
-MARGIN = 1.08  # by which ranks should be ahead of those of plain recency, on random rivals and on former ones
-_OFFSETS = np.linspace(-8.0, 8.0, 65)  # of known pairs in ranking, in standard deviations of the score
 
 
 def first_held_out(usable: int, recipe: Recipe) -> int:
@@ -62,7 +59,7 @@ class HeldOut:
         set_aside = max(self.usable - self.first, 1)
         row = 4 * (model.orders + 1) * model.width
         affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
-        self._counts = max(min(PAIRS, affordable) // set_aside, FEWEST), max(LISTS // set_aside, 1)
+        self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
         self._random = np.random.default_rng([model.seed, 4])
         self.samples: list[LinkSample] = []
 
@@ -79,7 +76,7 @@ class HeldOut:
                     state.graph,
                     state.model.unit,
                     edges,
-                    self._counts,
+                    self._count,
                     self._random,
                     partial(_read, state),
                 )
@@ -167,10 +164,10 @@ class Columns:
 
 
 def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> Columns:
-    """Return the columns of one kind of links, or of the lists (``"next"``)."""
+    """Return the columns of one kind of links."""
     plain, pasts, marked = [], [], []
     for sample in samples:
-        pairs = sample.lists if kind == "next" else sample.pairs[kind]
+        pairs = sample.pairs[kind]
         ends = pairs.first, pairs.second
         plain.append(pair_columns(_vectors(sample, matrices), sample.units, sample.traits, *ends))
         pasts.append(pairs.pasts)
@@ -192,7 +189,7 @@ def fit_heads(
     """
     if not samples:
         return {}
-    new, everything, lists = (read_columns(samples, matrices, kind).only(parts) for kind in KINDS)
+    new, everything = (read_columns(samples, matrices, kind).only(parts) for kind in HEADS)
     found = {}
     if new.enough:
         found["new"] = _fit_pairs(new)
@@ -201,10 +198,6 @@ def fit_heads(
         if not apart.enough:
             apart = new if new.enough else everything
         found["all"] = _fit_pairs(apart).with_edges_first()
-    if found and len(lists.marked) >= FEWEST * (1 + RIVALS):
-        found["next"] = _fit_lists(lists, new if new.enough else everything)
-        if not lists.pasts[:, KNOWN].any():
-            found["next"] = _blind(found["next"])
     return found if "past" in parts else {kind: _blind(head) for kind, head in found.items()}
 
 
@@ -246,66 +239,3 @@ def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
 def _blind(head: LinkHead) -> LinkHead:
     """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
     return dataclasses.replace(head, known=(*head.negatives, *(0.0,) * PAST))
-
-
-def _fit_lists(lists: Columns, pairs: Columns) -> LinkHead:
-    """Fit the ranking: a softmax over lists, of a score of new links that knows no past, and of the past.
-
-    That score (N), the cosine, ages and activities count otherwise for pairs that are known than for others.
-    """
-    bias, *plain = logistic(pairs.plain, pairs.marked.astype(np.float64)).tolist()
-    apart = np.asarray(plain)
-    known = lists.pasts[:, KNOWN]
-    sums = lists.sums
-    free = np.stack((lists.plain @ apart + bias, lists.plain[:, 0], sums[:, 2], sums[:, 3]), axis=1)
-    columns = np.concatenate((free * (1 - known)[:, None], free * known[:, None], lists.pasts), axis=1)
-    masked = lists.marked.reshape(-1, 1 + RIVALS)
-    weights = softmax(columns.reshape(*masked.shape, -1), masked)
-    offset = _offset(lists, (columns @ weights).reshape(masked.shape), masked)
-    rows = [_folded(apart, bias, weights[at : at + 4], lists.products) for at in (0, 4)]
-    seen, age, count, edge = weights[8:].tolist()
-    negatives, (first, *rest) = rows
-    answers = np.zeros(masked.shape)
-    answers[:, 0] = 1.0
-    dot = _fit_dot(lists.part(~lists.marked), answers[~masked])
-    ranked = tuple(negatives), (first + seen + offset, *rest, age, count, edge), dot
-    return LinkHead(*ranked, *lists.bounds)
-
-
-def _folded(apart: Float64, bias: float, weights: Float64, products: int) -> list[float]:
-    """Return bias and coefficients of w_0 N + w_1 cosine + w_2 ages + w_3 activities."""
-    row = np.append(weights[0] * bias, weights[0] * apart)
-    row[1] += weights[1]
-    row[1 + products + 2] += weights[2]
-    row[1 + products + 3] += weights[3]
-    return row.tolist()
-
-
-def _offset(lists: Columns, scores: Float64, masked: Bool) -> float:
-    """Return what is to be added to known pairs, so that the score ranks well whatever the rivals are.
-
-    Lists of random rivals want known pairs higher than lists of former neighbours do, and answers that were
-    never seen want them lower. Mean reciprocal ranks of the three are compared with those of rows that learn
-    nothing (last contact, then activity; for answers never seen, activity alone). On random rivals and on
-    former neighbours the score has to be ahead by a margin, or as far as it can be; then the product of all
-    ratios counts.
-    """
-    known = lists.pasts[:, KNOWN].reshape(masked.shape)
-    activity = lists.sums[:, 3].reshape(masked.shape)
-    recency = known * (1e3 - 1e2 * lists.pasts[:, AGE].reshape(masked.shape)) + activity
-    random = np.arange(len(masked)) % 2 == 0
-    never = random & (known[:, 0] == 0)
-    goals = [(random, recency), (~random, recency), (never, activity)]
-    plain = [_mrr(trivial, masked, rows) for rows, trivial in goals]
-    found = []
-    for offset in _OFFSETS * scores[~masked].std():
-        ours = [_mrr(scores + offset * known, masked, rows) for rows, _ in goals]
-        ahead = np.array(ours) / plain
-        found.append((min(*ahead[:2], MARGIN), float(np.log(ahead).sum()), offset))
-    return float(max(found)[2])
-
-
-def _mrr(scores: Float64, masked: Bool, rows: Bool) -> float:
-    """Return the mean reciprocal rank of the first entry of each list; 1 of no lists."""
-    ranks = mean_ranks(scores[rows, 0], scores[rows, 1:], masked[rows, 1:])
-    return float((1 / ranks).mean()) if len(ranks) else 1.0

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[Nodes], tuple["Float32 | None", "Float32"]]
 
-RIVALS = 50  # nodes that an answer is ranked among
-FORMER = 25  # of them, at most, that the query was linked with before, in every other list
-POOL = 4096  # nodes that rivals of one step are drawn from, at most
-
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -31,7 +27,7 @@ class Pairs:
     first: Int64  # (m,)
     second: Int64  # (m,)
     pasts: Float64  # (m, 4), see `pair_pasts`
-    marked: Bool  # (m,) who is linked at the next step; of lists, who does not count
+    marked: Bool  # (m,) who is linked at the next step
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +38,22 @@ class LinkSample:
     units: Float32  # (K + 1, n, width)
     traits: Float64  # (n, 4)
     pairs: dict[str, Pairs]  # "new" and "all"
-    lists: Pairs  # (2q * (1 + RIVALS),) the answer of each list first; random rivals and former ones by turns
 
 
 def sample_links(
     graph: Graph,
     unit: float | None,
     edges: NextEdges,
-    counts: tuple[int, int],
+    count: int,
     random: np.random.Generator,
     read: Read,
 ) -> LinkSample:
-    """Draw pairs and lists from the graph now, the edges of the next one, and the events between.
+    """Draw pairs from the graph now, and from the edges of the next one.
 
     Parameters
     ----------
-    counts
-        How many linked pairs of each kind, and how many queries.
+    count
+        How many linked pairs of each kind.
     read
         Returns vectors (or None) and units of nodes.
     """
@@ -69,11 +64,10 @@ def sample_links(
     a, b, weight = graph.edges()
     now = np.stack((a, b), axis=1)[weight > 0].astype(np.int64)
     drawn = {
-        "new": _draw_new(now, coming, counts[0], graph.ids.high, random),
-        "all": _draw_all(coming, active, counts[0], graph.ids.high, random),
+        "new": _draw_new(now, coming, count, graph.ids.high, random),
+        "all": _draw_all(coming, active, count, graph.ids.high, random),
     }
-    lists, masked = _draw_lists(graph, now, edges, counts[1], random)
-    ends = np.concatenate([lists, *(pairs for pairs, _ in drawn.values())])
+    ends = np.concatenate([pairs for pairs, _ in drawn.values()])
     nodes = np.unique(ends[ends >= 0]).astype(np.int32)
     place = np.full(graph.ids.high + 1, len(nodes), np.int64)  # -1, the last place, is a node not yet there
     place[nodes] = np.arange(len(nodes))
@@ -89,7 +83,6 @@ def sample_links(
         np.pad(units, ((0, 0), (0, 1), (0, 0))),
         node_traits(graph, np.append(nodes, np.int32(-1)), unit),
         {kind: described(*pairs) for kind, pairs in drawn.items()},
-        described(lists, masked),
     )
 
 
@@ -133,47 +126,3 @@ def _draw(
     colder = np.stack((kept[cold], random.choice(pool, int(cold.sum()))), axis=1)
     pairs = np.concatenate((chosen, negatives, colder))
     return pairs, np.arange(len(pairs)) < len(chosen)
-
-
-def _draw_lists(
-    graph: Graph, now: Int64, edges: NextEdges, count: int, random: np.random.Generator
-) -> tuple[Int64, Bool]:
-    """Draw events of the next step: for each a list of random rivals, and one with former neighbours."""
-    high = graph.ids.high
-    source, target = graph.find(edges.events.src), graph.find(edges.events.dst)
-    added = (edges.events.op > 0) & (source != target) & (source >= 0) & (target >= 0)
-    pairs = np.unique(np.stack((source, target), axis=1)[added].astype(np.int64), axis=0)
-    met = PairSet(pairs, high)
-    active = np.zeros(high, np.bool_)
-    active[now.ravel()] = True
-    pairs = pairs[active[pairs].all(axis=1)]
-    if len(pairs) > count:
-        pairs = pairs[np.sort(random.choice(len(pairs), count, replace=False))]
-    pool = np.flatnonzero(active)
-    pool = pool if len(pool) <= POOL else random.choice(pool, POOL, replace=False)
-    rivals = random.choice(pool, (len(pairs), RIVALS)) if len(pairs) else np.empty((0, RIVALS), np.int64)
-    former = _with_former(graph, pairs, rivals, active, met, random)
-    both = np.stack((rivals, former), axis=1).reshape(-1, RIVALS)
-    twice = np.repeat(pairs, 2, axis=0)
-    queries = np.repeat(twice[:, 0], 1 + RIVALS)
-    others = np.concatenate((twice[:, 1:], both), axis=1).ravel()
-    masked = ((queries == others) | met.has(queries, others)).reshape(-1, 1 + RIVALS)
-    masked[:, 0] = False
-    return np.stack((queries, others), axis=1), masked.ravel()
-
-
-def _with_former(
-    graph: Graph, pairs: Int64, rivals: Int64, active: Bool, met: PairSet, random: np.random.Generator
-) -> Int64:
-    """Return the rivals with neighbours of the query, and ghosts of some, in the place of the first ones."""
-    rivals = rivals.copy()
-    for place, query in enumerate(pairs[:, 0].tolist()):
-        here = np.array([query], np.int32)
-        former = graph.pull.arcs(here)[1].astype(np.int64)
-        if graph.directed:
-            former = np.union1d(former, graph.push.arcs(here)[1])
-        former = former[active[former]]
-        former = former[~met.has(np.full(len(former), query), former)]
-        former = random.permutation(former)[:FORMER]
-        rivals[place, : len(former)] = former
-    return rivals

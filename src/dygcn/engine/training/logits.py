@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64
+    from dygcn.engine.records import Float64
 
 PENALTY = 1.0  # of a standardised coefficient, in units of one pair
-LIST_PENALTY = 1e-3  # the same, in units of all lists
+LIST_PENALTY = 1e-4  # the same, in units of all lists
 _FLAT = 1e-6
 _ROUNDS = 50
-_NEVER = -1e30  # the score of an entry that does not count
+_ENOUGH = 1e-10  # of the loss of a list: a step that gains less is the last
 
 
 def _standard(columns: Float64) -> tuple[Float64, Float64, Float64]:
@@ -53,55 +53,62 @@ def logistic(columns: Float64, truth: Float64) -> Float64:
     return np.append(found[0] - float(coefficients @ centre), coefficients)
 
 
-def softmax(columns: Float64, masked: Bool) -> Float64:
-    """Return coefficients with which the first entry of each list scores highest, by the softmax of the list.
+def softmax(columns: Float64, log_weight: Float64) -> Float64:
+    """Return coefficients with which the first entry of each list is likeliest, by the softmax of the list.
 
     Parameters
     ----------
     columns
         (lists, entries, n); the first entry of each list is the right one.
-    masked
-        (lists, entries) entries that do not count.
+    log_weight
+        (lists, entries) for how many an entry stands, in logarithms: one that was drawn from many stands for
+        all of them; minus infinity for an entry that does not count.
 
     Examples
     --------
     >>> random = np.random.default_rng(0)
     >>> columns = random.standard_normal((200, 5, 2))
     >>> columns[:, 0, 1] += 2.0
-    >>> first, second = softmax(columns, np.zeros((200, 5), bool)).tolist()
+    >>> first, second = softmax(columns, np.zeros((200, 5))).tolist()
     >>> second > 1 > abs(first)
     True
     """
-    lists, entries, n = columns.shape
-    standard, _, scale = _standard(columns.reshape(-1, n))
-    inputs = standard.reshape(lists, entries, n)
+    lists, _, n = columns.shape
+    seen = columns[np.isfinite(log_weight)]
+    _, centre, scale = _standard(seen)
+    inputs = (columns - centre) / scale
     found = np.zeros(n)
-    loss = _list_loss(inputs, masked, found)
+    loss, shares = _shares(inputs, log_weight, found)
     for _ in range(_ROUNDS):
-        shares = _shares(inputs, masked, found)
         mean = np.einsum("le,len->ln", shares, inputs)
         slope = (mean - inputs[:, 0]).mean(axis=0) + 2 * LIST_PENALTY * found
-        spread = np.einsum("len,lem->nm", inputs * shares[:, :, None], inputs) - mean.T @ mean
+        flat = inputs.reshape(-1, n)
+        spread = (flat * shares.reshape(-1, 1)).T @ flat - mean.T @ mean
         step = np.linalg.solve(spread / lists + 2 * LIST_PENALTY * np.eye(n), slope)
         size = 1.0
-        while (after := _list_loss(inputs, masked, found - size * step)) > loss and size > 1e-3:
+        while True:
+            after, others = _shares(inputs, log_weight, found - size * step)
+            if after <= loss or size <= 1e-3:
+                break
             size /= 2
-        found, loss = found - size * step, after
-        if np.abs(size * step).max() < 1e-5:
+        gained, found, loss, shares = loss - after, found - size * step, after, others
+        if gained < _ENOUGH:
             break
     return found / scale
 
 
-def _shares(inputs: Float64, masked: Bool, found: Float64) -> Float64:
-    """Return the softmax of each list."""
-    scores = np.where(masked, _NEVER, inputs @ found)
-    grown = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: Float64 = grown / grown.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _list_loss(inputs: Float64, masked: Bool, found: Float64) -> float:
-    scores = np.where(masked, _NEVER, inputs @ found)
+def list_loss(columns: Float64, log_weight: Float64, coefficients: Float64) -> float:
+    """Return the mean of minus log P of the first entries of lists."""
+    scores = columns @ coefficients + log_weight
     most = scores.max(axis=1)
-    chosen = scores[:, 0] - most - np.log(np.exp(scores - most[:, None]).sum(axis=1))
-    return float(LIST_PENALTY * found @ found - chosen.mean())
+    return float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1)) - scores[:, 0]).mean())
+
+
+def _shares(inputs: Float64, log_weight: Float64, found: Float64) -> tuple[float, Float64]:
+    """Return the penalised loss, and the softmax of each list."""
+    scores = inputs @ found + log_weight
+    most = scores.max(axis=1, keepdims=True)
+    grown = np.exp(scores - most)
+    total = grown.sum(axis=1, keepdims=True)
+    loss = (most[:, 0] + np.log(total[:, 0]) - scores[:, 0]).mean()
+    return float(LIST_PENALTY * found @ found + loss), grown / total

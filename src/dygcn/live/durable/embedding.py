@@ -134,12 +134,9 @@ class DurableEmbedding(EmbeddingView):
             return self._commit([part])
 
     def ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
-        """Apply the events of many requests in one transaction; a bad event stops nobody.
+        """Apply the events of many requests in one transaction; return what became of each part, in order.
 
-        Returns
-        -------
-        list
-            What became of each part, in order. All that was applied is on disk.
+        A bad event stops nobody. All that was applied is on disk.
         """
         with self._ahead.one_writer():
             receipts: list[Receipt] = []
@@ -233,6 +230,10 @@ class DurableEmbedding(EmbeddingView):
     def track_distances(self, on: bool = True) -> None:
         """Let every update measure how far vectors move; see `LiveEmbedding.track_distances`."""
         self._live.track_distances(on)
+
+    def track_surprise(self, on: bool = True) -> None:
+        """Let every update measure how surprising its events are; see `LiveEmbedding.track_surprise`."""
+        self._live.track_surprise(on)
 
     def observe(self, observer: Observer) -> None:
         """Tell an observer of everything that is written from now on."""

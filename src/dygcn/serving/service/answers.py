@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # arrays are written as they are, see `json_text`; who reads 
     Vectors: TypeAlias = list[list[float]] | Float32
 else:
     Vector, Vectors = list[float], list[list[float]]
-Links = Literal["new", "all", "next"]
+Links = Literal["new", "all", "next", "listed"]
 Query = list[Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]]
 
 

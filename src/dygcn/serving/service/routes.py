@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dygcn.engine.models import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.live.durable.histories import PLACE_PATTERN
 from dygcn.live.durable.moments import MOMENT_PATTERN
@@ -55,7 +56,7 @@ _WHOLE = {"type": "integer"}
 _COUNT = {"type": "integer", "minimum": 1}
 IDS_IN_QUERY = 100  # an address has a length; bodies take more
 _IDS = {"type": "array", "items": {"type": "string"}, "maxItems": IDS_IN_QUERY}
-_LINKS = Param("links", "query", "Which links the score is about.", {"enum": ["new", "all", "next"]})
+_LINKS = Param("links", "query", "Which links the score is about.", {"enum": list(KINDS)})
 _PLACE = {"type": "string", "pattern": f"^({PLACE_PATTERN})?$"}
 _CLIENT = {"type": "string", "minLength": 1, "maxLength": 100}
 

@@ -1,4 +1,4 @@
-"""`dygcn evaluate`: one method on one data set, judged."""
+"""`dygcn judge`: one method on one data set, judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dygcn_lab.experiments.findings import series_of
 from dygcn_lab.experiments.groups import METHODS, run_cell
 
 
-@click.command("evaluate", epilog="Data sets that do not ship are looked for in the folder DYGCN_DATA.")
+@click.command("judge", epilog="Data sets that do not ship are looked for in the folder DYGCN_DATA.")
 @click.argument("dataset")
 @click.option(
     "--rule", default="exact", show_default=True, type=click.Choice(sorted(METHODS)), help="Or baseline."

@@ -1,0 +1,8 @@
+"""What happened, in the order in which it was applied: who asked for whom, when and how often.
+
+The graph is what is; a history is what was. Its columns feed the score of what comes next.
+"""
+
+from dygcn.engine.history.history import History, HistoryImage
+
+__all__ = ["History", "HistoryImage"]

@@ -1,0 +1,65 @@
+"""The columns that a history knows of one who asks (u) and a candidate (v).
+
+Ages and counts are inside a logarithm. In a conditional logit, traits of candidates weigh otherwise in pairs
+that are known than in others, and traits of u move known pairs against others: `expanded` says which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float64
+
+RAW = (
+    "pair known",
+    "pair age",
+    "pair place",
+    "pair count",
+    "pair fading count",
+    "answer fading count",
+    "answer slow count",
+    "answer age",
+    "answer new contacts",
+    "answer new contact age",
+    "walks",
+    "asker age",
+    "asker habit",
+    "linked either way",
+    "linked age",
+    "answered last by the other",
+    "candidate asks and never answers",
+    "linked place",
+    "edge is there",
+    "edge gone since",
+)
+_PAIR, _EITHER, _CANDIDATE, _ASKER = slice(0, 5), slice(13, 20), slice(5, 11), slice(11, 13)
+_COUNTS = [5, 6, 8]  # log1p makes all small counts alike; the logarithms below tell them apart
+_FLOORS = (1e-2, 1e-4)
+KNOWN = 13  # the column that separates the two regimes
+_TRAITS = (*RAW[_CANDIDATE], *(f"{RAW[at]} above {floor:g}" for floor in _FLOORS for at in _COUNTS))
+NAMES = (
+    *RAW[_PAIR],
+    *RAW[_EITHER],
+    *(f"{name}, new pair" for name in _TRAITS),
+    *(f"{name}, known pair" for name in _TRAITS),
+    *(f"{name}, known pair" for name in RAW[_ASKER]),
+)
+
+
+def expanded(raw: Float64) -> Float64:
+    """Return the columns that a logit weighs.
+
+    Examples
+    --------
+    >>> expanded(np.zeros((3, len(RAW)))).shape == (3, len(NAMES))
+    True
+    """
+    known = raw[..., KNOWN : KNOWN + 1]
+    counts = np.expm1(raw[..., _COUNTS])
+    traits = raw[..., _CANDIDATE], *(np.log(counts + floor) for floor in _FLOORS)
+    candidate, asker = np.concatenate(traits, axis=-1), raw[..., _ASKER]
+    parts = raw[..., _PAIR], raw[..., _EITHER], candidate * (1 - known), candidate * known, asker * known
+    return np.concatenate(parts, axis=-1)

@@ -1,0 +1,365 @@
+"""The loops of a history: one event after the other is counted, and what is known of candidates is read.
+
+Nothing here depends on how events were cut into batches. Counts that fade are kept as of the last event that
+touched them (see `graph.touching`), so an event costs the same however large the history is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dygcn.engine.history.layout import (
+    ANSWERED,
+    ANSWERS,
+    ASKED,
+    COUNTED,
+    FADE,
+    FAR,
+    FAST,
+    FIRST,
+    HABIT,
+    MET,
+    NEVER,
+    NEW,
+    PAIRS,
+    PARTNERED,
+    PARTNERS,
+    PLAYED,
+    RAW_COLUMNS,
+    REPEATS,
+    SLOW,
+    WALK_SCALE,
+)
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from math import exp2, log1p
+
+    from dygcn.engine.graph.pairs import PairTable, pair_key, pair_put, pair_slot
+    from dygcn.engine.graph.touching import count_after
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
+
+
+class HistoryArrays:
+    """The arrays of a `History`. They never grow or move.
+
+    Parameters
+    ----------
+    table
+        The number of each ordered pair of nodes that an event had.
+    times
+        (n, 3) when a node last asked, last was an answer, last was an answer to somebody new to it.
+    marks
+        (n, 4) habit of repeating; fading counts of events that it was the answer of, quick and slow, and of
+        those with somebody new.
+    counts
+        (n, 2) how many answers and partners were ever written to the rings.
+    answers, partners
+        (n, 20) and (n, 10) rings.
+    first
+        (n,) the pair that the node made last as a source, -1 without one.
+    pair_t, pair_gone, pair_fast, pair_n, pair_dst, behind
+        Of each pair: last event, when its edge was removed (minus infinity while it is there), fading count,
+        count, destination, the pair that its source made before.
+    two, three
+        Scratch of walks, zero between calls.
+    sizes, clock
+        Pairs there are, events of the batch at work that were played, events ever counted; the greatest time.
+    """
+
+    def __init__(
+        self,
+        table: PairTable,
+        times: Float64,
+        marks: Float32,
+        counts: Int32,
+        answers: Int32,
+        partners: Int32,
+        first: Int32,
+        pair_t: Float64,
+        pair_gone: Float64,
+        pair_fast: Float32,
+        pair_n: Int32,
+        pair_dst: Int32,
+        behind: Int32,
+        two: Float64,
+        three: Float64,
+        sizes: Int64,
+        clock: Float64,
+    ) -> None:
+        self.arrays = (
+            table, times, marks, counts, answers, partners, first,
+            pair_t, pair_gone, pair_fast, pair_n, pair_dst, behind, two, three, sizes, clock,
+        )  # fmt: skip
+        self.table, self.times, self.marks, self.counts = table, times, marks, counts
+        self.answers, self.partners, self.first = answers, partners, first
+        self.pair_t, self.pair_gone, self.pair_fast, self.pair_n = pair_t, pair_gone, pair_fast, pair_n
+        self.pair_dst, self.behind = pair_dst, behind
+        self.two, self.three = two, three
+        self.sizes, self.clock = sizes, clock
+
+    def __reduce__(self) -> tuple[type[HistoryArrays], tuple[Any, ...]]:
+        return HistoryArrays, self.arrays
+
+
+# ---- events ----------------------------------------------------------------------------------------------
+
+
+def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64, fast: float, slow: float) -> None:
+    """Count events in order; `sizes` says how far, whatever interrupts the caller.
+
+    A removal undoes no count: it is noted of the pair, in both directions.
+    """
+    with cython.nogil:
+        for i in range(len(op)):
+            if src[i] >= 0 and dst[i] >= 0 and src[i] != dst[i]:
+                if op[i] > 0:
+                    _count(of, src[i], dst[i], t[i], fast, slow)
+                else:
+                    _remove(of, src[i], dst[i], t[i])
+                    _remove(of, dst[i], src[i], t[i])
+            of.sizes[PLAYED] += 1
+
+
+def _remove(of: HistoryArrays, u: int, v: int, t: float) -> None:
+    pair = pair_slot(of.table, pair_key(u, v))
+    if pair >= 0:
+        of.pair_gone[pair] = t
+        of.clock[0] = max(of.clock[0], t)
+
+
+def _count(of: HistoryArrays, u: int, v: int, t: float, fast: float, slow: float) -> None:
+    key = pair_key(u, v)
+    pair = pair_slot(of.table, key)
+    repeat = 1.0
+    if pair < 0:
+        repeat = 0.0
+        pair = of.sizes[PAIRS]
+        of.sizes[PAIRS] += 1
+        pair_put(of.table, key, pair)
+        of.pair_dst[pair] = v
+        of.behind[pair] = of.first[u]
+        of.first[u] = pair
+        of.pair_t[pair] = t
+        of.pair_fast[pair] = 0
+        of.pair_n[pair] = 0
+        of.marks[v, NEW] = count_after(of.times[v, FIRST], of.marks[v, NEW], t, fast)
+        of.times[v, FIRST] = max(of.times[v, FIRST], t)
+    of.pair_fast[pair] = count_after(of.pair_t[pair], of.pair_fast[pair], t, fast)
+    of.pair_t[pair] = max(of.pair_t[pair], t)
+    of.pair_gone[pair] = NEVER
+    of.pair_n[pair] += 1
+    of.marks[u, HABIT] = (1.0 - REPEATS) * of.marks[u, HABIT] + REPEATS * repeat
+    of.marks[v, FAST] = count_after(of.times[v, MET], of.marks[v, FAST], t, fast)
+    of.marks[v, SLOW] = count_after(of.times[v, MET], of.marks[v, SLOW], t, slow)
+    of.times[v, MET] = max(of.times[v, MET], t)
+    of.times[u, ASKED] = max(of.times[u, ASKED], t)
+    of.clock[0] = max(of.clock[0], t)
+    of.sizes[COUNTED] += 1
+    of.answers[u, of.counts[u, ANSWERED] % ANSWERS] = v
+    of.counts[u, ANSWERED] += 1
+    _step_between(of, u, v)
+    _step_between(of, v, u)
+
+
+def _step_between(of: HistoryArrays, node: int, partner: int) -> None:
+    of.partners[node, of.counts[node, PARTNERED] % PARTNERS] = partner
+    of.counts[node, PARTNERED] += 1
+
+
+# ---- candidates ------------------------------------------------------------------------------------------
+
+
+def _age(now: float, last: float, unit: float) -> float:
+    """Return the log age of what happened last at some time."""
+    return log1p(max(now - last, 0.0) / unit)
+
+
+def _left(count: float, last: float, now: float, half_life: float) -> float:
+    """Return the log of what is left of a fading count."""
+    return log1p(count * exp2(-max(now - last, 0.0) / half_life))
+
+
+def _spread(of: HistoryArrays, node: int, mass: float, to: Float64, touched: Nodes, count: int) -> int:
+    """Step from a node to its last partners, later ones more likely; return how many nodes were touched."""
+    have = min(of.counts[node, PARTNERED], PARTNERS)
+    total, share = 0.0, 1.0
+    for _ in range(have):
+        total += share
+        share *= FADE
+    share = 1.0
+    for back in range(have):
+        other = of.partners[node, (of.counts[node, PARTNERED] - 1 - back) % PARTNERS]
+        if other >= 0:  # else it was forgotten
+            if to[other] == 0.0:
+                touched[count] = other
+                count += 1
+            to[other] += mass * share / total
+        share *= FADE
+    return count
+
+
+def _walk(of: HistoryArrays, u: int, one: Nodes, two: Nodes, three: Nodes) -> int:
+    """Write the chances of walks of three steps that do not come back after two; return how many ends."""
+    begun = _spread(of, u, 1.0, of.three, one, 0)
+    second = 0
+    for i in range(begun):
+        mass = of.three[one[i]]
+        of.three[one[i]] = 0.0
+        second = _spread(of, one[i], mass, of.two, two, second)
+    ends = 0
+    for i in range(second):
+        mass = of.two[two[i]]
+        of.two[two[i]] = 0.0
+        if two[i] != u:
+            ends = _spread(of, two[i], mass, of.three, three, ends)
+    return ends
+
+
+def describe(
+    of: HistoryArrays,
+    askers: Nodes,
+    candidates: Nodes,
+    now: float,
+    unit: float,
+    fast: float,
+    slow: float,
+    walks: tuple[Nodes, Nodes, Nodes],
+    out: Float64,
+) -> None:
+    """Write the columns of candidates (see `columns`) for those who ask; -1 is a node never seen.
+
+    Walks are made anew where an asker differs from the one before.
+    """
+    one, two, three = walks
+    ends = 0
+    with cython.nogil:
+        for i in range(len(candidates)):
+            if i == 0 or askers[i] != askers[i - 1]:
+                _forget_walks(of, three, ends)
+                ends = _walk(of, askers[i], one, two, three) if askers[i] >= 0 else 0
+            _describe_one(of, askers[i], candidates[i], now, unit, fast, slow, out, i)
+        _forget_walks(of, three, ends)
+
+
+def _forget_walks(of: HistoryArrays, three: Nodes, ends: int) -> None:
+    for i in range(ends):
+        of.three[three[i]] = 0.0
+
+
+def _describe_one(
+    of: HistoryArrays,
+    u: int,
+    v: int,
+    now: float,
+    unit: float,
+    fast: float,
+    slow: float,
+    out: Float64,
+    row: int,
+) -> None:
+    for column in range(RAW_COLUMNS):
+        out[row, column] = 0.0
+    out[row, 12] = 0.5
+    if u >= 0:
+        out[row, 11] = _age(now, of.times[u, ASKED], unit) if of.counts[u, ANSWERED] > 0 else 0.0
+        out[row, 12] = of.marks[u, HABIT]
+    if v < 0 or of.marks[v, SLOW] == 0:
+        out[row, 7] = FAR
+        out[row, 9] = FAR
+        if v >= 0 and of.counts[v, ANSWERED] > 0:
+            out[row, 16] = 1.0
+    else:
+        out[row, 5] = _left(of.marks[v, FAST], of.times[v, MET], now, fast)
+        out[row, 6] = _left(of.marks[v, SLOW], of.times[v, MET], now, slow)
+        out[row, 7] = _age(now, of.times[v, MET], unit)
+        out[row, 8] = _left(of.marks[v, NEW], of.times[v, FIRST], now, fast)
+        out[row, 9] = _age(now, of.times[v, FIRST], unit)
+    if u < 0 or v < 0:
+        return
+    there = pair_slot(of.table, pair_key(u, v))
+    back = pair_slot(of.table, pair_key(v, u))
+    if there >= 0:
+        out[row, 0] = 1.0
+        out[row, 1] = _age(now, of.pair_t[there], unit)
+        out[row, 2] = _place(of.answers, u, v, of.counts[u, ANSWERED], ANSWERS)
+        out[row, 3] = log1p(of.pair_n[there])
+        out[row, 4] = _left(of.pair_fast[there], of.pair_t[there], now, fast)
+    out[row, 10] = log1p(WALK_SCALE * of.three[v])
+    if there >= 0 or back >= 0:
+        _describe_edge(of, there, back, now, unit, out, row)
+        out[row, 17] = _place(of.partners, u, v, of.counts[u, PARTNERED], PARTNERS)
+    if back >= 0:
+        age = _age(now, of.pair_t[back], unit)
+        out[row, 13] = 1.0
+        out[row, 14] = age
+        if there < 0 or age < out[row, 1]:
+            out[row, 15] = 1.0
+        else:
+            out[row, 14] = out[row, 1]
+    elif there >= 0:
+        out[row, 13] = 1.0
+        out[row, 14] = out[row, 1]
+
+
+def _describe_edge(
+    of: HistoryArrays, there: int, back: int, now: float, unit: float, out: Float64, row: int
+) -> None:
+    """Write whether the edge of a known pair is there, or how long it is gone."""
+    gone, here = NEVER, 0
+    if there >= 0:
+        gone, here = of.pair_gone[there], 1 if of.pair_gone[there] == NEVER else 0
+    if back >= 0:
+        gone, here = max(gone, of.pair_gone[back]), 1 if of.pair_gone[back] == NEVER else here
+    if here == 1:
+        out[row, 18] = 1.0
+    else:
+        out[row, 19] = _age(now, gone, unit)
+
+
+def _place(ring: Int32, u: int, v: int, count: int, size: int) -> float:
+    """Return 1 / (1 + how many others came later) of a node in a ring of u, 0 of one that is not in it."""
+    others = 0
+    for back in range(min(count, size)):
+        at = ring[u, (count - 1 - back) % size]
+        if at == v:
+            return 1.0 / (1.0 + others)
+        seen = 0
+        for later in range(back):
+            if ring[u, (count - 1 - later) % size] == at:
+                seen = 1
+                break
+        if seen == 0:
+            others += 1
+    return 0.0
+
+
+def partners_of(of: HistoryArrays, u: int, out: Nodes) -> int:
+    """Write the destinations that a node had, the newest pair first, as many as fit; return how many."""
+    count = 0
+    pair = of.first[u]
+    with cython.nogil:
+        while pair >= 0 and count < len(out):
+            out[count] = of.pair_dst[pair]
+            count += 1
+            pair = of.behind[pair]
+    return count
+
+
+def chain(of: HistoryArrays, src: Nodes) -> int:
+    """Put pairs into the table and into the chains of their sources, in order; return how many differ."""
+    found = 0
+    with cython.nogil:
+        for pair in range(len(src)):
+            key = pair_key(src[pair], of.pair_dst[pair])
+            if pair_slot(of.table, key) < 0:
+                found += 1
+            pair_put(of.table, key, pair)
+            of.behind[pair] = of.first[src[pair]]
+            of.first[src[pair]] = pair
+    return found

@@ -1,0 +1,342 @@
+"""A history: fading counts, rings and pairs of the events that were applied, in their order.
+
+It is a function of the applied events in the order of the log, however they were cut into batches; removals
+of edges do not undo it. Ids are numbered in the order of their first event, by a table of its own: a node may
+leave the graph and come back, and its past is still its past.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.events import take
+from dygcn.engine.graph.ids import IdMap, grown, replace_together
+from dygcn.engine.graph.pairs import new_table, table_with_capacity
+from dygcn.engine.history import counting, layout
+from dygcn.engine.history.columns import RAW
+from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.errors import DamagedFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
+
+_BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
+_HABIT = 0.5  # of one who never asked
+_OF_NODES = "_times", "_marks", "_counts", "_answers", "_partners", "_first", "_two", "_three"
+_OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_behind"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryImage:
+    """A history as plain arrays: what is saved, and what its digest covers. Nodes are places in `ids`."""
+
+    ids: IdColumn  # (n,) in the order of their first event
+    times: Float64  # (n, 3)
+    marks: Float32  # (n, 4)
+    counts: Int32  # (n, 2)
+    answers: Int32  # (n, 20)
+    partners: Int32  # (n, 10)
+    pair_src: Int32  # (p,) in the order of their first event
+    pair_dst: Int32  # (p,)
+    pair_t: Float64  # (p,)
+    pair_gone: Float64  # (p,)
+    pair_fast: Float32  # (p,)
+    pair_n: Int32  # (p,)
+    clock: float
+
+    def digest(self) -> str:
+        """Return a digest of all of it."""
+        found = hashlib.blake2b(digest_size=16)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, IdColumn):
+                found.update(value.values.tobytes() + (b"" if value.data is None else value.data.tobytes()))
+            else:
+                found.update(np.asarray(value).tobytes())
+        return found.hexdigest()
+
+
+class History:
+    """The events that were applied, as the score of what comes next looks at them.
+
+    Parameters
+    ----------
+    ids
+        Type of the ids.
+    span
+        Of the events that a model was fitted on, in their unit of time: quick counts halve in a two-hundredth
+        of it, slow ones in a quarter.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> history = History("string", span=100.0)
+    >>> events = [("ann", "tea", 1.0), ("bob", "tea", 2.0), ("ann", "jam", 3.0)]
+    >>> history.apply(read_events(events, columns=("src", "dst", "t")))
+    >>> ann, tea = history.find(["ann", "tea"]).tolist()
+    >>> history.columns(ann, np.array([tea], np.int32))[0, :3].round(2).tolist()
+    [1.0, 7.6, 0.5]
+    """
+
+    def __init__(self, ids: str, span: float) -> None:
+        self.ids, self.span = IdMap(ids), float(span)
+        self.unit, self.fast, self.slow = self.span / 1e5, self.span / 200, self.span / 4
+        self._sizes, self._clock = np.zeros(3, np.int64), np.full(1, layout.NEVER)
+        self._table = new_table()
+        self._times, self._marks = np.empty((0, 3)), np.empty((0, 4), np.float32)
+        self._counts, self._first = np.empty((0, 2), np.int32), np.empty(0, np.int32)
+        self._answers = np.empty((0, layout.ANSWERS), np.int32)
+        self._partners = np.empty((0, layout.PARTNERS), np.int32)
+        self._two, self._three = np.empty(0), np.empty(0)
+        self._pair_t, self._pair_gone = np.empty(0), np.empty(0)
+        self._pair_fast, self._pair_n = np.empty(0, np.float32), _none()
+        self._pair_dst, self._behind = _none(), _none()
+        one, two, three = (np.empty(layout.PARTNERS**k, np.int32) for k in (1, 2, 3))
+        self._walks = one, two, three
+        self._staged: tuple[EventBatch, float | None] | None = None
+        self.arrays = self._handed()
+
+    def __len__(self) -> int:
+        return self.ids.high
+
+    @property
+    def pairs(self) -> int:
+        """How many ordered pairs of nodes had an event."""
+        return int(self._sizes[layout.PAIRS])
+
+    @property
+    def counted(self) -> int:
+        """How many events were counted."""
+        return int(self._sizes[layout.COUNTED])
+
+    @property
+    def clock(self) -> float:
+        """The greatest time of an event, or that somebody said it is; minus infinity before the first."""
+        return float(self._clock[0])
+
+    # ---- events ----------------------------------------------------------------------------------------
+
+    def apply(self, batch: EventBatch, now: float | None = None) -> None:
+        """Count the events of a batch."""
+        self.stage(batch, now)
+        self.write()
+
+    def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
+        """Say what is to be counted next; None: nothing."""
+        self._sizes[layout.PLAYED] = 0
+        self._staged = None if batch is None else (batch, now)
+
+    @property
+    def staged(self) -> EventBatch | None:
+        """The batch that is to be counted next."""
+        return None if self._staged is None else self._staged[0]
+
+    def write(self, before: Callable[[int, int, int, float, int], None] | None = None) -> None:
+        """Count what is staged; called again after an exception, it goes on where it was.
+
+        Parameters
+        ----------
+        before
+            Called before each event that counts: its row, who asks, who is the answer, when, and how many
+            ids had an event before it; a greater number is that of a newcomer.
+        """
+        if self._staged is None:
+            return
+        batch, now = self._staged
+        while (start := int(self._sizes[layout.PLAYED])) < len(batch):
+            rows = np.arange(start, min(start + _BLOCK, len(batch)))
+            ends = [take(end, rows) if len(rows) < len(batch) else end for end in (batch.src, batch.dst)]
+            seen, op = self.ids.high, batch.op[rows]
+            src, dst = self.ids.resolve(ends[0], ends[1], op)
+            self._reserve(self.ids.high, self.pairs + len(rows))
+            t = self._dates(batch, rows, now)
+            how = self.fast, self.slow
+            if before is None:
+                counting.play(self.arrays, src, dst, op, t, *how)
+                continue
+            for at in range(len(rows)):
+                u, v, one = int(src[at]), int(dst[at]), slice(at, at + 1)
+                if op[at] > 0 and u != v:
+                    before(start + at, u, v, float(t[at]), seen)
+                counting.play(self.arrays, src[one], dst[one], op[one], t[one], *how)
+                seen = max(seen, u + 1, v + 1)
+        if now is not None:
+            self._clock[0] = max(self._clock[0], now)
+        self._staged = None
+
+    def _dates(self, batch: EventBatch, rows: Int64, now: float | None) -> Float64:
+        """Return when events happened; one without a time happens now, or when the last one did."""
+        if batch.t is not None:
+            return batch.t[rows].astype(np.float64) + 0.0
+        known = self.clock if now is None else now
+        return np.full(len(rows), 0.0 if np.isinf(known) else float(known))
+
+    def _reserve(self, nodes: int, pairs: int) -> None:
+        fresh = {}
+        have = len(self._first)
+        if nodes > have:
+            fresh = {name: grown(getattr(self, name), nodes) for name in _OF_NODES}
+            fresh["_times"][have:] = layout.NEVER
+            fresh["_first"][have:] = -1
+            fresh["_marks"][have:, layout.HABIT] = _HABIT
+        if pairs > len(self._pair_t):
+            fresh |= {name: grown(getattr(self, name), pairs) for name in _OF_PAIRS}
+        table = table_with_capacity(self._table, pairs - self.pairs)
+        if fresh or table is not self._table:
+            replace_together(self, **fresh, _table=table)
+            self.arrays = self._handed()
+
+    def _handed(self) -> counting.HistoryArrays:
+        names = *_OF_NODES[:-2], *_OF_PAIRS, "_two", "_three", "_sizes", "_clock"
+        arrays: list[Any] = [getattr(self, name) for name in names]
+        return counting.HistoryArrays(self._table, *arrays)
+
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def find(self, ids: object) -> Nodes:
+        """Return the number of each id, -1 for one that never had an event."""
+        return self.ids.find(ids if isinstance(ids, IdColumn) else self.ids.read(ids))
+
+    def columns(self, asker: int | Nodes, candidates: Nodes, now: float | None = None) -> Float64:
+        """Return the columns of candidates, see `columns.RAW`; -1 is somebody who never had an event.
+
+        One asks for all of them, or one for each: then it is faster if equal ones stand together.
+        """
+        out = np.empty((len(candidates), len(RAW)))
+        askers = np.full(len(candidates), asker, np.int32) if isinstance(asker, int) else asker
+        when = self.clock if now is None else float(now)
+        how = when, self.unit, self.fast, self.slow
+        counting.describe(self.arrays, askers, candidates, *how, self._walks, out)
+        return out
+
+    def answers_of(self, asker: int, most: int = 1 << 30) -> Nodes:
+        """Return everybody that one asked for, the newest first."""
+        if asker < 0:
+            return _none()
+        out = np.empty(min(most, self.pairs), np.int32)
+        return out[: counting.partners_of(self.arrays, int(asker), out)]
+
+    def popular(self, most: int) -> Nodes:
+        """Return who was the answer of most events, lately and over long: at most so many of both."""
+        marks, last = self._marks[: len(self)], self._times[: len(self), layout.MET]
+        found = []
+        for column, half_life in ((layout.FAST, self.fast), (layout.SLOW, self.slow)):
+            left = marks[:, column] * np.exp2(-np.maximum(self.clock - last, 0.0) / half_life)
+            count = min(most, len(left))
+            found.append(np.argpartition(-left, count - 1)[:count] if count else np.empty(0, np.int64))
+        return np.unique(np.concatenate(found)).astype(np.int32)
+
+    # ---- images --------------------------------------------------------------------------------------------
+
+    def image(self) -> HistoryImage:
+        """Return all of it on arrays of its own."""
+        n, p = len(self), self.pairs
+        src = np.empty(p, np.int32)
+        keys, slots, _ = self._table.arrays
+        there = np.flatnonzero(keys >= 0)
+        src[slots[there]] = keys[there] >> 32
+        rings = self._answers[:n].copy(), self._partners[:n].copy()
+        return HistoryImage(
+            self.ids.names(np.arange(n, dtype=np.int32)),
+            self._times[:n].copy(),
+            self._marks[:n].copy(),
+            self._counts[:n].copy(),
+            *rings,
+            src,
+            self._pair_dst[:p].copy(),
+            self._pair_t[:p].copy(),
+            self._pair_gone[:p].copy(),
+            self._pair_fast[:p].copy(),
+            self._pair_n[:p].copy(),
+            self.clock,
+        )
+
+    @classmethod
+    def from_image(cls, ids: str, span: float, image: HistoryImage) -> History:
+        """Build a history from its image.
+
+        Raises
+        ------
+        DamagedFolder
+            If the image contradicts itself.
+        """
+        made, n, p = cls(ids, span), len(image.ids), len(image.pair_src)
+        _check(image, n, p)
+        made.ids.intern(image.ids)
+        if made.ids.high != n:
+            raise DamagedFolder("the saved history has an id twice")
+        made._reserve(n, p)
+        made._sizes[layout.PAIRS], made._clock[0] = p, image.clock
+        made._sizes[layout.COUNTED] = image.counts[:, layout.ANSWERED].sum()
+        for name in ("times", "marks", "counts", "answers", "partners"):
+            getattr(made, f"_{name}")[:n] = getattr(image, name)
+        for name in ("pair_t", "pair_gone", "pair_fast", "pair_n", "pair_dst"):
+            getattr(made, f"_{name}")[:p] = getattr(image, name)
+        if counting.chain(made.arrays, image.pair_src) != p:
+            raise DamagedFolder("the saved history has a pair twice")
+        return made
+
+    def digest(self) -> str:
+        """Return a digest of everything that was counted: equal events in equal order, equal digest."""
+        return self.image().digest()
+
+    def without(self, ids: IdColumn) -> History:
+        """Return the history without some ids, as if what others did with them had no name."""
+        image, gone = self.image(), np.zeros(len(self) + 1, np.bool_)
+        gone[self.ids.find(ids)] = True  # -1, the last place, stands for ids that were never here
+        gone[-1] = True
+        place = np.cumsum(~gone) - 1
+        place[gone] = -1
+        kept = np.flatnonzero(~gone[:-1])
+        pairs = np.flatnonzero(~(gone[image.pair_src] | gone[image.pair_dst]))
+        made = HistoryImage(
+            take(image.ids, kept),
+            image.times[kept],
+            image.marks[kept],
+            image.counts[kept],
+            place[image.answers[kept]].astype(np.int32),
+            place[image.partners[kept]].astype(np.int32),
+            place[image.pair_src[pairs]].astype(np.int32),
+            place[image.pair_dst[pairs]].astype(np.int32),
+            image.pair_t[pairs],
+            image.pair_gone[pairs],
+            image.pair_fast[pairs],
+            image.pair_n[pairs],
+            image.clock,
+        )
+        return History.from_image(self.ids.type, self.span, made)
+
+
+def _none() -> Int32:
+    return np.empty(0, np.int32)
+
+
+def _check(image: HistoryImage, n: int, p: int) -> None:
+    """Refuse what loops would trust: rings and pairs that name nobody, counts below what they say."""
+    rings = (image.answers, layout.ANSWERS), (image.partners, layout.PARTNERS)
+    shapes = [image.times.shape == (n, 3), image.marks.shape == (n, 4), image.counts.shape == (n, 2)]
+    shapes += [ring.shape == (n, size) for ring, size in rings]
+    shapes += [
+        len(one) == p
+        for one in (image.pair_dst, image.pair_t, image.pair_gone, image.pair_fast, image.pair_n)
+    ]
+    if not all(shapes):
+        raise DamagedFolder("the arrays of the saved history do not belong together")
+    ends = image.pair_src, image.pair_dst
+    inside = all(((end >= 0) & (end < n)).all() for end in ends)
+    inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
+    finite = all(np.isfinite(one).all() for one in (image.marks, image.pair_t, image.pair_fast))
+    if (
+        not inside
+        or not finite
+        or (image.counts < 0).any()
+        or np.isnan(image.times).any()
+        or np.isnan(image.pair_gone).any()
+    ):
+        raise DamagedFolder("the saved history names a node that is not in it, or a number that is none")

@@ -1,0 +1,282 @@
+"""Evaluate: fit on the earlier events, follow the later ones, and ask before each who comes next."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn._late import late
+from dygcn._progress import progress_of
+from dygcn.engine._blas import one_blas_thread
+from dygcn.engine.events import ColumnNames, read_graph, rows_of, sort_by_time
+from dygcn.engine.graph.ids import IdMap
+from dygcn.errors import EventError, OptionError
+from dygcn.live.evaluated import OURS, OURS_NEW, Evaluation, Judged
+from dygcn.live.fitting import ReadEvents, fit, phases_of
+from dygcn.live.rivals import MOST_ITEMS, Contacts, ask, choose_rivals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dygcn import datasets
+    from dygcn._progress import Asked as AskedProgress
+    from dygcn._progress import Notify, Plan
+    from dygcn.engine.records import EventBatch, Float64, Int8, Int64, Nodes
+    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.rivals import Asked, Rival
+else:
+    datasets = late("dygcn.datasets")  # only the names of sets need it
+
+FITTED = 0.7  # share of the events
+FEWEST = 50  # events after it
+MOST_CANDIDATES = 1_000  # beside the answer
+_TUNED = 0.15  # last share of the fitted part, by which settings of rivals are chosen
+_TUNING_QUESTIONS = 200
+
+
+def evaluate(
+    events: object,
+    questions: int = 500,
+    seed: int = 0,
+    *,
+    src: str | None = None,
+    dst: str | None = None,
+    t: str | None = None,
+    op: str | None = None,
+    weight: str | None = None,
+    shared_ids: bool = False,
+    kinds: Sequence[str] | bool | None = None,
+    relation: str | None = None,
+    columns: Sequence[str] | None = None,
+    progress: AskedProgress = "auto",
+    **options: Any,
+) -> Evaluation:
+    """Say how well an embedding foretells the later events of a history, beside simple methods.
+
+    It is fitted on the first 70 % of the events and follows the rest. Before some events of the rest, each
+    method ranks the candidates for who comes next for the event's source; the event's destination is the
+    answer. Candidates are the nodes that were a destination before, of the answer's kind.
+
+    Parameters
+    ----------
+    events
+        Anything that `dygcn.fit` takes. Without `t` the order of the rows is the time.
+    questions
+        How many events of the rest are questions, at most; they are drawn at random. The source of one had an
+        event before, and its destination is another node.
+    seed
+        Of the fit, the questions, the candidates and the resamples.
+    src, dst, t, op, weight, shared_ids, kinds, relation, columns
+        As in `dygcn.fit`.
+    progress
+        As in `dygcn.fit`.
+    **options
+        Other options of `dygcn.fit`, such as `dim`, `memory` or `nodes`.
+
+    Returns
+    -------
+    Evaluation
+        MRR, recall@10 and NDCG@10 of each method, with intervals over resampled askers; which method to use.
+
+    Raises
+    ------
+    EventError
+        If fewer than 50 events come after the first 70 %, or none of them is a question.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> rows = [(f"u{i % 7}", f"i{i % 7}", i, 1) for i in range(300)]
+    >>> found = dygcn.evaluate(rows, dim=8)
+    >>> found.fitted, found.followed, found.rows["popularity"]["MRR"].mean < 0.5
+    (210, 90, True)
+    """
+    begun = time.perf_counter()
+    _check_number("questions", questions, 1)
+    _check_number("seed", seed, 0)
+    names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
+    source = datasets.events_by_name(events) if isinstance(events, str) else events
+    ids, unsorted = read_graph(source, columns, names, options.get("directed", False), kinds)
+    stream = _Stream(ids, sort_by_time(unsorted))
+    options |= {"seed": seed, "src": src, "dst": dst}
+    with one_blas_thread(), progress_of(progress, plan_of(**options)) as notify:
+        live = fit(ReadEvents(ids, stream.fitted()), progress=notify, **options)
+        replay = _Replay(stream, live, seed, notify)
+        found = replay.run(stream.draw(stream.end, len(stream.seen), questions, seed))
+    return dataclasses.replace(found, seconds=time.perf_counter() - begun)
+
+
+def plan_of(**options: Any) -> Plan:
+    """Return the phases of an evaluation with options of fit, with rough shares of its time.
+
+    Examples
+    --------
+    >>> [name for name, share in plan_of(rule="exact")][-2:]
+    ['choosing settings of rivals', 'asking']
+    """
+    chosen = options.get("relation_weights") == "choose"
+    fitting = phases_of(options.get("rule", "exact"), options.get("features", "walks"), chosen)
+    return *fitting, ("choosing settings of rivals", 3), ("asking", 10)
+
+
+def _check_number(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name} is {value!r:.60}; allowed is a whole number, {least} or more")
+
+
+class _Stream:
+    """The history, sorted by time: all events for the embedding, contacts for rivals and questions."""
+
+    def __init__(self, ids: str, batch: EventBatch) -> None:
+        self.batch, self.cut = batch, int(FITTED * len(batch))
+        if len(batch) - self.cut < FEWEST:
+            raise EventError(
+                f"{len(batch) - self.cut} events come after the first 70 % of {len(batch)}; at least "
+                f"{FEWEST} are needed, to ask before them: pass a longer history"
+            )
+        self.ids = IdMap(ids)
+        a, b = self.ids.intern(batch.src), self.ids.intern(batch.dst)
+        when = np.arange(len(batch), dtype=np.float64) if batch.t is None else batch.t.astype(np.float64)
+        self.row: Int64 = np.flatnonzero((batch.op > 0) & (a != b))  # of each contact, in the history
+        self.seen = Contacts.of(a[self.row], b[self.row], when[self.row], self.ids.high)
+        self.end = int(np.searchsorted(self.row, self.cut))  # how many contacts are fitted on
+        self.kind = self._kinds()
+
+    def _kinds(self) -> Int8:
+        """Return the number of the kind of each node."""
+        everyone, kinds = np.arange(self.ids.high, dtype=np.int32), self.ids.kinds
+        found = np.zeros(len(everyone), np.int8)
+        for number, kind in enumerate(kinds.names if kinds is not None else ()):
+            found[self.ids.of_kind(everyone, kind)] = number
+        return found
+
+    def fitted(self) -> EventBatch:
+        """Return the events that are fitted on."""
+        return self.rows(0, self.cut)
+
+    def rows(self, begin: int, end: int) -> EventBatch:
+        """Return some events as a batch."""
+        return rows_of(self.batch, np.arange(begin, end))
+
+    def draw(self, begin: int, end: int, most: int, seed: int) -> Int64:
+        """Return contacts of a range whose source had a contact before, in order; so many at most."""
+        ends = np.stack((self.seen.src, self.seen.dst), axis=1).ravel()
+        nodes, first = np.unique(ends, return_index=True)
+        since = np.zeros(self.seen.nodes, np.int64)
+        since[nodes] = first // 2
+        able = begin + np.flatnonzero(since[self.seen.src[begin:end]] < np.arange(begin, end))
+        if len(able) > most:
+            able = np.sort(np.random.default_rng((seed, 1)).choice(able, most, replace=False))
+        return able
+
+
+class _Replay:
+    """Asks every method before events of the rest, while the embedding follows it.
+
+    Parameters
+    ----------
+    live
+        The embedding, fitted on the first part; it is changed.
+    """
+
+    def __init__(self, stream: _Stream, live: LiveEmbedding, seed: int, notify: Notify | None) -> None:
+        self._stream, self._live, self._seed = stream, live, seed
+        self._notify: Notify = notify or (lambda done, total, what: None)
+        self._links = "next" if live.model.following is not None else "all"
+        self._at = stream.cut  # how many events the embedding has seen
+        self._rivals = self._choose()
+
+    def _choose(self) -> dict[str, Rival]:
+        self._notify(0, 1, "choosing settings of rivals")
+        stream, begin = self._stream, int((1 - _TUNED) * self._stream.end)
+        some = stream.draw(begin, stream.end, _TUNING_QUESTIONS, self._seed)
+        return choose_rivals(stream.seen, stream.end, [self._ask(at) for at in some.tolist()], begin)
+
+    def _ask(self, at: int) -> Asked:
+        return ask(self._stream.seen, self._stream.kind, at, MOST_CANDIDATES, self._seed)
+
+    def run(self, questions: Int64) -> Evaluation:
+        """Ask, and return what was found."""
+        if len(questions) == 0:
+            raise EventError(
+                "no event after the first 70 % can be a question: none is an add of an edge between two "
+                "nodes whose source had an event before; pass a longer history"
+            )
+        ranks: dict[str, list[tuple[float, float]]] = {}
+        asked = []
+        for done, at in enumerate(questions.tolist()):
+            self._notify(done, len(questions), "asking")
+            one = self._ask(at)
+            asked.append(one)
+            for name, scores in self._scores(one).items():
+                ranks.setdefault(name, []).append(one.ranks(scores))
+        return self._found(questions, asked, {name: np.array(both) for name, both in ranks.items()})
+
+    def _scores(self, one: Asked) -> dict[str, Float64]:
+        """Return the scores of each method; the embedding first follows up to the question."""
+        self._follow(one.at)
+        seen, live = self._stream.seen, self._live
+        nodes = np.append(one.candidates, one.asker).astype(np.int32)
+        names = self._stream.ids.names(nodes)
+        asker, found = _one_and_others(live.state.graph.find(names))
+        history = live.state.history
+        past = None if history is None else _one_and_others(history.find(names))
+        kinds = {OURS: self._links, OURS_NEW: "new"} if one.new else {OURS: self._links}
+        scores = {name: live.scores_of(asker, found, links, past) for name, links in kinds.items()}
+        scores.setdefault(OURS_NEW, np.zeros(len(one.candidates)))
+        return scores | {
+            name: rival.scores(seen, one.asker, one.candidates, one.at)
+            for name, rival in self._rivals.items()
+        }
+
+    def _follow(self, at: int) -> None:
+        """Apply all events before a contact, and set the clock to it."""
+        row, batch = int(self._stream.row[at]), self._stream.batch
+        if row > self._at:
+            self._live.apply(self._stream.rows(self._at, row), None)
+            self._at = row
+        if batch.t is not None:
+            self._live.apply(self._stream.rows(row, row), float(batch.t[row]))
+
+    def _found(self, questions: Int64, asked: list[Asked], ranks: dict[str, Float64]) -> Evaluation:
+        stream, new = self._stream, np.array([one.new for one in asked])
+        askers = np.array([one.asker for one in asked])
+        every = {name: both[:, 0] for name, both in ranks.items() if name != OURS_NEW}
+        fresh = {name: both[new, 1] for name, both in ranks.items()}
+        return Evaluation(
+            Judged(every, askers, OURS, self._seed),
+            Judged(fresh, askers[new], OURS_NEW, self._seed) if new.any() else None,
+            stream.cut,
+            len(stream.batch) - stream.cut,
+            stream.row[questions],
+            new,
+            tuple(self._notes(asked)),
+        )
+
+    def _notes(self, asked: list[Asked]) -> list[str]:
+        stream = self._stream
+        notes = [f"Fitted on {stream.cut:,} events; {len(stream.batch) - stream.cut:,} came after."]
+        if stream.batch.t is None:
+            notes.append("The events have no times: the order of the rows is the time.")
+        cut = sum(one.cut for one in asked)
+        if cut:
+            notes.append(
+                f"In {cut:,} questions, candidates are the answer and {MOST_CANDIDATES:,} random others."
+            )
+        missing = sum(one.answer < 0 for one in asked)
+        if missing:
+            notes.append(
+                f"{missing:,} answers had never been a destination: no candidate, and a miss of every method."
+            )
+        if "EASE" not in self._rivals:
+            items = len(stream.seen.items_before(stream.end))
+            notes.append(f"EASE is left out: {items:,} destinations; at most {MOST_ITEMS:,} are allowed.")
+        return notes
+
+
+def _one_and_others(nodes: Nodes) -> tuple[Nodes, Nodes]:
+    """Return the last of some nodes, as often as there are others, and the others."""
+    return np.full(len(nodes) - 1, nodes[-1], np.int32), nodes[:-1].copy()

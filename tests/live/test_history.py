@@ -1,0 +1,174 @@
+"""The history behind the score of what comes next: over cuts, restarts, copies, trials, erasures."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.errors import FeatureError, OptionError, UnknownNode
+
+NODES, MANY = 40, 3000
+
+
+def table(begin, end, seed=0):
+    """Everybody asks for a few of its own, again and again, and sometimes for somebody new."""
+    random = np.random.default_rng(seed)
+    src = random.integers(0, NODES, MANY)
+    own = 100 + (src * 7 + random.integers(0, 3, MANY)) % NODES
+    dst = np.where(random.random(MANY) < 0.8, own, random.integers(100, 100 + NODES, MANY))
+    rows = slice(begin, end)
+    return {"src": src[rows], "dst": dst[rows], "t": np.arange(MANY, dtype=float)[rows]}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return dygcn.fit(table(0, 2000), dim=8, progress=False).model
+
+
+def played(model, cuts):
+    live = dygcn.start(model)
+    for begin, end in pairwise(cuts):
+        live.update(table(begin, end))
+    return live
+
+
+def test_fit_learns_it_and_plays_the_events(model):
+    live = dygcn.fit(table(0, 2000), dim=8, progress=False)
+    assert model.following is not None
+    assert live.history_digest() == played(model, [0, 2000]).history_digest()
+    assert live.score_kind("next") == "rank"
+
+
+def test_without_times_there_is_none():
+    live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+    assert live.model.following is None
+    assert live.history_digest() is None
+
+
+def test_cuts_do_not_matter_and_a_doubled_event_is_noticed(model):
+    whole = played(model, [0, 300])
+    parts = played(model, [0, 1, 17, 150, 299, 300])
+    assert parts.history_digest() == whole.history_digest()
+    assert parts.digest() == whole.digest()
+    parts.update(table(299, 300))
+    assert parts.history_digest() != whole.history_digest()
+
+
+def test_bulk_counts_too(model):
+    live = dygcn.start(model)
+    live.bulk([table(0, 100), table(100, 300)])
+    assert live.history_digest() == played(model, [0, 300]).history_digest()
+
+
+def test_removals_undo_nothing(model):
+    live = played(model, [0, 300])
+    before = live.history_digest()
+    live.remove_nodes([100, 3])
+    assert live.history_digest() == before
+
+
+def test_saved_and_loaded_and_recomputed(model, tmp_path):
+    live = played(model, [0, 300])
+    live.save(tmp_path / "saved")
+    for again in (dygcn.load(tmp_path / "saved"), live.recompute()):
+        assert again.history_digest() == live.history_digest()
+        again.update(table(300, 320))
+        assert again.history_digest() == played(model, [0, 320]).history_digest()
+
+
+def test_a_restart_and_a_snapshot_keep_it(model, tmp_path):
+    folder = tmp_path / "live"
+    with dygcn.open(folder, dygcn.start(model)) as live:
+        live.update(table(0, 200))
+        live.snapshot()
+        live.update(table(200, 250))
+        live.update(table(250, 300))
+        wanted = live.history_digest()
+        live.let_go()
+    with dygcn.open(folder) as live:
+        assert live.history_digest() == wanted == played(model, [0, 300]).history_digest()
+
+
+def test_a_stream_that_is_sent_twice_counts_once(model, tmp_path):
+    with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
+        for _ in range(2):
+            live.update(table(0, 50), stream="clicks", position=1)
+        assert live.history_digest() == played(model, [0, 50]).history_digest()
+
+
+def test_a_refused_batch_counts_nothing(model):
+    live = played(model, [0, 300])
+    before = live.history_digest()
+    with pytest.raises(dygcn.errors.EventError):
+        live.update({"src": [1, 2], "dst": [100, 101], "t": [400.0, np.nan]})
+    assert live.history_digest() == before
+
+
+def test_a_trial_counts_nothing(model):
+    live = played(model, [0, 300])
+    before, scores = live.history_digest(), live.scores(3, [100, 101, 102], links="next")
+    with live.what_if(add=[(3, 100), (900, 901)]) as trial:
+        assert trial.history_digest() == before
+    assert live.history_digest() == before
+    np.testing.assert_array_equal(live.scores(3, [100, 101, 102], links="next"), scores)
+
+
+def test_refit_keeps_it(model):
+    live = played(model, [0, 300])
+    assert live.refit(progress=False).embedding.history_digest() == live.history_digest()
+
+
+def test_whoever_is_forgotten_leaves_it(model, tmp_path):
+    with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
+        live.update(table(0, 300))
+        before = live.history_digest()
+        live.forget([3, 105])
+        assert live.history_digest() != before
+        assert (live.state.history.find([3, 105]) < 0).all()
+        wanted = live.history_digest()
+    with dygcn.open(tmp_path / "live") as live:
+        assert live.history_digest() == wanted
+
+
+def test_who_asked_again_and_again_is_ranked_first(model):
+    live = played(model, [0, 2000])
+    ranks = []
+    events = table(2000, 2200)
+    for u, v, t in zip(events["src"], events["dst"], events["t"], strict=True):
+        found = [one for one, _ in live.recommend(int(u), 10, exclude_linked=False)]
+        ranks.append(found.index(v) + 1 if v in found else 11)
+        live.update({"src": [u], "dst": [v], "t": [t]})
+    assert np.mean(1 / np.array(ranks)) > 0.4  # three own answers, in no order: .8 * 11 / 18 at most
+
+
+def test_askers_are_no_answers(model):
+    live = played(model, [0, 2000])
+    for u in range(5):
+        assert min(one for one, _ in live.recommend(u, 10, exclude_linked=False)) >= 100
+
+
+def test_newcomers_have_a_score(model):
+    live = played(model, [0, 2000])
+    with pytest.raises(UnknownNode):
+        live.scores(3, [100, 5000], links="next")
+    cold = live.scores(3, [100, 5000], links="next", missing="cold")
+    assert np.isfinite(cold).all()
+    assert cold[0] > cold[1]
+    assert np.isfinite(live.score(5000, 100, links="next", missing="cold"))
+    with pytest.raises(OptionError, match="missing"):
+        live.scores(3, [100], missing="maybe")
+
+
+def test_scores_of_many_askers_are_those_of_each(model):
+    live = played(model, [0, 2000])
+    a, b = [3, 4, 3, 5], [100, 101, 102, 100]
+    one_by_one = [live.score(u, v, links="next") for u, v in zip(a, b, strict=True)]
+    assert live.scores(a, b, links="next").tolist() == one_by_one
+
+
+def test_shards_refuse_it_by_name(model):
+    live = played(model, [0, 300])
+    live.state.history = None  # as the front of shards has it
+    with pytest.raises(FeatureError, match="shards do not keep"):
+        live.score(3, 100, links="next")

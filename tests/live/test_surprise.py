@@ -1,0 +1,138 @@
+"""How surprising events are: before each, the same over cuts, and near to the sum over everybody."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.engine.history.columns import NAMES
+from dygcn.errors import FeatureError, OptionError
+from tests.live.test_history import NODES, played, table
+
+
+@pytest.fixture(scope="module")
+def model():
+    return dygcn.fit(table(0, 2000), dim=8, progress=False).model
+
+
+def measured(model, cuts):
+    live = played(model, [0, 500])
+    live.track_surprise()
+    found = [live.update(table(begin, end)).surprise for begin, end in pairwise(cuts)]
+    return live, np.concatenate([one.value for one in found]), np.concatenate([one.rank for one in found])
+
+
+def exact(live, u, v, now):
+    """Minus log P over everybody that had an event, and the answer."""
+    history, head = live.state.history, live.model.following
+    numbers = history.find([v, *(one for one in known_ids(history) if one != v)])
+    scores = head.parts(history.columns(int(history.find([u])[0]), numbers, now)).sum(axis=1)
+    most = scores.max()
+    return np.log(np.exp(scores - most).sum()) + most - scores[0]
+
+
+def known_ids(history):
+    return history.ids.names(np.arange(len(history), dtype=np.int32)).values.tolist()
+
+
+def test_nothing_is_measured_unless_asked_for(model):
+    live = played(model, [0, 300])
+    with pytest.raises(OptionError, match="track_surprise"):
+        _ = live.update(table(300, 301)).surprise
+    live.track_surprise()
+    assert len(live.update(table(301, 303)).surprise) == 2
+    live.track_surprise(False)
+    with pytest.raises(OptionError, match="track_surprise"):
+        _ = live.update(table(303, 304)).surprise
+
+
+def test_cuts_do_not_matter(model):
+    one, values, ranks = measured(model, [500, 700])
+    other, again, ranked = measured(model, [500, 501, 560, 600, 700])
+    np.testing.assert_array_equal(values, again)
+    np.testing.assert_array_equal(ranks, ranked)
+    assert one.history_digest() == other.history_digest() == played(model, [0, 700]).history_digest()
+
+
+def test_it_is_measured_before_the_event(model):
+    """A repeat inside of a batch is less surprising than the first time."""
+    live = played(model, [0, 500])
+    live.track_surprise()
+    rows = {"src": [3] * 5, "dst": [100 + NODES - 1] * 5, "t": np.arange(5) + 500.0}
+    value = live.update(rows).surprise.value
+    assert value[0] > value[1] > value[-1]
+
+
+def test_the_sum_over_some_is_near_to_the_sum_over_everybody(model):
+    """The graph is small, so nearly everybody is drawn."""
+    live = played(model, [0, 500])
+    live.track_surprise()
+    rows = table(500, 560)
+    errors = []
+    for row in range(60):
+        u, v, t = (rows[name][row] for name in ("src", "dst", "t"))
+        wanted = exact(live, int(u), int(v), float(t))
+        found = live.update({"src": [u], "dst": [v], "t": [t]}).surprise.value[0]
+        errors.append(found - wanted)
+    assert np.abs(errors).max() < 0.2
+
+
+def test_newcomers_are_surprising_and_finite(model):
+    live = played(model, [0, 500])
+    live.track_surprise()
+    found = live.update(
+        {"src": [3, 7000, 7001], "dst": [7002, 100, 7003], "t": [500.0, 501.0, 502.0]}
+    ).surprise
+    assert np.isfinite(found.value).all()
+    assert np.isnan(found.rank[1:]).all()
+
+
+def test_removals_and_loops_have_none(model):
+    live = played(model, [0, 500])
+    live.track_surprise()
+    found = live.update({"src": [3, 3], "dst": [100, 3], "t": [500.0, 500.0], "op": [-1, 1]}).surprise
+    assert np.isnan(found.value).all()
+    assert found.reasons == [[], []]
+
+
+def test_what_is_odd_ranks_high_and_says_why(model):
+    live = played(model, [0, 1500])
+    live.track_surprise()
+    live.update(table(1500, 2000))
+    own = table(0, 2000)
+    mine = own["dst"][own["src"] == 3]
+    usual, count = np.unique(mine, return_counts=True)
+    never = next(v for v in range(100, 100 + NODES) if v not in usual)
+    t = 2000.0
+    found = live.update({"src": [3, 3], "dst": [usual[count.argmax()], never], "t": [t, t]}).surprise
+    assert found.value[1] > found.value[0] + 1
+    assert found.rank[1] > 0.9 > found.rank[0]
+    assert set(found.reasons[1]) <= set(NAMES)
+    assert found.reasons[1]
+    frame = found.to_pandas()
+    assert frame.columns.tolist() == ["dst", "surprise", "rank", "reasons"]
+    assert "2 events" in repr(found)
+
+
+def test_a_model_without_times_refuses():
+    live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
+    with pytest.raises(FeatureError, match="with times"):
+        live.track_surprise()
+
+
+def test_a_copy_goes_its_own_way(model):
+    live = played(model, [0, 500])
+    before = live.history_digest()
+    other = copy.deepcopy(live)
+    other.update(table(500, 520))
+    assert live.history_digest() == before
+    assert other.history_digest() == played(model, [0, 520]).history_digest()
+
+
+def test_a_durable_folder_measures_too(model, tmp_path):
+    with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
+        live.update(table(0, 500))
+        live.track_surprise()
+        assert np.isfinite(live.update(table(500, 510)).surprise.value).all()
