@@ -42,9 +42,8 @@ def test_the_score_is_learned_before_the_embedding_sees_the_steps():
     method.begin(moments, 80)
     assert Circles.shown == [13, 16]  # three quarters of fifteen steps with a next one, then everything
     assert "all" in method.heads  # by then most members have met: few links are new
-    assert method.following is not None
     inside, across = np.array([[0, 4], [1, 41]]), np.array([[0, 1], [1, 2]])
-    assert method.score(inside, "next").min() > method.score(across, "next").max()
+    assert method.score(inside, "all").min() > method.score(across, "all").max()
     np.testing.assert_array_equal(method.score(inside, "all"), method.score(inside[:, ::-1], "all"))
 
 

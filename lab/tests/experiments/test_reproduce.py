@@ -296,4 +296,4 @@ def test_groups_of_ours_say_which_features_they_have(group, monkeypatch):
     assert asked
     assert set(asked) == {"hashed"}
     figures = records["hashed" if group == "hashed" else next(iter(records))].figures
-    assert {"cosine.auc.never.uniform", "cosine.mrr.random", "cosine.mrr.never.historical"} <= set(figures)
+    assert "cosine.auc.never.uniform" in figures

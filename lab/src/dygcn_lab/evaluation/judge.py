@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,6 @@ from dygcn_lab.evaluation.links import (
     median_bar,
     with_mixed_ends,
 )
-from dygcn_lab.evaluation.ranking import ask_ranking, rank_figures
 from dygcn_lab.evaluation.reconstruction import precision_at
 from dygcn_lab.evaluation.seen import Seen
 from dygcn_lab.evaluation.stability import motion
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 Figures = dict[str, list[float]]
 COSINE, OWN = "cosine", "score"
 # What draws what, behind the seed and the step; all and new-warm links are drawn by seed and step alone.
-_BARS, _NEVER, _ENDS, _RANKING, _HALVES = 1, 2, 3, 4, 6
+_BARS, _NEVER, _ENDS, _HALVES = 1, 2, 3, 6
 
 
 @dataclass
@@ -62,8 +60,6 @@ class Judge:
         The last moment that a method is fitted on: thresholds and classifiers are chosen there, too.
     labels
         (nodes,) classes, below 0 where unknown; None: no classification.
-    ranking
-        Whether to rank as well; it costs more than all other questions together.
     """
 
     moments: Sequence[Moment]
@@ -71,7 +67,6 @@ class Judge:
     fitted: int
     seed: int = 0
     labels: Int64 | None = None
-    ranking: bool = True
     figures: Figures = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,11 +96,8 @@ class Judge:
         """Judge the state after a step: links by the next graph, everything else by this one."""
         random = np.random.default_rng([self.seed, step])
         questions = self._questions(step, random)
-        scorers = _scorers(vectors, score)
-        for name, ask in scorers.items():
+        for name, ask in _scorers(vectors, score).items():
             self._links(name, ask, questions)
-        if self.ranking:
-            self._ranks(step, scorers)
         if vectors is not None:
             self._embedding(step, vectors, random)
         if seconds is not None:
@@ -118,14 +110,6 @@ class Judge:
         questions["never"] = ask_never(now, coming, seen, self.nodes, self._random(step, _NEVER))
         ends = self._random(step, _ENDS)
         return {task: with_mixed_ends(question, ends) for task, question in questions.items()}
-
-    def _ranks(self, step: int, scorers: dict[str, Score]) -> None:
-        now, coming = self.moments[step].edges, self.moments[step + 1]
-        seen = self._seen.upto(step)
-        ranking = ask_ranking(now, coming, seen, self.nodes, self._random(step, _RANKING))
-        for name, ask in scorers.items():
-            for figure, value in rank_figures(partial(_scores, ask, task="next"), ranking).items():
-                self._note(f"{name}.{figure}", value)
 
     def _links(self, name: str, ask: Score, questions: dict[str, LinkQuestion]) -> None:
         for task in TASKS:
@@ -185,7 +169,7 @@ def _scores(ask: Score, pairs: Int64, task: str) -> Float64:
     scores = ask(pairs, task)
     assert scores is not None
     if not np.isfinite(scores).all():
-        raise DygcnError("a method scored a pair with NaN or infinity; no AUC or rank can be told from that")
+        raise DygcnError("a method scored a pair with NaN or infinity; no AUC can be told from that")
     return scores
 
 
@@ -198,7 +182,6 @@ def judge_method(
     seed: int = 0,
     labels: Int64 | None = None,
     tested: range | None = None,
-    ranking: bool = True,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> tuple[Figures, float]:
     """Fit a method on the first half, lead it through the second, and judge it at every step.
@@ -207,8 +190,6 @@ def judge_method(
     ----------
     tested
         Steps that are judged; None: every one that was not fitted on and has a next one.
-    ranking
-        Whether to rank as well; it costs more than all other questions together.
 
     Returns
     -------
@@ -217,7 +198,7 @@ def judge_method(
     seconds
         That fitting took.
     """
-    judge = Judge(moments, nodes, fitted, seed, labels, ranking)
+    judge = Judge(moments, nodes, fitted, seed, labels)
     begun = time.perf_counter()
     method.begin(moments[: fitted + 1], nodes)
     took = time.perf_counter() - begun

@@ -40,9 +40,7 @@ class Method(Protocol):
         ----------
         task
             ``"all"``: every link of the next graph, those that are there already included. ``"new-warm"``:
-            links that are not there now. ``"never"``: links that were never there. ``"next"``: which of many
-            pairs has the next event, repeated ones included; a method that knows no better answers as for
-            ``"all"``.
+            links that are not there now. ``"never"``: links that were never there.
 
         The ends of a pair come in random order.
         """

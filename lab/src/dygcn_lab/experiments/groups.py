@@ -69,8 +69,8 @@ class Task:
     settings: dict[str, Any]
     notify: Notify
 
-    def judge(self, method: Method, *, ranking: bool = True) -> Record:
-        """Judge a method on the data; ranks, which cost most, are asked for with the first seed alone."""
+    def judge(self, method: Method) -> Record:
+        """Judge a method on the data."""
         steps = self.steps
         figures, seconds = judge_method(
             method,
@@ -79,7 +79,6 @@ class Task:
             steps.fitted,
             seed=self.seed,
             labels=self.labels,
-            ranking=ranking and self.seed == 0,
             progress=self.notify,
         )
         return Record(rounded(figures), seconds)

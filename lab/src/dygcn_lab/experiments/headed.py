@@ -12,25 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import join_events, read_events
+from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph
-from dygcn.engine.history import History
 from dygcn.engine.models import node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.engine.models.links import COUNT_HALF_LIFE
 from dygcn.engine.records import IdColumn
 from dygcn.engine.training.link_head import PAIRS, first_held_out, fit_heads
 from dygcn.engine.training.link_samples import sample_links
 from dygcn.engine.training.matrices import Recipe
-from dygcn.engine.training.next_head import fit_next
-from dygcn.engine.training.next_lists import LISTS, Pool, draw_lists
-from dygcn.engine.training.next_sample import BEGIN
 from dygcn.engine.training.samples import NextEdges
 from dygcn_lab.experiments.ours import LINKS, event_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.models import LinkHead, NextHead
+    from dygcn.engine.models import LinkHead
     from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Moment, Nodes
     from dygcn.engine.training.link_samples import LinkSample
     from dygcn_lab.evaluation import Method
@@ -51,14 +47,11 @@ class Headed:
 
     def __init__(self, make: Callable[[], Method], seed: int, memory: float | None = None) -> None:
         self._make, self._seed, self._memory = make, seed, memory
-        self.following: NextHead | None = None
-        self._history: History | None = None
 
     def begin(self, moments: Sequence[Moment], nodes: int) -> None:
         """Learn the score, then fit the embedding on everything."""
         self.heads = self._learn(moments, nodes)
         self._method, self._graph = self._make(), self._new_graph()
-        self._history = None if self.following is None else History("int64", self.following.span)
         self._method.begin(moments, nodes)
         self._step = 0
         for moment in moments:
@@ -78,8 +71,6 @@ class Headed:
         head = self.heads.get(LINKS[task], self.heads.get("all"))
         vectors = self._method.vectors()
         assert vectors is not None
-        if task == "next" and self.following is not None:
-            return self._next_scores(self.following, vectors, pairs)
         if head is None:
             return pair_cosines(vectors, pairs[:, 0], pairs[:, 1])
         numbers = np.unique(pairs)
@@ -98,13 +89,12 @@ class Headed:
         usable = len(moments) - 1
         first = first_held_out(usable, Recipe())
         method, random = self._make(), np.random.default_rng([self._seed, 4])
-        self._graph, self._history, self._step = self._new_graph(), None, 0
+        self._graph, self._step = self._new_graph(), 0
         method.begin(moments[: first + 1], nodes)
         for moment in moments[: first + 1]:
             self._play(moment)
         count = PAIRS // max(usable - first, 1)
         samples: list[LinkSample] = []
-        lists = _Lists(moments, self._seed)
         for step in range(first, usable):
             if step > first:
                 method.follow(moments[step])
@@ -112,26 +102,13 @@ class Headed:
             coming = _next_edges(moments[step + 1], step + 1)
             read = partial(self._read, method)
             samples.append(sample_links(self._graph, UNIT, coming, count, random, read))
-            lists.visit(method, step + 1)
-        self.following = lists.fit()
         return fit_heads(samples, None)
-
-    def _next_scores(self, head: NextHead, vectors: Float32, pairs: Int64) -> Float64:
-        """Return the scores of candidates (second) for those who ask (first), their cosines for products."""
-        cosines = pair_cosines(vectors, pairs[:, 0], pairs[:, 1])[:, None] if head.products else None
-        history = self._history
-        assert history is not None
-        askers, others = (history.find(IdColumn(np.ascontiguousarray(pairs[:, end]))) for end in (0, 1))
-        return head.score(history.columns(askers, others), cosines, listed=True)
 
     def _new_graph(self) -> Graph:
         return Graph("int64", half_life=self._memory, count_half_life=COUNT_HALF_LIFE * UNIT)
 
     def _play(self, moment: Moment) -> None:
-        batch = _batch(moment, self._step)
-        self._graph.release(self._graph.apply(batch).left)
-        if self._history is not None:
-            self._history.apply(batch)
+        self._graph.release(self._graph.apply(_batch(moment, self._step)).left)
         self._step += 1
 
     def _find(self, numbers: Int64) -> Nodes:
@@ -141,44 +118,6 @@ class Headed:
         vectors = method.vectors()
         assert vectors is not None
         return vectors[self._graph.ids.names(nodes).values], np.zeros((0, len(nodes), 0), np.float32)
-
-
-class _Lists:
-    """Lists of the later fitted events, and the cosines of their nodes before each step that is set aside."""
-
-    def __init__(self, moments: Sequence[Moment], seed: int) -> None:
-        parts = [_batch(moment, step) for step, moment in enumerate(moments)]
-        self._batch = join_events(parts)
-        self._ends = np.cumsum([len(part) for part in parts])
-        t = self._batch.t
-        self._span = float(t.max() - t.min()) if t is not None and len(t) else 0.0
-        random, begin = np.random.default_rng([seed, 7]), int(BEGIN * len(self._batch))
-        self._lists = (
-            draw_lists("int64", self._span, self._batch, begin, LISTS, random) if self._span else None
-        )
-        self._pool = Pool("int64", self._batch)
-        self._cosines = None if self._lists is None else np.zeros((*self._lists.candidates.shape, 1))
-        self._first = len(self._batch)
-
-    def visit(self, method: Method, step: int) -> None:
-        """Read the cosines of the lists of a coming step."""
-        vectors, lists, cosines = method.vectors(), self._lists, self._cosines
-        if vectors is None or lists is None or cosines is None:
-            return
-        begin, end = int(self._ends[step - 1]), int(self._ends[step])
-        self._first = min(self._first, begin)
-        for row in np.flatnonzero((lists.event >= begin) & (lists.event < end)).tolist():
-            there = lists.candidates[row] >= 0
-            others = self._pool.names.values[lists.candidates[row, there]]
-            asker = np.full(len(others), self._batch.src.values[lists.event[row]])
-            cosines[row, there, 0] = pair_cosines(vectors, asker, others)
-
-    def fit(self) -> NextHead | None:
-        """Return the score of what comes next."""
-        lists = self._lists
-        if lists is None:
-            return None
-        return fit_next(lists, self._span, self._cosines, lists.event >= self._first)
 
 
 def _batch(moment: Moment, step: int) -> EventBatch:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
 WIDTHS = (256, 512, 1024)
-LINKS = {"all": "all", "new-warm": "new", "never": "new", "next": "listed"}
+LINKS = {"all": "all", "new-warm": "new", "never": "new"}
 
 
 def event_table(moments: Sequence[Moment], first: int = 0) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def choose(
     found = []
     for value in values:
         method = Exact(SharedFit(0, recipe=recipe, **{**options, name: value}))
-        figures, _ = judge_method(method, moments, nodes, fitted, ranking=False)
+        figures, _ = judge_method(method, moments, nodes, fitted)
         found.append(float(np.nanmean(figures[figure])))
     return values[int(np.argmax(found))]
 

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from dygcn_lab.experiments.cells import CellStore
     from dygcn_lab.experiments.plan import Row
 
-ADDED = {  # measure -> to what vectors add, or do not
-    "new-warm": "telling new links",
-    "mrr-random": "ranking what comes next",
-    "mrr-never-random": "ranking pairs never seen",
-}
+ADDED = {"new-warm": "telling new links"}  # measure -> to what vectors add, or do not
 WHOLE, BARE = "whole", "without vectors"  # of the rows of `parts`
 _SAME = ", same score"
 NOWHERE = "On no set, under no question, is a row that learns nothing ahead of the score"
@@ -148,11 +144,7 @@ def headline_table(store: CellStore) -> Table:
     links, gains = Compared(store, "links"), added(store)
     rows: list[list[str | Value]] = []
     for dataset in links.datasets:
-        cells = [
-            *_side_by_side(links, dataset, NEW, (is_headed, is_headless)),
-            *_side_by_side(links, dataset, "mrr-random", (is_trivial,)),
-            *_side_by_side(links, dataset, "mrr-historical", (is_trivial,)),
-        ]
+        cells = _side_by_side(links, dataset, NEW, (is_headed, is_headless))
         gain = gains.get(dataset, {}).get(NEW)
         cells.append("" if gain is None else _difference(gain))
         if any(cells):
@@ -162,12 +154,6 @@ def headline_table(store: CellStore) -> Table:
         "new links, AUC: score",
         "best other with the same score",
         "best without a learned score",
-    ]
-    columns += [
-        "what comes next, MRR: score",
-        "best trivial",
-        "among historical rivals: score",
-        "best trivial",
     ]
     return Table("", [*columns, "vectors add to new links"], rows)
 

@@ -1,4 +1,4 @@
-"""What was asked of the score of a link, computed from finished cells: new links, ranks, all links."""
+"""What was asked of the score of a link, computed from finished cells: new links, all links."""
 
 from __future__ import annotations
 
@@ -30,11 +30,6 @@ ASKED = {  # AUC of new links by the score, in the mean of the seeds
 }
 SETS = len(ASKED)
 NEW, ALL = "new-warm", "auc"
-RANKS = {  # measure -> what it is called, and on how many sets the score has to be first
-    "mrr-random": ("what comes next among random rivals", 10),
-    "mrr-historical": ("what comes next among historical rivals", 9),
-    "mrr-never-random": ("pairs never seen among random rivals", 8),
-}
 BANK = "EdgeBank, recency"
 NEAR = 0.003
 
@@ -57,8 +52,7 @@ def is_headless(row: Row) -> bool:
 def score_verdicts(store: CellStore) -> list[Verdict]:
     """Return all that was asked, and what was found."""
     links = Compared(store, "links")
-    ranks = [_ranked(links, measure, *said) for measure, said in RANKS.items()]
-    return [_reached(links), _above_headless(links), _not_below_headed(links), *ranks, _beside_bank(links)]
+    return [_reached(links), _above_headless(links), _not_below_headed(links), _beside_bank(links)]
 
 
 def _reached(links: Compared) -> Verdict:
@@ -122,23 +116,6 @@ def _with_missing(links: Compared, kind: Callable[[Row], bool], verdict: Verdict
         return verdict
     said = "; ".join(f"{label} on {', '.join(datasets)}" for label, datasets in missing.items())
     return dataclasses.replace(verdict, found=f"{verdict.found}. Not run: {said}", holds=None)
-
-
-def _ranked(links: Compared, measure: str, said: str, enough: int) -> Verdict:
-    """The score has a greater mean than every row that learns nothing."""
-    seen, surely, lost = 0, 0, []
-    for dataset in links.datasets:
-        others = [row.label for row in links.rows(dataset) if is_trivial(row)]
-        means = links.means(dataset, measure, [MINE, *others])
-        if means is None:
-            continue
-        seen += 1
-        surely += all(links.against(dataset, measure, MINE, name).verdict == "better" for name in others)
-        best = max(others, key=means.__getitem__)
-        if means[best] >= means[MINE]:
-            lost.append(f"{dataset} ({means[MINE]:.3f}; {best} {means[best]:.3f})")
-    asked = f"MRR, {said}: in the mean above every row that learns nothing, on {enough} of {SETS}"
-    return counted(asked, seen, lost, enough, SETS, f"; surely on {surely}" if seen else "")
 
 
 def _beside_bank(links: Compared) -> Verdict:

@@ -89,7 +89,7 @@ def _in_training(task: Task, ways: dict[str, dict[str, Any]]) -> dict[str, Recor
     found = {}
     for name, way in ways.items():
         method = RoundedRows(task.seed, DIM, **way)
-        figures, seconds = judge_method(method, moments, task.steps.nodes, fitted, ranking=False)
+        figures, seconds = judge_method(method, moments, task.steps.nodes, fitted)
         found[name] = Record(rounded(figures), seconds)
     return found
 
@@ -105,7 +105,7 @@ def freshness(task: Task) -> dict[str, Record]:
         "rows anew and the exact rule": lambda: anew,
         "rows anew": lambda: RowsAnew(anew),
     }
-    found = {name: task.judge(method(), ranking=False) for name, method in methods.items()}
+    found = {name: task.judge(method()) for name, method in methods.items()}
     # The rows were made while both were judged; who takes the rows alone would have had to make them, too.
     rows = found["rows anew"]
     seconds = [float(f"{value:.5g}") for value in anew.seconds]
