@@ -8,8 +8,10 @@ before. What u also has at the very same time is no rival. Equal scores share th
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,14 +145,44 @@ def known_before(stream: Stream, event: int, age: int | str) -> int:
     return event - (event - stream.fitted) % age
 
 
+@dataclass
+class Cost:
+    """Seconds, and for how much of something."""
+
+    seconds: float = 0.0
+    count: int = 0
+
+    @property
+    def us(self) -> float:
+        """Microseconds each."""
+        return 1e6 * self.seconds / max(self.count, 1)
+
+    def of(self, count: int, work: Callable[[], Any]) -> Any:
+        """Do some work, and count it."""
+        begun = time.perf_counter()
+        found = work()
+        self.seconds += time.perf_counter() - begun
+        self.count += count
+        return found
+
+
+@dataclass
+class Answers:
+    """What methods answered, and what that cost."""
+
+    ranks: dict[str, dict[str, Float64]]  # 1 / rank of every answer, by method and kind of candidates
+    event: Cost = field(default_factory=Cost)  # of following events, all methods together
+    pair: dict[str, Cost] = field(default_factory=dict)  # of scoring a candidate, by method
+
+
 def reciprocal_ranks(
     stream: Stream,
     questions: list[Question],
     follow: Callable[[int, int], None],
     score: dict[str, Score],
     age: int | str = 0,
-) -> dict[str, dict[str, Float64]]:
-    """Return 1 / rank of every answer, by method and kind of candidates.
+) -> Answers:
+    """Ask methods all questions, in the order of the stream.
 
     Parameters
     ----------
@@ -159,17 +191,21 @@ def reciprocal_ranks(
     score
         By name, scores of candidates for one who asks, at a time.
     """
-    seen = stream.fitted
+    seen, event, pair = stream.fitted, Cost(), {name: Cost() for name in score}
     found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in score}
     for one in questions:
         upto = known_before(stream, one.event, age)
         if upto > seen:
-            follow(seen, upto)
+            event.of(upto - seen, partial(follow, seen, upto))
             seen = upto
+        asker, now = int(stream.src[one.event]), float(stream.t[one.event])
         for kind, candidates in one.candidates.items():
             for name, rate in score.items():
-                scores = rate(int(stream.src[one.event]), candidates, float(stream.t[one.event]))
+                scores = pair[name].of(len(candidates), partial(rate, asker, candidates, now))
                 none = np.zeros((1, len(scores) - 1), np.bool_)
                 rank = mean_ranks(scores[:1], scores[None, 1:], none)[0]
                 found[name][kind].append(1.0 / rank)
-    return {name: {kind: np.array(values) for kind, values in kinds.items()} for name, kinds in found.items()}
+    ranks = {
+        name: {kind: np.array(values) for kind, values in kinds.items()} for name, kinds in found.items()
+    }
+    return Answers(ranks, event, pair)

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import Float64, Int64
-    from dygcn_lab.evaluation.following import Score
+    from dygcn_lab.evaluation.following import Answers, Score
 
 OURS = "ours"
 AGES = (0, 200)
 _TUNED, _LISTS = 0.85, 400  # rivals are tuned on events after this share of the fitted part, so many
-Ranks = dict[str, dict[str, "Float64"]]
 
 
 def read(name: str, folder: Path) -> Stream:
@@ -52,10 +51,8 @@ def fit(stream: Stream, seed: int) -> dygcn.LiveEmbedding:
     return dygcn.fit(stream.part(0, stream.fitted), seed=seed, progress=False)
 
 
-def ranks_of_ours(
-    stream: Stream, questions: list[Question], live: dygcn.LiveEmbedding, age: int | str
-) -> dict[str, Float64]:
-    """Return 1 / rank of every answer, by kind of candidates."""
+def ask_ours(stream: Stream, questions: list[Question], live: dygcn.LiveEmbedding, age: int | str) -> Answers:
+    """Ask ours; of all candidates by the score of everybody, else by the one of lists."""
     live = copy.deepcopy(live)
     links = "next" if "all" in questions[0].candidates else "listed"
 
@@ -66,11 +63,11 @@ def ranks_of_ours(
         live.update(now=now)
         return live.scores(asker, candidates, links=links, missing="cold")
 
-    return reciprocal_ranks(stream, questions, follow, {OURS: score}, age)[OURS]
+    return reciprocal_ranks(stream, questions, follow, {OURS: score}, age)
 
 
-def ranks_of_rivals(stream: Stream, questions: list[Question], age: int | str) -> Ranks:
-    """Return the same for every rival; half-life and weights are chosen in the fitted part."""
+def ask_rivals(stream: Stream, questions: list[Question], age: int | str) -> Answers:
+    """Ask every rival; half-life and weights are chosen in the fitted part."""
     part, logit = _tuned(stream)
     past = _past(stream, stream.fitted)
 
@@ -129,13 +126,16 @@ def run(
     lives = [fit(stream, seed) for seed in seeds]
     found["seconds of fit"] = (time.perf_counter() - begun) / len(lives)
     for age in ages:
-        by_seed = [ranks_of_ours(stream, questions, live, age) for live in lives]
-        rivals = ranks_of_rivals(stream, questions, age)
-        kinds = list(by_seed[0])
-        ours = {kind: np.array([one[kind] for one in by_seed]) for kind in kinds}
-        found[f"state {age} events old" if age != "day" else "state of midnight"] = {
-            kind: _row(ours[kind], {name: rows[kind] for name, rows in rivals.items()}, new) for kind in kinds
-        }
+        by_seed = [ask_ours(stream, questions, live, age) for live in lives]
+        rivals = ask_rivals(stream, questions, age)
+        state: dict[str, Any] = {}
+        for kind in by_seed[0].ranks[OURS]:
+            ours = np.array([one.ranks[OURS][kind] for one in by_seed])
+            state[kind] = _row(ours, {name: rows[kind] for name, rows in rivals.ranks.items()}, new)
+        state["us an event"] = {OURS: round(by_seed[0].event.us, 1), "rivals": round(rivals.event.us, 1)}
+        pairs = {**by_seed[0].pair, **rivals.pair}
+        state["us a candidate"] = {name: round(cost.us, 2) for name, cost in pairs.items()}
+        found[f"state {age} events old" if age != "day" else "state of midnight"] = state
     return found
 
 
@@ -179,7 +179,8 @@ def main(
         for about, kinds in results[name].items():
             if about.startswith("state"):
                 for kind, row in kinds.items():
-                    click.echo(f"{name}, {about}, {kind}: {row['mrr']} new {row['mrr of new pairs']}")
+                    if "mrr" in row:
+                        click.echo(f"{name}, {about}, {kind}: {row['mrr']} new {row['mrr of new pairs']}")
 
 
 if __name__ == "__main__":
