@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64
     from dygcn_lab.evaluation.following import Answers, Score
 
-OURS = "ours"
+OURS, LOGIT = "ours", "logistic on heuristics"
 AGES = (0, 200)
 _TUNED, _LISTS = 0.85, 400  # rivals are tuned on events after this share of the fitted part, so many
 
@@ -91,7 +91,7 @@ def _scores(past: Past, part: float, logit: Heuristics | None) -> dict[str, Scor
         "EdgeBank, window": past.edgebank_window,
     }
     if logit is not None:
-        found["logistic on heuristics"] = lambda u, v, now: logit.score(past.columns(u, v, now))
+        found[LOGIT] = lambda u, v, now: logit.score(past.columns(u, v, now))
     return found
 
 
