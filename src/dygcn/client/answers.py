@@ -191,6 +191,17 @@ class Left(msgspec.Struct, frozen=True):
     version: int
 
 
+class SurprisingEvent(msgspec.Struct, frozen=True):
+    """An event, and how surprising it was before it happened."""
+
+    sequence: int  # of its batch
+    src: Id
+    dst: Id
+    surprise: float  # minus log P(dst | src), in nats
+    rank: float | None  # share of the last hundred of `src` that surprised less; None of fewer than five
+    reasons: list[str]  # what made it unlikely, the strongest first
+
+
 class Changes(Answer, frozen=True):
     """A page of changes, each node once."""
 
@@ -200,6 +211,13 @@ class Changes(Answer, frozen=True):
     more: bool  # another page is there already
     moved: list[Changed]
     left: list[Left]
+    surprises: list[SurprisingEvent] = []  # where the service tracks them, oldest first
+    surprises_missing_to: int | None = None  # sequence up to which some are not listed
+
+    @property
+    def news(self) -> bool:
+        """Whether there is anything in the page."""
+        return bool(self.moved or self.left or self.reset or self.surprises or self.surprises_missing_to)
 
 
 class Letter(msgspec.Struct, frozen=True):

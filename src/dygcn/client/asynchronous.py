@@ -92,7 +92,7 @@ class AsyncClient:
         while True:
             page = await self.page(since, limit=limit, wait=wait or 0.0)
             since = page.next
-            if page.moved or page.left or page.reset:
+            if page.news:
                 yield page
             if wait is None and not page.more:
                 return

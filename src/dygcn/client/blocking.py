@@ -118,7 +118,7 @@ class Client:
         while True:
             page = self.page(since, limit=limit, wait=wait or 0.0)
             since = page.next
-            if page.moved or page.left or page.reset:
+            if page.news:
                 yield page
             if wait is None and not page.more:
                 return

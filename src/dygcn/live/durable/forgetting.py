@@ -109,6 +109,9 @@ class Forgetting:
             letters = self._drop_letters([one for ids, _ in wanted for one in python_ids(ids).tolist()])
             for ids, t in wanted:
                 ahead.erasures.add(ids, t=state.graph.clock if t is None else t, offsets=offsets)
+            with ahead.live.guard.lock:
+                for ids, _ in wanted:
+                    ahead.observer.forgotten(ids)
             absent = [take(ids, np.flatnonzero(state.graph.find(ids) < 0)) for ids, _ in wanted]
             found, entries, others = self._complete()
             with ahead.live.guard.lock:

@@ -6,6 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dygcn.engine.models import Surprises
+    from dygcn.engine.records import IdColumn
     from dygcn.errors import WriteFailed
 
 
@@ -17,6 +19,12 @@ class Observer:
 
     def applied(self, seconds: float) -> None:
         """The change of these entries is made."""
+
+    def measured(self, found: Surprises, sequence: int) -> None:
+        """Events of a batch were measured, under the lock."""
+
+    def forgotten(self, ids: IdColumn) -> None:
+        """Ids are forgotten: nothing may name them from now on. Under the lock."""
 
     def snapshot_written(self, sequence: int, seconds: float) -> None:
         """A snapshot is on disk."""

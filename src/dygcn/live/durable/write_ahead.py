@@ -172,6 +172,8 @@ class WriteAhead:
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
         for watcher in self.watchers:
             watcher(outcome.moved.nodes)
+        if outcome.surprises is not None:
+            self.observer.measured(outcome.surprises, self.sequence)
         return batch_id
 
     def _refuse(self, batch_id: int) -> None:

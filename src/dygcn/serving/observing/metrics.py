@@ -12,6 +12,7 @@ from dataclasses import dataclass
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 SECONDS, BYTES, RATIO, TIMESTAMP = "seconds", "bytes", "ratio", "timestamp"
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_NATS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 _SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10000.0)
 
 
@@ -104,6 +105,13 @@ METRICS = (
     Metric("dygcn_shed_requests_total", COUNTER, "requests refused for overload", "Events"),
     Metric("dygcn_overloaded", GAUGE, "1 while requests are refused for overload", "Events"),
     Metric("dygcn_old_events_total", COUNTER, "events of forgotten ids that were dropped", "Events"),
+    Metric("dygcn_surprise", HISTOGRAM, "surprise of measured events, in nats", "Events", bounds=_NATS),
+    Metric(
+        "dygcn_surprising_events_total",
+        COUNTER,
+        "measured events of rank 0.99 or more among the last ones of their source",
+        "Events",
+    ),
     Metric("dygcn_dead_letters_kept", GAUGE, "dead letters that are kept", "Events"),
     Metric(
         "dygcn_dead_letters_total",

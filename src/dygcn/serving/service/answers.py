@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from dygcn.engine.records import DEFAULT_K, Float32
 from dygcn.live.scoring import ScoreKind
+from dygcn.serving.service.surprises import SurprisingEvent
 
 Id = int | str
 _LARGEST = 3.4028234663852886e38  # that a float32 can hold
@@ -289,6 +290,8 @@ class Changes(msgspec.Struct):
     more: bool  # another page is there already
     moved: list[Changed]
     left: list[Left]
+    surprises: list[SurprisingEvent] | UnsetType = UNSET  # where they are tracked, oldest first
+    surprises_missing_to: int | UnsetType | None = UNSET  # sequence up to which some are not listed, or null
 
 
 class Letter(msgspec.Struct):

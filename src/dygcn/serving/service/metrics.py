@@ -88,6 +88,8 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_shed_requests_total": status.queue.shed,
         "dygcn_overloaded": int(seen.overload.on),
         "dygcn_old_events_total": service.live.forgotten.old_events,
+        "dygcn_surprise": seen.surprises.values,
+        "dygcn_surprising_events_total": seen.surprises.high,
         "dygcn_dead_letters_kept": status.traffic.dead_letters,
         "dygcn_mass_rejection": int(service.ingest_queue.rejections.active),
         "dygcn_snapshot_sequence": status.snapshot.sequence,

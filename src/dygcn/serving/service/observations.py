@@ -13,8 +13,11 @@ from dygcn.serving.observing.counts import Distribution, RequestCounts, distribu
 from dygcn.serving.observing.events import note
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing
 from dygcn.serving.observing.transitions import Overload
+from dygcn.serving.service.surprises import SurpriseRecord
 
 if TYPE_CHECKING:
+    from dygcn.engine.models import Surprises
+    from dygcn.engine.records import IdColumn
     from dygcn.errors import WriteFailed
     from dygcn.live import DurableEmbedding
     from dygcn.serving.service.workers import SinkWorker, SourceWorker
@@ -31,6 +34,8 @@ class Observations(Observer):
         Of this process; `other_requests` returns those that reader processes counted.
     reader_processes, connections
         Return how many there are; whoever has them sets these.
+    surprises
+        Events that were measured, where that is asked for.
     """
 
     def __init__(self, otel: Otel | None = None) -> None:
@@ -51,6 +56,7 @@ class Observations(Observer):
         self.dead_letters = dict.fromkeys(REASONS, 0)
         self.snapshots = self.snapshot_failures = 0
         self.snapshot_at = self.begun
+        self.surprises = SurpriseRecord()
 
     # ---- the durable embedding ---------------------------------------------------------------------------
 
@@ -63,6 +69,14 @@ class Observations(Observer):
         """Count a batch that was applied."""
         self.apply.observe(seconds)
         self.tracing.done("apply", seconds)
+
+    def measured(self, found: Surprises, sequence: int) -> None:
+        """Keep and count how surprising events were."""
+        self.surprises.add(found, sequence)
+
+    def forgotten(self, ids: IdColumn) -> None:
+        """Keep no event of an id that is forgotten."""
+        self.surprises.forget(ids)
 
     def snapshot_written(self, sequence: int, seconds: float) -> None:
         """Count a snapshot."""

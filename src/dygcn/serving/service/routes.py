@@ -248,7 +248,7 @@ _API = (
             Param(
                 "limit",
                 "query",
-                "Rows in a page, moved and left together; 100 by default.",
+                "Rows in a page, moved and left together, and as many surprises; 100 by default.",
                 _COUNT,
                 most="page_rows",
             ),

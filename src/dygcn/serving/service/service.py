@@ -13,8 +13,9 @@ import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.records import Float32, Nodes
-from dygcn.errors import DygcnError, OptionError, StorageError
+from dygcn.errors import DygcnError, FeatureError, OptionError, StorageError
 from dygcn.live import DurableEmbedding
+from dygcn.live.durable.histories import Cursor
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.of_kinds import EVERY_KIND, of_kind, own_kind
 from dygcn.live.search.index import NearestIndex
@@ -31,6 +32,7 @@ from dygcn.serving.service.past import Past
 from dygcn.serving.service.reader_processes import ReaderProcesses
 from dygcn.serving.service.readiness import Readiness
 from dygcn.serving.service.settings import ServiceSettings
+from dygcn.serving.service.surprises import SurpriseRecord
 from dygcn.serving.service.traffic import Rate
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import make_sink
@@ -84,6 +86,8 @@ class Service:
         self.observations = Observations(settings.otel)
         self.live.observe(self.observations)
         self.observations.opened(settings.folder, self.live)
+        if settings.track_surprise:
+            self._track_surprise()
         self.past = Past(self.live)
         self.begun = time.monotonic()
         self._graph, self._cache = self.live.state.graph, self.live.cached()
@@ -142,6 +146,14 @@ class Service:
         self.left_behind = [name for name, done in zip(names, ended, strict=True) if not done]
         self.live.close()
         self.observations.stopped(self.live.sequence)
+
+    def _track_surprise(self) -> None:
+        try:
+            self.live.track_surprise()
+        except FeatureError as error:
+            self.live.close()
+            raise FeatureError(f"track_surprise cannot be true: {error}") from None
+        self.observations.surprises = SurpriseRecord(self.live.sequence)
 
     def _follow_limits(self) -> None:
         self.live.followed.idle_seconds = self.current.limits.client_idle_seconds
@@ -299,6 +311,9 @@ class Service:
         """Return what moved behind a place."""
         with self.live.lock:
             page, latest = self.live.feed.since(since, limit), self.live.feed.cursor
+            cursor = None if page.reset else Cursor.read(since)
+            shown = 0 if cursor is None else cursor.sequence  # inside a run of pages, that of the one before
+            surprises = self.observations.surprises.behind(shown, limit)
         rows = page.rows
         return answers.Changes(
             page.sequence,
@@ -308,6 +323,7 @@ class Service:
             page.more,
             list(map(answers.Changed, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
             list(map(answers.Left, rows.left.tolist(), rows.left_versions.tolist())),
+            *(surprises if self.settings.track_surprise else ()),
         )
 
     def letters(

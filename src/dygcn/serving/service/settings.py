@@ -113,6 +113,7 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     snapshot_every: int = SNAPSHOT_EVERY  # events
     drain_seconds: float = 25.0  # from SIGTERM to the end of the process
     keep_log: str | None = None  # of the past: a span ("7d") or a size ("2GB"); None: what the folder says
+    track_surprise: bool = False  # measure how surprising each event is, for /v1/changes and /metrics
     shards: Shards | None = None  # None: one process, unless the folder is divided
     sources: list[SourceSettings] = []
     sinks: list[SinkSettings] = []
@@ -160,6 +161,11 @@ def check_settings(settings: ServiceSettings) -> ServiceSettings:
         raise OptionError(f"snapshot_every is {settings.snapshot_every}; allowed is 1 or more")
     if not 0 < settings.drain_seconds < float("inf"):
         raise OptionError(f"drain_seconds is {settings.drain_seconds}; allowed is above 0")
+    if settings.track_surprise and settings.shards is not None:
+        raise OptionError(
+            "track_surprise is true, and shards keep no history of events; allowed is one process: leave out "
+            "[shards], or set track_surprise = false"
+        )
     if settings.keep_log is not None:
         KeepLog.read(settings.keep_log)
     for token in settings.http.tokens:
