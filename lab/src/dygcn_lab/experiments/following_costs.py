@@ -1,8 +1,8 @@
 """What a history costs: bytes, microseconds an event with it and without, and a scored candidate.
 
 ``python -m dygcn_lab.experiments.following_costs OUT.json SET...`` takes the folder of the data sets from
-``DYGCN_DATA``. Twins of one fit follow the same events by turns, in batches of 1 and 100: one with its history,
-one without, one that measures surprise. Figures are medians; ratios compare medians of one run.
+``DYGCN_DATA``. Twins of one fit follow the same events by turns, in batches of 1 and 100: one with its
+history, one without, one that measures surprise. Figures are medians; ratios compare medians of one run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _WARM, _REPEATS = 10, 100
 def run(stream: Stream) -> dict[str, Any]:
     """Return what was measured on one set."""
     live = fit(stream, 0)
+    assert live.model.following is not None
     found: dict[str, Any] = {"products of vectors": live.model.following.products, **sizes(live)}
     for links in ("next", "listed"):
         found[f"us a candidate, {links}"] = scored(live, links)
@@ -42,16 +43,17 @@ def run(stream: Stream) -> dict[str, Any]:
 def sizes(live: dygcn.LiveEmbedding) -> dict[str, Any]:
     """Return the bytes of the arrays of a history, for a node and for an ordered pair that had an event."""
     history = live.state.history
+    assert history is not None
     image = history.image()
     nodes, pairs = len(history), history.pairs
     of_pairs = (image.pair_src, image.pair_dst, image.pair_t, image.pair_gone, image.pair_fast, image.pair_n)
-    table = sum(array.nbytes for array in history._table.arrays)  # noqa: SLF001
+    keys, slots, _ = history._table.arrays
     of_nodes = (image.times, image.marks, image.counts, image.answers, image.partners)
     return {
         "nodes": nodes,
         "pairs": pairs,
         "bytes a node": round(sum(array.nbytes for array in of_nodes) / nodes, 1),
-        "bytes a pair": round((sum(array.nbytes for array in of_pairs) + table) / max(pairs, 1), 1),
+        "bytes a pair": round(sum(array.nbytes for array in (*of_pairs, keys, slots)) / max(pairs, 1), 1),
     }
 
 
@@ -65,7 +67,7 @@ def scored(live: dygcn.LiveEmbedding, links: str) -> dict[str, float]:
                 asker, others = random.choice(ids).item(), random.choice(ids, count)
                 spent = timed(partial(live.scores, asker, others, links=links))
                 if number >= 0:
-                    took.append(spent / count)
+                    took.append(1e6 * spent / count)
         found[str(count)] = round(float(np.median(took)), 2)
     return found
 
@@ -88,7 +90,7 @@ def updated(stream: Stream, live: dygcn.LiveEmbedding) -> dict[str, Any]:
                 part = stream.part(seen, seen + size)
                 seen += size
                 for name in random.permutation(list(twins)).tolist():
-                    took[name].append(timed(partial(twins[name].update, part)) / size)
+                    took[name].append(1e6 * timed(partial(twins[name].update, part)) / size)
         medians = {name: float(np.median(each)) for name, each in took.items()}
         times = {f"{name}, times": each / medians["without"] for name, each in medians.items()}
         found[f"batches of {size}"] = {name: round(each, 2) for name, each in (medians | times).items()}
