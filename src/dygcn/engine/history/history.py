@@ -222,6 +222,13 @@ class History:
         out = np.empty(min(most, self.pairs), np.int32)
         return out[: counting.partners_of(self.arrays, int(asker), out)]
 
+    def partners_of(self, node: int) -> Nodes:
+        """Return the last partners of a node, in either direction, each once."""
+        if node < 0:
+            return _none()
+        count = min(int(self._counts[node, layout.PARTNERED]), layout.PARTNERS)
+        return np.unique(self._partners[node, :count])
+
     def popular(self, most: int) -> Nodes:
         """Return who was the answer of most events, lately and over long: at most so many of both."""
         marks, last = self._marks[: len(self)], self._times[: len(self), layout.MET]

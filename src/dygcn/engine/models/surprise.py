@@ -1,8 +1,8 @@
 """How surprising events are: minus log P(v | u) before each, from columns that need no vectors.
 
 The sum over all candidates would cost as much as there are nodes. So it is exact over those that the asker
-had before, and of the others 256 are drawn, by a hash of how many events were counted: the same ones however
-events are cut into batches. Each event is measured, and only then counted.
+had before and its last partners in either direction, and of the others 256 are drawn, by a hash of how many
+events were counted: the same ones however events are cut into batches. Each event is measured, and only then counted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SurpriseMeter:
         """Measure one event that is about to be counted; `seen` ids had an event before it."""
         history, head = self._history, self._head
         u, v = (node if node < seen else -1 for node in (asker, answer))
-        former = history.answers_of(u, FORMER)
+        former = np.union1d(history.answers_of(u, FORMER), history.partners_of(u))
         others, weight = self._others(seen, former, v)
         first = np.array([v], np.int32)
         candidates = np.concatenate((first, former[former != v], others))
