@@ -1,4 +1,4 @@
-"""The page of what comes next says what was measured, and what does not hold; planted events are what they say."""
+"""The page of what comes next says what was measured, lost or won; planted events are what they say."""
 
 import json
 from pathlib import Path
