@@ -1,5 +1,6 @@
 """The history behind the score of what comes next: over cuts, restarts, copies, trials, erasures."""
 
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
@@ -53,6 +54,28 @@ def test_cuts_do_not_matter_and_a_doubled_event_is_noticed(model):
     assert parts.digest() == whole.digest()
     parts.update(table(299, 300))
     assert parts.history_digest() != whole.history_digest()
+
+
+def test_text_is_numbered_event_by_event():
+    def named(begin, end):
+        rows = table(begin, end)
+        return {**rows, "src": rows["src"].astype(str), "dst": rows["dst"].astype(str)}
+
+    whole = dygcn.fit(named(0, 400), dim=8, progress=False)
+    parts = dygcn.start(whole.model)
+    for begin in range(0, 400, 50):
+        parts.update(named(begin, begin + 50))
+    assert parts.history_digest() == whole.history_digest()
+
+
+def test_now_may_be_a_date(model):
+    found = []
+    for now in (600.0, datetime(1970, 1, 1, 0, 10, tzinfo=UTC), np.datetime64("1970-01-01T00:10")):
+        live = played(model, [0, 300])
+        live.update(add=[(3, 100)], now=now)
+        live.update(now=now)
+        found.append(live.history_digest())
+    assert len(set(found)) == 1
 
 
 def test_bulk_counts_too(model):

@@ -56,6 +56,19 @@ def test_cuts_do_not_matter(model):
     assert one.history_digest() == other.history_digest() == played(model, [0, 700]).history_digest()
 
 
+def test_a_removal_does_not_bring_whom_a_later_event_brings(model):
+    rows = [(7000, 7001, 500.0, -1), (7002, 7003, 500.0, 1), (3, 7003, 501.0, 1), (7000, 7001, 502.0, 1)]
+    found = []
+    for cuts in ([0, 4], [0, 1, 2, 3, 4]):
+        live = played(model, [0, 500])
+        live.track_surprise()
+        parts = [
+            live.update(rows[a:b], columns=("src", "dst", "t", "op")).surprise for a, b in pairwise(cuts)
+        ]
+        found.append(np.concatenate([one.value for one in parts]))
+    np.testing.assert_array_equal(*found)
+
+
 def test_it_is_measured_before_the_event(model):
     """A repeat inside of a batch is less surprising than the first time."""
     live = played(model, [0, 500])

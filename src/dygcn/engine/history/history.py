@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.events import take
+from dygcn.engine.events import join_ids, moment, take
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import counting, layout
@@ -24,7 +24,7 @@ from dygcn.errors import DamagedFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
 _HABIT = 0.5  # of one who never asked
@@ -130,7 +130,7 @@ class History:
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
         """Say what is to be counted next; None: nothing."""
         self._sizes[layout.PLAYED] = 0
-        self._staged = None if batch is None else (batch, now)
+        self._staged = None if batch is None else (batch, None if now is None else moment(now))
 
     @property
     def staged(self) -> EventBatch | None:
@@ -153,7 +153,7 @@ class History:
             rows = np.arange(start, min(start + _BLOCK, len(batch)))
             ends = [take(end, rows) if len(rows) < len(batch) else end for end in (batch.src, batch.dst)]
             seen, op = self.ids.high, batch.op[rows]
-            src, dst = self.ids.resolve(ends[0], ends[1], op)
+            src, dst = self._numbers(ends[0], ends[1], op)
             self._reserve(self.ids.high, self.pairs + len(rows))
             t = self._dates(batch, rows, now)
             how = self.fast, self.slow
@@ -165,10 +165,24 @@ class History:
                 if op[at] > 0 and u != v:
                     before(start + at, u, v, float(t[at]), seen)
                 counting.play(self.arrays, src[one], dst[one], op[one], t[one], *how)
-                seen = max(seen, u + 1, v + 1)
+                if op[at] > 0:  # a removal may name whom a later event of the batch brings
+                    seen = max(seen, u + 1, v + 1)
         if now is not None:
             self._clock[0] = max(self._clock[0], now)
         self._staged = None
+
+    def _numbers(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
+        """Return the numbers of both ends of events; newcomers are numbered event by event, source first."""
+        if src.data is None or len(op) == 1:
+            return self.ids.resolve(src, dst, op)
+        found, added = (self.ids.find(src), self.ids.find(dst)), op > 0
+        rows = np.flatnonzero(added & ((found[0] < 0) | (found[1] < 0)))
+        if not len(rows):
+            return found
+        # `resolve` would number all sources of text before all destinations, and cuts would show.
+        ends = join_ids((take(src, rows), take(dst, rows)))
+        self.ids.intern(take(ends, np.arange(len(ends)).reshape(2, -1).ravel("F")))
+        return self.ids.find(src), self.ids.find(dst)
 
     def _dates(self, batch: EventBatch, rows: Int64, now: float | None) -> Float64:
         """Return when events happened; one without a time happens now, or when the last one did."""
