@@ -154,6 +154,26 @@ def test_whoever_is_forgotten_leaves_it(model, tmp_path):
         assert live.history_digest() == wanted
 
 
+def test_whoever_has_no_row_or_left_the_graph_is_forgotten_too(model, tmp_path):
+    """The history names ids that neither the model nor the graph does, in snapshots as well."""
+    came, left = 987_654_321_012_345, 987_654_321_012_346
+    with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
+        live.update({"src": [3, 4, left], "dst": [came, left, 5], "t": [1.0, 2.0, 3.0]})
+        live.snapshot()
+        live.update({"src": [4, left], "dst": [left, 5], "t": [4.0, 5.0], "op": [-1, -1]})
+        live.snapshot()
+        assert left not in live
+        live.forget([came, left])
+        assert (live.state.history.find([came, left]) < 0).all()
+        assert (live.state.history.find([3, 4, 5]) >= 0).all()
+        wanted = live.history_digest()
+    named = [one.to_bytes(8, "little") for one in (came, left)]
+    files = [file.read_bytes() for file in (tmp_path / "live").rglob("*") if file.is_file()]
+    assert not any(one in file for file in files for one in named)
+    with dygcn.open(tmp_path / "live") as live:
+        assert live.history_digest() == wanted
+
+
 def test_who_asked_again_and_again_is_ranked_first(model):
     live = played(model, [0, 2000])
     ranks = []

@@ -106,6 +106,11 @@ class History:
         return self.ids.high
 
     @property
+    def names(self) -> IdColumn:
+        """Ids of everybody that had an event, in the order of the first ones."""
+        return self.ids.names(np.arange(len(self), dtype=np.int32))
+
+    @property
     def pairs(self) -> int:
         """How many ordered pairs of nodes had an event."""
         return int(self._sizes[layout.PAIRS])
@@ -257,7 +262,7 @@ class History:
         src[slots[there]] = keys[there] >> 32
         rings = self._answers[:n].copy(), self._partners[:n].copy()
         return HistoryImage(
-            self.ids.names(np.arange(n, dtype=np.int32)),
+            self.names,
             self._times[:n].copy(),
             self._marks[:n].copy(),
             self._counts[:n].copy(),
