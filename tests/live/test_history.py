@@ -1,5 +1,6 @@
 """The history behind the score of what comes next: over cuts, restarts, copies, trials, erasures."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.errors import FeatureError, OptionError, UnknownNode
+from dygcn.errors import DamagedFolder, FeatureError, OptionError, UnknownNode
+from tests.live.test_files import reseal
 
 NODES, MANY = 40, 3000
 
@@ -189,6 +191,42 @@ def test_askers_are_no_answers(model):
     live = played(model, [0, 2000])
     for u in range(5):
         assert min(one for one, _ in live.recommend(u, 10, exclude_linked=False)) >= 100
+
+
+def test_scores_are_numbers_at_any_time(model):
+    live = played(model, [0, 300])
+    with pytest.warns(dygcn.errors.ClockWarning):
+        live.update({"src": [3, 4], "dst": [100, 101], "t": [1.7e308, -1.7e308]})
+    for links in ("next", "listed"):
+        assert np.isfinite(live.scores(3, [100, 101, 102, 5000], links=links, missing="cold")).all()
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1e18])
+def test_times_may_be_in_any_unit(tmp_path, unit):
+    rows = table(0, 400)
+    live = dygcn.fit({**rows, "t": rows["t"] * unit}, dim=4, progress=False)
+    live.save(tmp_path / "saved")
+    assert dygcn.load(tmp_path / "saved").history_digest() == live.history_digest() is not None
+
+
+@pytest.mark.parametrize("span", [0.0, 1e-320, 1e300])
+def test_a_saved_score_with_an_impossible_span_is_refused(model, tmp_path, span):
+    dygcn.start(model).save(tmp_path / "saved")
+    reseal(tmp_path / "saved", lambda settings: settings["following"].update(span=span))
+    with pytest.raises(DamagedFolder, match="what comes next"):
+        dygcn.load(tmp_path / "saved")
+
+
+def test_folders_from_before_there_were_histories(model, tmp_path):
+    """Their models have a score of links for what comes next, as for the other kinds."""
+    links = {**model.links, "next": model.links["all"]}
+    live = dygcn.start(replace(model, links=links, following=None))
+    live.update(table(0, 300))
+    live.save(tmp_path / "saved")
+    again = dygcn.load(tmp_path / "saved")
+    assert again.history_digest() is None
+    assert again.score(3, 100, links="next") == live.score(3, 100, links="next")
+    assert again.digest() == live.digest()
 
 
 def test_newcomers_have_a_score(model):

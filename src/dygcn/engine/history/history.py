@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
 _HABIT = 0.5  # of one who never asked
+_GREATEST = 1e3  # of a column
+_MOST_FADING = 1 << 24  # a count of float32 goes no further
+_MOST = (1 << 31) - (1 << 24)  # a count of int32 must not run over soon after it is loaded
 _OF_NODES = "_times", "_marks", "_counts", "_answers", "_partners", "_first", "_two", "_three"
 _OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_behind"
 
@@ -232,7 +235,8 @@ class History:
         when = self.clock if now is None else float(now)
         how = when, self.unit, self.fast, self.slow
         counting.describe(self.arrays, askers, candidates, *how, self._walks, out)
-        return out
+        # No finite age has a greater logarithm; an age beyond all numbers would make what weighs nothing NaN.
+        return np.minimum(out, _GREATEST, out=out)
 
     def answers_of(self, asker: int, most: int = 1 << 30) -> Nodes:
         """Return everybody that one asked for, the newest first."""
@@ -350,12 +354,11 @@ def _check(image: HistoryImage, n: int, p: int) -> None:
     ends = image.pair_src, image.pair_dst
     inside = all(((end >= 0) & (end < n)).all() for end in ends)
     inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
-    finite = all(np.isfinite(one).all() for one in (image.marks, image.pair_t, image.pair_fast))
-    if (
-        not inside
-        or not finite
-        or (image.counts < 0).any()
-        or np.isnan(image.times).any()
-        or np.isnan(image.pair_gone).any()
-    ):
+    habit, marks = image.marks[:, layout.HABIT], image.marks[:, layout.HABIT + 1 :]
+    within = (habit, 1.0), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
+    within = *within, (image.counts, _MOST), (image.pair_n, _MOST)
+    inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in within)
+    times = image.times, image.pair_t, image.pair_gone
+    inside = inside and image.clock < np.inf and all((one <= image.clock).all() for one in times)
+    if not inside or not np.isfinite(image.pair_t).all():
         raise DamagedFolder("the saved history names a node that is not in it, or a number that is none")
