@@ -130,6 +130,23 @@ def test_a_refused_batch_counts_nothing(model):
     assert live.history_digest() == before
 
 
+def test_what_was_refused_is_not_counted_by_who_mends_a_later_change(model, monkeypatch):
+    live = played(model, [0, 300])
+    before = live.history_digest()
+    heavy = [(3, v, 300.0, 2.0**21) for v in range(1000, 9000)]
+    with pytest.raises(dygcn.errors.CapacityError):
+        live.update(heavy, columns=("src", "dst", "t", "weight"))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(live.state.rule), "apply", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        live.remove_nodes([4])
+    monkeypatch.undo()
+    assert live.recompute().history_digest() == before
+
+
 def test_a_trial_counts_nothing(model):
     live = played(model, [0, 300])
     before, scores = live.history_digest(), live.scores(3, [100, 101, 102], links="next")

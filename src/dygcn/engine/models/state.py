@@ -103,6 +103,10 @@ class State:
     def changing(self) -> Transaction:
         """The transaction, for a change that stages nothing: an exception leaves the state torn."""
         self.transaction.begun = True
+        if (
+            self.history is not None
+        ):  # a batch that was refused may still be staged: `complete` would count it
+            self.history.stage(None)
         return self.transaction
 
     @property
