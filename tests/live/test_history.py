@@ -258,6 +258,13 @@ def test_newcomers_have_a_score(model):
         live.scores(3, [100], missing="maybe")
 
 
+def test_ids_may_come_one_by_one(model):
+    live, ids = played(model, [0, 300]), [100, 101, 5000]
+    for links in ("next", "new"):
+        wanted = live.scores(3, ids, links=links, missing="cold")
+        assert live.scores(3, iter(ids), links=links, missing="cold").tolist() == wanted.tolist()
+
+
 def test_scores_of_many_askers_are_those_of_each(model):
     live = played(model, [0, 2000])
     a, b = [3, 4, 3, 5], [100, 101, 102, 100]

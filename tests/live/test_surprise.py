@@ -108,6 +108,8 @@ def test_removals_and_loops_have_none(model):
     found = live.update({"src": [3, 3], "dst": [100, 3], "t": [500.0, 500.0], "op": [-1, 1]}).surprise
     assert np.isnan(found.value).all()
     assert found.reasons == [[], []]
+    rows = {"src": [3, 3], "dst": [100, 101], "t": [501.0, 501.0], "op": [-1, 1]}
+    assert "nan" not in repr(live.update(rows).surprise)
 
 
 def test_what_is_odd_ranks_high_and_says_why(model):
