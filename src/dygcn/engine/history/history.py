@@ -355,9 +355,9 @@ def _check(image: HistoryImage, n: int, p: int) -> None:
     inside = all(((end >= 0) & (end < n)).all() for end in ends)
     inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
     habit, marks = image.marks[:, layout.HABIT], image.marks[:, layout.HABIT + 1 :]
-    within = (habit, 1.0), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
-    within = *within, (image.counts, _MOST), (image.pair_n, _MOST)
-    inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in within)
+    fading = (habit, 1), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
+    whole = (image.counts, _MOST), (image.pair_n, _MOST)
+    inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in (*fading, *whole))
     times = image.times, image.pair_t, image.pair_gone
     inside = inside and image.clock < np.inf and all((one <= image.clock).all() for one in times)
     if not inside or not np.isfinite(image.pair_t).all():
