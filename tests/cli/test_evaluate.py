@@ -42,7 +42,9 @@ def test_a_picture_is_written(events, tmp_path):
     pytest.importorskip("matplotlib").use("agg")
     run(events, "--plot", tmp_path / "out.png")
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-    assert "--plot" in run(events, "--plot", tmp_path / "out.moon", code=2).stderr
+    done = run(events, "--plot", tmp_path / "out.moon", code=2)
+    assert "--plot" in done.stderr
+    assert "all events" in done.stdout
 
 
 def test_too_few_events_are_refused(tmp_path):

@@ -266,8 +266,9 @@ def test_what_is_refused():
         with pytest.raises(OptionError, match=r"questions is .*; allowed is a whole number, 1 or more"):
             dygcn.evaluate(repeats(), wrong, **SMALL)
     fresh = stream(np.arange(300), 1000 + np.arange(300))
-    with pytest.raises(EventError, match="no event after the first 70 % can be a question"):
-        dygcn.evaluate(fresh, **SMALL)
+    for none in (fresh, stream(np.arange(300), 1000 + np.arange(300), op=np.full(300, -1))):
+        with pytest.raises(EventError, match="no event after the first 70 % can be a question"):
+            dygcn.evaluate(none, **SMALL)
 
 
 def test_ease_is_left_out_where_there_are_too_many_destinations(monkeypatch):

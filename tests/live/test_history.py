@@ -1,12 +1,15 @@
 """The history behind the score of what comes next: over cuts, restarts, copies, trials, erasures."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import dygcn
-from dygcn.errors import FeatureError, OptionError, UnknownNode
+from dygcn.errors import DamagedFolder, FeatureError, OptionError, UnknownNode
+from tests.live.test_files import reseal
 
 NODES, MANY = 40, 3000
 
@@ -53,6 +56,28 @@ def test_cuts_do_not_matter_and_a_doubled_event_is_noticed(model):
     assert parts.digest() == whole.digest()
     parts.update(table(299, 300))
     assert parts.history_digest() != whole.history_digest()
+
+
+def test_text_is_numbered_event_by_event():
+    def named(begin, end):
+        rows = table(begin, end)
+        return {**rows, "src": rows["src"].astype(str), "dst": rows["dst"].astype(str)}
+
+    whole = dygcn.fit(named(0, 400), dim=8, progress=False)
+    parts = dygcn.start(whole.model)
+    for begin in range(0, 400, 50):
+        parts.update(named(begin, begin + 50))
+    assert parts.history_digest() == whole.history_digest()
+
+
+def test_now_may_be_a_date(model):
+    found = []
+    for now in (600.0, datetime(1970, 1, 1, 0, 10, tzinfo=UTC), np.datetime64("1970-01-01T00:10")):
+        live = played(model, [0, 300])
+        live.update(add=[(3, 100)], now=now)
+        live.update(now=now)
+        found.append(live.history_digest())
+    assert len(set(found)) == 1
 
 
 def test_bulk_counts_too(model):
@@ -105,6 +130,23 @@ def test_a_refused_batch_counts_nothing(model):
     assert live.history_digest() == before
 
 
+def test_what_was_refused_is_not_counted_by_who_mends_a_later_change(model, monkeypatch):
+    live = played(model, [0, 300])
+    before = live.history_digest()
+    heavy = [(3, v, 300.0, 2.0**21) for v in range(1000, 9000)]
+    with pytest.raises(dygcn.errors.CapacityError):
+        live.update(heavy, columns=("src", "dst", "t", "weight"))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(live.state.rule), "apply", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        live.remove_nodes([4])
+    monkeypatch.undo()
+    assert live.recompute().history_digest() == before
+
+
 def test_a_trial_counts_nothing(model):
     live = played(model, [0, 300])
     before, scores = live.history_digest(), live.scores(3, [100, 101, 102], links="next")
@@ -131,6 +173,26 @@ def test_whoever_is_forgotten_leaves_it(model, tmp_path):
         assert live.history_digest() == wanted
 
 
+def test_whoever_has_no_row_or_left_the_graph_is_forgotten_too(model, tmp_path):
+    """The history names ids that neither the model nor the graph does, in snapshots as well."""
+    came, left = 987_654_321_012_345, 987_654_321_012_346
+    with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
+        live.update({"src": [3, 4, left], "dst": [came, left, 5], "t": [1.0, 2.0, 3.0]})
+        live.snapshot()
+        live.update({"src": [4, left], "dst": [left, 5], "t": [4.0, 5.0], "op": [-1, -1]})
+        live.snapshot()
+        assert left not in live
+        live.forget([came, left])
+        assert (live.state.history.find([came, left]) < 0).all()
+        assert (live.state.history.find([3, 4, 5]) >= 0).all()
+        wanted = live.history_digest()
+    named = [one.to_bytes(8, "little") for one in (came, left)]
+    files = [file.read_bytes() for file in (tmp_path / "live").rglob("*") if file.is_file()]
+    assert not any(one in file for file in files for one in named)
+    with dygcn.open(tmp_path / "live") as live:
+        assert live.history_digest() == wanted
+
+
 def test_who_asked_again_and_again_is_ranked_first(model):
     live = played(model, [0, 2000])
     ranks = []
@@ -148,6 +210,42 @@ def test_askers_are_no_answers(model):
         assert min(one for one, _ in live.recommend(u, 10, exclude_linked=False)) >= 100
 
 
+def test_scores_are_numbers_at_any_time(model):
+    live = played(model, [0, 300])
+    with pytest.warns(dygcn.errors.ClockWarning):
+        live.update({"src": [3, 4], "dst": [100, 101], "t": [1.7e308, -1.7e308]})
+    for links in ("next", "listed"):
+        assert np.isfinite(live.scores(3, [100, 101, 102, 5000], links=links, missing="cold")).all()
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1e18])
+def test_times_may_be_in_any_unit(tmp_path, unit):
+    rows = table(0, 400)
+    live = dygcn.fit({**rows, "t": rows["t"] * unit}, dim=4, progress=False)
+    live.save(tmp_path / "saved")
+    assert dygcn.load(tmp_path / "saved").history_digest() == live.history_digest() is not None
+
+
+@pytest.mark.parametrize("span", [0.0, 1e-320, 1e300])
+def test_a_saved_score_with_an_impossible_span_is_refused(model, tmp_path, span):
+    dygcn.start(model).save(tmp_path / "saved")
+    reseal(tmp_path / "saved", lambda settings: settings["following"].update(span=span))
+    with pytest.raises(DamagedFolder, match="what comes next"):
+        dygcn.load(tmp_path / "saved")
+
+
+def test_folders_from_before_there_were_histories(model, tmp_path):
+    """Their models have a score of links for what comes next, as for the other kinds."""
+    links = {**model.links, "next": model.links["all"]}
+    live = dygcn.start(replace(model, links=links, following=None))
+    live.update(table(0, 300))
+    live.save(tmp_path / "saved")
+    again = dygcn.load(tmp_path / "saved")
+    assert again.history_digest() is None
+    assert again.score(3, 100, links="next") == live.score(3, 100, links="next")
+    assert again.digest() == live.digest()
+
+
 def test_newcomers_have_a_score(model):
     live = played(model, [0, 2000])
     with pytest.raises(UnknownNode):
@@ -158,6 +256,13 @@ def test_newcomers_have_a_score(model):
     assert np.isfinite(live.score(5000, 100, links="next", missing="cold"))
     with pytest.raises(OptionError, match="missing"):
         live.scores(3, [100], missing="maybe")
+
+
+def test_ids_may_come_one_by_one(model):
+    live, ids = played(model, [0, 300]), [100, 101, 5000]
+    for links in ("next", "new"):
+        wanted = live.scores(3, ids, links=links, missing="cold")
+        assert live.scores(3, iter(ids), links=links, missing="cold").tolist() == wanted.tolist()
 
 
 def test_scores_of_many_askers_are_those_of_each(model):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.history.columns import NAMES
+from dygcn.engine.history.columns import RAW
 from dygcn.errors import FeatureError, OptionError
 from tests.live.test_history import NODES, played, table
 
@@ -56,6 +56,19 @@ def test_cuts_do_not_matter(model):
     assert one.history_digest() == other.history_digest() == played(model, [0, 700]).history_digest()
 
 
+def test_a_removal_does_not_bring_whom_a_later_event_brings(model):
+    rows = [(7000, 7001, 500.0, -1), (7002, 7003, 500.0, 1), (3, 7003, 501.0, 1), (7000, 7001, 502.0, 1)]
+    found = []
+    for cuts in ([0, 4], [0, 1, 2, 3, 4]):
+        live = played(model, [0, 500])
+        live.track_surprise()
+        parts = [
+            live.update(rows[a:b], columns=("src", "dst", "t", "op")).surprise for a, b in pairwise(cuts)
+        ]
+        found.append(np.concatenate([one.value for one in parts]))
+    np.testing.assert_array_equal(*found)
+
+
 def test_it_is_measured_before_the_event(model):
     """A repeat inside of a batch is less surprising than the first time."""
     live = played(model, [0, 500])
@@ -95,6 +108,8 @@ def test_removals_and_loops_have_none(model):
     found = live.update({"src": [3, 3], "dst": [100, 3], "t": [500.0, 500.0], "op": [-1, 1]}).surprise
     assert np.isnan(found.value).all()
     assert found.reasons == [[], []]
+    rows = {"src": [3, 3], "dst": [100, 101], "t": [501.0, 501.0], "op": [-1, 1]}
+    assert "nan" not in repr(live.update(rows).surprise)
 
 
 def test_what_is_odd_ranks_high_and_says_why(model):
@@ -109,11 +124,28 @@ def test_what_is_odd_ranks_high_and_says_why(model):
     found = live.update({"src": [3, 3], "dst": [usual[count.argmax()], never], "t": [t, t]}).surprise
     assert found.value[1] > found.value[0] + 1
     assert found.rank[1] > 0.9 > found.rank[0]
-    assert set(found.reasons[1]) <= set(NAMES)
+    assert set(found.reasons[1]) <= set(RAW)
     assert found.reasons[1]
     frame = found.to_pandas()
     assert frame.columns.tolist() == ["dst", "surprise", "rank", "reasons"]
     assert "2 events" in repr(found)
+
+
+def test_reasons_are_of_the_event_and_not_of_its_rivals(model):
+    """Whoever never met has the pair against it; no other pair has it against it that it is one."""
+    live = played(model, [0, 1500])
+    live.track_surprise()
+    rows, before = table(1500, 1800), table(0, 1500)
+    found = live.update(rows).surprise.reasons
+    met = set(zip(before["src"].tolist(), before["dst"].tolist(), strict=True))
+    for u, v, reasons in zip(rows["src"].tolist(), rows["dst"].tolist(), found, strict=True):
+        if (u, v) in met:
+            assert not {"pair known", "linked either way"} & set(reasons)
+        else:
+            assert {"pair known", "pair count"} & set(reasons)
+        met.add((u, v))
+    stranger = live.update({"src": [3], "dst": [7000], "t": [1800.0]}).surprise.reasons[0]
+    assert {"answer slow count", "answer age"} & set(stranger)
 
 
 def test_a_model_without_times_refuses():

@@ -47,12 +47,12 @@ def command(events: str, form: str | None, plot: str | None, as_json: bool, **op
     options["kinds"] = options["kinds"] and options["kinds"].split(",")
     with progress_bar(plan_of(), as_json) as notify, events_file(events, form) as path:
         found = evaluate(path, progress=notify, **options)
-    if plot is not None:
-        _draw(found, plot)
     if as_json:
         print_json(found.to_dict())
     else:
         click.echo(f"{found!r}\nIt took {found.seconds:.1f} seconds.")
+    if plot is not None:  # last: what was found is not lost for a picture that cannot be written
+        _draw(found, plot)
 
 
 def _draw(found: Any, path: str) -> None:

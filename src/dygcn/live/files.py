@@ -36,7 +36,7 @@ from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import FileEntry
 from dygcn.engine.models.folder import take_tensor as _take
-from dygcn.engine.models.links import HEADS, PAST, TRAITS, count_products
+from dygcn.engine.models.links import PAST, SAVED, TRAITS, count_products
 from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.changed import FeedImage
@@ -397,7 +397,7 @@ def _links_fit(settings: Settings) -> bool:
     lengths = {tuple(map(len, five)) for five in rows}
     ranges = all(low <= high for *_, lows, highs in rows for low, high in zip(lows, highs, strict=False))
     return (
-        set(links) <= set(HEADS)
+        set(links) <= set(SAVED)
         and lengths <= {(plain, plain + PAST, 2 + TRAITS, plain + PAST - 2, plain + PAST - 2)}
         and ranges
         and all(abs(number) < 1e9 for number in numbers)

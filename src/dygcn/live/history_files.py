@@ -31,6 +31,7 @@ _HISTORY: dict[str, tuple[Any, int]] = {
     "pair_fast": (np.float32, 1),
     "pair_n": (np.int32, 1),
 }
+_SPANS = 1e-200, 1e200  # times in any unit; no part of a span is zero, no multiple infinite
 
 
 def clock_of(history: HistoryImage) -> float | None:
@@ -59,8 +60,8 @@ def checked_next(head: NextHead, orders: int) -> NextHead:
     rows = head.weights, head.listed, head.low, head.high
     sizes = set(map(len, rows))
     allowed = len(NAMES), len(NAMES) + 2 * count_products(orders)
-    numbers = [head.span, *(number for row in (*rows, head.alone) for number in row)]
-    tame = all(abs(number) < 1e18 for number in numbers) and head.span > 0
+    numbers = [number for row in (*rows, head.alone) for number in row]
+    tame = all(abs(number) < 1e18 for number in numbers) and _SPANS[0] < head.span < _SPANS[1]
     alone = len(head.alone) == (len(NAMES) if head.products else 0)
     if (
         not alone

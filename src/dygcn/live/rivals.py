@@ -267,7 +267,7 @@ def choose_rivals(seen: Contacts, end: int, asked: list[Asked], begin: int) -> d
     asked
         Questions between the contacts `begin` and `end`, to choose by.
     """
-    span = float(seen.t[end - 1] - seen.t[0]) or 1.0
+    span = (float(seen.t[end - 1] - seen.t[0]) if end else 0.0) or 1.0
     recent: list[Rival] = [RecentPopularity(span / part) for part in PARTS]
     found: dict[str, Rival] = {
         "popularity": Popularity(),

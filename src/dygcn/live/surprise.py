@@ -43,7 +43,7 @@ class Surprise:
         return len(self.value)
 
     def __repr__(self) -> str:
-        most = float(self.value.max()) if len(self) else float("nan")
+        most = np.fmax.reduce(self.value) if len(self) else float("nan")  # removals have none
         return f"Surprise({len(self)} events, the greatest {most:.1f})"
 
     def to_pandas(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, overload
 
@@ -107,6 +107,7 @@ class EmbeddingView(VectorView):
         ((2,), 'cosine')
         """
         one_of("missing", missing, ("raise", "cold"))
+        a, b = (list(ids) if isinstance(ids, Iterator) else ids for ids in (a, b))  # they are read twice
         first, second = (self._one_or_many(ids, missing) for ids in (a, b))
         numbers = [find_past(self._state, ids) for ids in (a, b)] if missing == "cold" else [None, None]
         if len(first) != len(second) and 1 not in (len(first), len(second)):

@@ -46,9 +46,9 @@ def check_columns(rows, now=61.0):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
-def check_cuts(rows, cuts):
+def check_cuts(rows, cuts, kind="int64"):
     """Compare two histories of the same events in other batches, to the bit."""
-    whole, parts = played(rows), played(rows, cuts)
+    whole, parts = played(rows, kind=kind), played(rows, cuts, kind)
     assert parts.digest() == whole.digest()
     numbers = np.arange(len(whole), dtype=np.int32)
     for u in range(len(whole)):
@@ -68,9 +68,10 @@ def test_rings_run_over():
     check_columns(rows)
 
 
-@given(events, st.lists(st.integers(0, 60), max_size=5))
-def test_batches_do_not_matter(rows, cuts):
-    check_cuts(rows, cuts)
+@pytest.mark.parametrize("kind", ["int64", "string"])
+@given(rows=events, cuts=st.lists(st.integers(0, 60), max_size=5))
+def test_batches_do_not_matter(rows, cuts, kind):
+    check_cuts(rows, cuts, kind)
 
 
 def test_more_events_than_are_numbered_at_once():
@@ -160,7 +161,15 @@ def test_events_without_times_happen_with_the_last():
         ("pair_dst", lambda one: one - 100),
         ("pair_src", lambda one: np.zeros_like(one)),
         ("marks", lambda one: one * np.nan),
+        ("marks", lambda one: one - 2),
+        ("marks", lambda one: one + 2**25),
         ("counts", lambda one: one - 100),
+        ("counts", lambda one: one + (2**31 - 100)),
+        ("pair_fast", lambda one: one - 2),
+        ("pair_n", lambda one: one - 2),
+        ("pair_t", lambda one: one + 1),
+        ("clock", lambda one: -np.inf),
+        ("clock", lambda one: np.inf),
         ("times", lambda one: one[:, :2]),
         ("pair_n", lambda one: one[:-1]),
     ],

@@ -60,6 +60,31 @@ def test_weights_add_up_to_everybody(seed):
     hunt_weights(seed)
 
 
+def test_a_hub_is_looked_at_no_further_than_its_last_partners(monkeypatch):
+    """Partners from before are among the rest, and the weights still add up."""
+    monkeypatch.setattr(next_lists, "_LOOKED_AT", 2)
+    asked = []
+    answers_of = History.answers_of
+
+    def noted(self, asker, most=1 << 30):
+        asked.append(most)
+        return answers_of(self, asker, most)
+
+    monkeypatch.setattr(History, "answers_of", noted)
+    hunt_weights(0)
+    assert max(asked) == 2
+
+
+def test_loops_are_no_lists():
+    random = np.random.default_rng(0)
+    src, dst = random.integers(0, 30, (2, 600))
+    dst[::3] = src[::3]
+    batch = read_events({"src": src, "dst": dst, "t": np.arange(600, dtype=float)})
+    lists = lists_of(batch)
+    assert (src[lists.event] != dst[lists.event]).all()
+    assert len(lists.event) == (src[300:] != dst[300:]).sum()
+
+
 def test_lists_learn_what_everybody_would(monkeypatch):
     """A softmax over weighed lists is near to the softmax over all candidates."""
     batch = events(3000, nodes=150)
@@ -68,7 +93,7 @@ def test_lists_learn_what_everybody_would(monkeypatch):
         monkeypatch.setattr(next_lists, name, 10_000)
     monkeypatch.setattr(next_lists, "_others", lambda taken, size, _: np.setdiff1d(np.arange(size), taken))
     random = np.random.default_rng(0)
-    chosen = next_lists._events(batch, len(batch) // 2, 700, random)
+    chosen = next_lists._events(batch.src.values != batch.dst.values, len(batch) // 2, 700, random)
     assert (chosen == few.event).all()
     whole = whole_lists(batch, chosen)
     head = fit_next(few, 3000.0)

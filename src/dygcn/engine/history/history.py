@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.events import take
+from dygcn.engine.events import join_ids, moment, take
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import counting, layout
@@ -24,10 +24,13 @@ from dygcn.errors import DamagedFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
 _HABIT = 0.5  # of one who never asked
+_GREATEST = 1e3  # of a column
+_MOST_FADING = 1 << 24  # a count of float32 goes no further
+_MOST = (1 << 31) - (1 << 24)  # a count of int32 must not run over soon after it is loaded
 _OF_NODES = "_times", "_marks", "_counts", "_answers", "_partners", "_first", "_two", "_three"
 _OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_behind"
 
@@ -106,6 +109,11 @@ class History:
         return self.ids.high
 
     @property
+    def names(self) -> IdColumn:
+        """Ids of everybody that had an event, in the order of the first ones."""
+        return self.ids.names(np.arange(len(self), dtype=np.int32))
+
+    @property
     def pairs(self) -> int:
         """How many ordered pairs of nodes had an event."""
         return int(self._sizes[layout.PAIRS])
@@ -130,7 +138,7 @@ class History:
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
         """Say what is to be counted next; None: nothing."""
         self._sizes[layout.PLAYED] = 0
-        self._staged = None if batch is None else (batch, now)
+        self._staged = None if batch is None else (batch, None if now is None else moment(now))
 
     @property
     def staged(self) -> EventBatch | None:
@@ -153,7 +161,7 @@ class History:
             rows = np.arange(start, min(start + _BLOCK, len(batch)))
             ends = [take(end, rows) if len(rows) < len(batch) else end for end in (batch.src, batch.dst)]
             seen, op = self.ids.high, batch.op[rows]
-            src, dst = self.ids.resolve(ends[0], ends[1], op)
+            src, dst = self._numbers(ends[0], ends[1], op)
             self._reserve(self.ids.high, self.pairs + len(rows))
             t = self._dates(batch, rows, now)
             how = self.fast, self.slow
@@ -165,10 +173,24 @@ class History:
                 if op[at] > 0 and u != v:
                     before(start + at, u, v, float(t[at]), seen)
                 counting.play(self.arrays, src[one], dst[one], op[one], t[one], *how)
-                seen = max(seen, u + 1, v + 1)
+                if op[at] > 0:  # a removal may name whom a later event of the batch brings
+                    seen = max(seen, u + 1, v + 1)
         if now is not None:
             self._clock[0] = max(self._clock[0], now)
         self._staged = None
+
+    def _numbers(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
+        """Return the numbers of both ends of events; newcomers are numbered event by event, source first."""
+        if src.data is None or len(op) == 1:
+            return self.ids.resolve(src, dst, op)
+        found, added = (self.ids.find(src), self.ids.find(dst)), op > 0
+        rows = np.flatnonzero(added & ((found[0] < 0) | (found[1] < 0)))
+        if not len(rows):
+            return found
+        # `resolve` would number all sources of text before all destinations, and cuts would show.
+        ends = join_ids((take(src, rows), take(dst, rows)))
+        self.ids.intern(take(ends, np.arange(len(ends)).reshape(2, -1).ravel("F")))
+        return self.ids.find(src), self.ids.find(dst)
 
     def _dates(self, batch: EventBatch, rows: Int64, now: float | None) -> Float64:
         """Return when events happened; one without a time happens now, or when the last one did."""
@@ -213,7 +235,8 @@ class History:
         when = self.clock if now is None else float(now)
         how = when, self.unit, self.fast, self.slow
         counting.describe(self.arrays, askers, candidates, *how, self._walks, out)
-        return out
+        # No finite age has a greater logarithm; an age beyond all numbers would make what weighs nothing NaN.
+        return np.minimum(out, _GREATEST, out=out)
 
     def answers_of(self, asker: int, most: int = 1 << 30) -> Nodes:
         """Return everybody that one asked for, the newest first."""
@@ -250,7 +273,7 @@ class History:
         src[slots[there]] = keys[there] >> 32
         rings = self._answers[:n].copy(), self._partners[:n].copy()
         return HistoryImage(
-            self.ids.names(np.arange(n, dtype=np.int32)),
+            self.names,
             self._times[:n].copy(),
             self._marks[:n].copy(),
             self._counts[:n].copy(),
@@ -338,12 +361,11 @@ def _check(image: HistoryImage, n: int, p: int) -> None:
     ends = image.pair_src, image.pair_dst
     inside = all(((end >= 0) & (end < n)).all() for end in ends)
     inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
-    finite = all(np.isfinite(one).all() for one in (image.marks, image.pair_t, image.pair_fast))
-    if (
-        not inside
-        or not finite
-        or (image.counts < 0).any()
-        or np.isnan(image.times).any()
-        or np.isnan(image.pair_gone).any()
-    ):
+    habit, marks = image.marks[:, layout.HABIT], image.marks[:, layout.HABIT + 1 :]
+    fading = (habit, 1), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
+    whole = (image.counts, _MOST), (image.pair_n, _MOST)
+    inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in (*fading, *whole))
+    times = image.times, image.pair_t, image.pair_gone
+    inside = inside and image.clock < np.inf and all((one <= image.clock).all() for one in times)
+    if not inside or not np.isfinite(image.pair_t).all():
         raise DamagedFolder("the saved history names a node that is not in it, or a number that is none")

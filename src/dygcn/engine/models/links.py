@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 KINDS = ("new", "all", "next", "listed")
 """Links not there yet; every link of the next graph; what comes next, of everybody or of a list."""
 HEADS = KINDS[:2]  # kinds that have a `LinkHead`; a `NextHead` has the others
+SAVED = KINDS[:3]  # kinds that have one in a folder: before there were histories, what comes next had one
 TRAITS = 4  # of a node
 PAST = 3  # columns about a pair's past, beside whether there is any
 KNOWN, AGE, COUNT, EDGE = range(4)  # columns of `pair_pasts`

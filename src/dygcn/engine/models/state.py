@@ -103,6 +103,10 @@ class State:
     def changing(self) -> Transaction:
         """The transaction, for a change that stages nothing: an exception leaves the state torn."""
         self.transaction.begun = True
+        if (
+            self.history is not None
+        ):  # a batch that was refused may still be staged: `complete` would count it
+            self.history.stage(None)
         return self.transaction
 
     @property
@@ -290,9 +294,6 @@ class State:
 
         The model is another one then; compiled loops, which keep the table of rows, find none either.
         """
-        if self.history is not None and len(ids):
-            self.history = self.history.without(ids)
-            self.track_surprise(self.meter is not None)
         if len(ids) == 0 or self.model.named_ids is None:
             return
         self.model = self.model.without(ids)
@@ -302,6 +303,17 @@ class State:
             features.drop(ids, self.model.table, self.graph.ids)
         if self.transaction.after is not None:
             self.transaction.after()
+
+    @property
+    def past_ids(self) -> IdColumn | None:
+        """Ids of all that ever had an event, also of those that left the graph; None without a history."""
+        return None if self.history is None else self.history.names
+
+    def forget_past(self, ids: IdColumn) -> None:
+        """Take ids out of the history."""
+        if self.history is not None and len(ids):
+            self.history = self.history.without(ids)
+            self.track_surprise(self.meter is not None)
 
     def unreached(self) -> int:
         """Return how many nodes of a walk model no row reaches, 0 for any other model."""

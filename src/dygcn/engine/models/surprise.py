@@ -14,7 +14,7 @@ import numpy as np
 
 from dygcn.engine.events.keys import salted
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.history.columns import NAMES
+from dygcn.engine.history.columns import KNOWN, RAW
 
 if TYPE_CHECKING:
     from dygcn.engine.history import History
@@ -26,6 +26,7 @@ FORMER = 4096  # partners of an asker at most that are summed exactly, the newes
 RECENT = 100  # surprises of an asker that a new one is compared with
 FEWEST = 5  # of them, below which nothing is compared
 REASONS = 3
+LEAST = 0.1  # of log P that a reason costs
 _SALT = 0x5EED
 
 
@@ -37,7 +38,7 @@ class Surprises:
     dst: IdColumn  # (n,) who was the answer
     value: Float64  # (n,) minus log P; NaN for an event that adds nothing
     rank: Float64  # (n,) share of the asker's own last events that were less surprising; NaN of too few
-    reasons: Int8  # (n, 3) columns that lowered P most, see `history.columns.NAMES`; -1 for none
+    reasons: Int8  # (n, 3) columns that lowered P most, see `history.columns.RAW`; -1 for none
 
 
 class SurpriseMeter:
@@ -86,10 +87,21 @@ class SurpriseMeter:
         total = share.sum()
         value = float(np.log(total) + most - scores[0])
         found.value[row] = value
-        lower = parts[0] - share @ parts / total
+        lower = scores[0] - self._likelier(raw[0], share @ raw / total)
         order = np.argsort(lower, kind="stable")[:REASONS]
-        found.reasons[row] = np.where(lower[order] < 0, order, -1)
+        found.reasons[row] = np.where(lower[order] < -LEAST, order, -1)
         found.rank[row] = self._rank(asker, value)
+
+    def _likelier(self, raw: Float64, usual: Float64) -> Float64:
+        """Return the scores of an event with one column after the other as it usually is.
+
+        What single weights add would say less: weights of columns that go together undo each other.
+        """
+        rows = np.tile(raw, (len(raw), 1))
+        np.fill_diagonal(rows, usual)
+        rows[KNOWN, KNOWN] = max(usual[KNOWN], raw[KNOWN])  # to be linked is against nobody
+        found: Float64 = self._head.parts(rows).sum(axis=1)
+        return found
 
     def _others(self, seen: int, former: Nodes, answer: int) -> tuple[Nodes, float]:
         """Return candidates that the asker never had, and for how many each of them stands."""
@@ -121,4 +133,4 @@ def reason_names(reasons: Int8) -> list[list[str]]:
     >>> reason_names(np.array([[0, -1, -1]], np.int8))
     [['pair known']]
     """
-    return [[NAMES[at] for at in row if at >= 0] for row in reasons.tolist()]
+    return [[RAW[at] for at in row if at >= 0] for row in reasons.tolist()]

@@ -27,6 +27,7 @@ FORMER, RECENT, OTHERS = (
     25,
 )  # candidates at most that the asker had, that others just had, and the rest
 _LATELY = 400  # events whose answers are recent
+_LOOKED_AT = 4096  # partners that an asker had last; of a hub, those before them are among the rest
 _ABSENT = -np.inf
 
 
@@ -73,7 +74,8 @@ def draw_lists(
     """
     history, pool = History(ids, span), Pool(ids, batch)
     in_pool = pool.places(batch.dst)  # of events
-    chosen = _events(batch, begin, count, random)
+    counts = (batch.op > 0) & (pool.places(batch.src) != in_pool)  # a loop is nobody's answer
+    chosen = _events(counts, begin, count, random)
     width = 1 + FORMER + RECENT + OTHERS
     raw = np.zeros((len(chosen), width, len(RAW)))
     weights = np.full((len(chosen), width), _ABSENT)
@@ -84,7 +86,7 @@ def draw_lists(
         history.apply(_part(batch, played, event))
         played = event
         asker = int(history.find(take(batch.src, np.array([event])))[0])
-        former = pool.places(history.ids.names(history.answers_of(asker)))
+        former = pool.places(history.ids.names(history.answers_of(asker, _LOOKED_AT)))
         lately = np.unique(in_pool[max(event - _LATELY, 0) : event])
         places, log_weight, kept = _candidates(int(in_pool[event]), former, lately, len(pool), random)
         nodes = history.ids.find(take(pool.names, places))
@@ -96,8 +98,8 @@ def draw_lists(
     return NextLists(chosen, raw, weights, found, brought)
 
 
-def _events(batch: EventBatch, begin: int, count: int, random: np.random.Generator) -> Int64:
-    usable = np.flatnonzero(batch.op[begin:] > 0) + begin
+def _events(counts: Bool, begin: int, count: int, random: np.random.Generator) -> Int64:
+    usable = np.flatnonzero(counts[begin:]) + begin
     if len(usable) > count:
         usable = np.sort(random.choice(usable, count, replace=False))
     return usable

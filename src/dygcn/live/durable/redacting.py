@@ -60,10 +60,12 @@ class Redaction:
         return found
 
     def forget_rows(self, state: State, at: int) -> None:
-        """Take rows out of a model."""
-        named = state.model.named_ids
+        """Take rows out of a model, and ids out of its history, which also names who has no row."""
+        named, past = state.model.named_ids, state.past_ids
         if named is not None:
             state.forget_rows(take(named, np.flatnonzero(self.concerns(named, at))))
+        if past is not None:
+            state.forget_past(take(past, np.flatnonzero(self.concerns(past, at))))
 
     # ---- snapshots ---------------------------------------------------------------------------------
 
@@ -101,7 +103,8 @@ class Redaction:
         state, version, position, feed = load_snapshot(path)
         at = 0 if position is None else position.sequence
         nodes, left = self.nodes_in(state, at), self.concerns(None if feed is None else feed.left, at)
-        if not len(nodes) and not left.any() and not self.concerns(state.model.named_ids, at).any():
+        beside = state.model.named_ids, state.past_ids
+        if not len(nodes) and not left.any() and not any(self.concerns(ids, at).any() for ids in beside):
             return False
         before, moved = same_model_file(state.model), _moved_by_node(state, feed)
         if state.model.spec.from_graph:
