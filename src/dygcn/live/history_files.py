@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HISTORY: dict[str, tuple[Any, int]] = {
     "times": (np.float64, 2),
     "marks": (np.float32, 2),
-    "counts": (np.int32, 2),
+    "counts": (np.int64, 2),
     "answers": (np.int32, 2),
     "partners": (np.int32, 2),
     "pair_src": (np.int32, 1),

@@ -164,7 +164,7 @@ def test_events_without_times_happen_with_the_last():
         ("marks", lambda one: one - 2),
         ("marks", lambda one: one + 2**25),
         ("counts", lambda one: one - 100),
-        ("counts", lambda one: one + (2**31 - 100)),
+        ("counts", lambda one: one + (2**63 - 100)),
         ("pair_fast", lambda one: one - 2),
         ("pair_n", lambda one: one - 2),
         ("pair_t", lambda one: one + 1),
@@ -212,3 +212,26 @@ BUGS = [
 @pytest.mark.parametrize(("line", "wrong"), BUGS)
 def test_a_seeded_bug_is_noticed(tmp_path, line, wrong):
     assert_noticed(tmp_path, "dygcn.engine.history.counting", line, wrong, hunt_columns, 3)
+
+
+def test_counts_do_not_run_over():
+    """A node with more events than 32 bits count goes on in its ring, and a pair is counted no further."""
+    few = [(1, 2, 1, 1), (1, 3, 2, 1), (2, 3, 2, 1)]
+    image = played(few).image()
+    counts, pairs = image.counts + (2**31 - 2) // 20 * 20, np.full_like(image.pair_n, 2**31 - 1)
+    parts = {field: getattr(image, field) for field in HistoryImage.__dataclass_fields__}
+    history = History.from_image("int64", SPAN, HistoryImage(**{**parts, "counts": counts, "pair_n": pairs}))
+    history.apply(batch_of([(1, 2, t, 1) for t in range(3, 60)]))
+    after = history.image()
+    assert after.counts.max() > 2**31
+    assert after.pair_n.max() == 2**31 - 1
+    assert np.isfinite(history.columns(0, np.arange(3, dtype=np.int32))).all()
+
+
+def test_last_partners_are_of_either_direction_and_not_forgotten():
+    history = played([(1, 2, 1, 1), (3, 1, 2, 1), (1, 2, 3, 1), (4, 5, 4, 1)])
+    one, two, three, four = history.find([1, 2, 3, 4]).tolist()
+    assert history.partners_of(one).tolist() == sorted([two, three])
+    assert history.partners_of(-1).tolist() == []
+    less = history.without(history.ids.read([2]))
+    assert less.ids.names(less.partners_of(int(less.find([1])[0]))).values.tolist() == [3]

@@ -23,6 +23,7 @@ cdef int64_t PLAYED
 cdef int64_t COUNTED
 cdef double WALK_SCALE
 cdef int64_t RAW_COLUMNS
+cdef int64_t MOST
 cdef double NEVER
 
 @cython.final
@@ -31,7 +32,7 @@ cdef class HistoryArrays:
     cdef PairTable table
     cdef double[:, ::1] times
     cdef float[:, ::1] marks
-    cdef int32_t[:, ::1] counts
+    cdef int64_t[:, ::1] counts
     cdef int32_t[:, ::1] answers
     cdef int32_t[:, ::1] partners
     cdef int32_t[::1] first

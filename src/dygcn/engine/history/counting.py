@@ -19,6 +19,7 @@ from dygcn.engine.history.layout import (
     FIRST,
     HABIT,
     MET,
+    MOST,
     NEVER,
     NEW,
     PAIRS,
@@ -77,7 +78,7 @@ class HistoryArrays:
         table: PairTable,
         times: Float64,
         marks: Float32,
-        counts: Int32,
+        counts: Int64,
         answers: Int32,
         partners: Int32,
         first: Int32,
@@ -153,7 +154,8 @@ def _count(of: HistoryArrays, u: int, v: int, t: float, fast: float, slow: float
     of.pair_fast[pair] = count_after(of.pair_t[pair], of.pair_fast[pair], t, fast)
     of.pair_t[pair] = max(of.pair_t[pair], t)
     of.pair_gone[pair] = NEVER
-    of.pair_n[pair] += 1
+    if of.pair_n[pair] < MOST:
+        of.pair_n[pair] += 1
     of.marks[u, HABIT] = (1.0 - REPEATS) * of.marks[u, HABIT] + REPEATS * repeat
     of.marks[v, FAST] = count_after(of.times[v, MET], of.marks[v, FAST], t, fast)
     of.marks[v, SLOW] = count_after(of.times[v, MET], of.marks[v, SLOW], t, slow)

@@ -30,7 +30,7 @@ _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in 
 _HABIT = 0.5  # of one who never asked
 _GREATEST = 1e3  # of a column
 _MOST_FADING = 1 << 24  # a count of float32 goes no further
-_MOST = (1 << 31) - (1 << 24)  # a count of int32 must not run over soon after it is loaded
+_MOST = 1 << 62  # a count must not run over soon after it is loaded
 _OF_NODES = "_times", "_marks", "_counts", "_answers", "_partners", "_first", "_two", "_three"
 _OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_behind"
 
@@ -42,7 +42,7 @@ class HistoryImage:
     ids: IdColumn  # (n,) in the order of their first event
     times: Float64  # (n, 3)
     marks: Float32  # (n, 4)
-    counts: Int32  # (n, 2)
+    counts: Int64  # (n, 2)
     answers: Int32  # (n, 20)
     partners: Int32  # (n, 10)
     pair_src: Int32  # (p,) in the order of their first event
@@ -93,7 +93,7 @@ class History:
         self._sizes, self._clock = np.zeros(3, np.int64), np.full(1, layout.NEVER)
         self._table = new_table()
         self._times, self._marks = np.empty((0, 3)), np.empty((0, 4), np.float32)
-        self._counts, self._first = np.empty((0, 2), np.int32), np.empty(0, np.int32)
+        self._counts, self._first = np.empty((0, 2), np.int64), np.empty(0, np.int32)
         self._answers = np.empty((0, layout.ANSWERS), np.int32)
         self._partners = np.empty((0, layout.PARTNERS), np.int32)
         self._two, self._three = np.empty(0), np.empty(0)
@@ -250,7 +250,8 @@ class History:
         if node < 0:
             return _none()
         count = min(int(self._counts[node, layout.PARTNERED]), layout.PARTNERS)
-        return np.unique(self._partners[node, :count])
+        found = np.unique(self._partners[node, :count])
+        return found[found >= 0]  # below: it was forgotten
 
     def popular(self, most: int) -> Nodes:
         """Return who was the answer of most events, lately and over long: at most so many of both."""
@@ -363,7 +364,7 @@ def _check(image: HistoryImage, n: int, p: int) -> None:
     inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
     habit, marks = image.marks[:, layout.HABIT], image.marks[:, layout.HABIT + 1 :]
     fading = (habit, 1), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
-    whole = (image.counts, _MOST), (image.pair_n, _MOST)
+    whole = (image.counts, _MOST), (image.pair_n, layout.MOST)
     inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in (*fading, *whole))
     times = image.times, image.pair_t, image.pair_gone
     inside = inside and image.clock < np.inf and all((one <= image.clock).all() for one in times)

@@ -13,4 +13,5 @@ ASKED, MET, FIRST = range(3)  # columns of `times`
 PAIRS, PLAYED, COUNTED = range(3)  # of `sizes`
 WALK_SCALE = 1000.0  # of the chance of a walk, inside a logarithm
 RAW_COLUMNS = 20  # see `columns.RAW`
+MOST = 2147483647  # events of a pair that are counted: of more, as many
 NEVER = -inf  # when what never happened did

@@ -359,8 +359,9 @@ class State:
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
-        if model.following is not None and image.history is not None:
-            state.history = History.from_image(model.ids, model.following.span, image.history)
+        if model.following is not None:  # a state whose past nobody kept has no history, not an empty one
+            past, span = image.history, model.following.span
+            state.history = None if past is None else History.from_image(model.ids, span, past)
         if rebuilt:
             state.rebuild()
         return state

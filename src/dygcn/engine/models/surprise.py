@@ -2,7 +2,8 @@
 
 The sum over all candidates would cost as much as there are nodes. So it is exact over those that the asker
 had before and its last partners in either direction, and of the others 256 are drawn, by a hash of how many
-events were counted: the same ones however events are cut into batches. Each event is measured, and only then counted.
+events were counted: the same ones however events are cut into batches. Each event is measured, and only then
+counted.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class SurpriseMeter:
         history, head = self._history, self._head
         u, v = (node if node < seen else -1 for node in (asker, answer))
         former = np.union1d(history.answers_of(u, FORMER), history.partners_of(u))
-        others, weight = self._others(seen, former, v)
+        others, weight = self._others(seen, former, u, v)
         first = np.array([v], np.int32)
         candidates = np.concatenate((first, former[former != v], others))
         raw = history.columns(u, candidates, now)
@@ -103,13 +104,14 @@ class SurpriseMeter:
         found: Float64 = self._head.parts(rows).sum(axis=1)
         return found
 
-    def _others(self, seen: int, former: Nodes, answer: int) -> tuple[Nodes, float]:
+    def _others(self, seen: int, former: Nodes, asker: int, answer: int) -> tuple[Nodes, float]:
         """Return candidates that the asker never had, and for how many each of them stands."""
         if seen == 0:
             return np.empty(0, np.int32), 1.0
         drawn = salted(self._keys, _SALT + DRAWN * self._history.counted) % np.uint64(seen)
-        others = np.setdiff1d(drawn.astype(np.int32), np.append(former, np.int32(answer)))
-        rest = seen - len(former) - (answer >= 0 and answer not in former)
+        known = np.union1d(former, [node for node in (asker, answer) if node >= 0])
+        others = np.setdiff1d(drawn.astype(np.int32), known)
+        rest = seen - len(known)
         return others, max(rest, 0) / max(len(others), 1)
 
     def _rank(self, asker: int, value: float) -> float:

@@ -73,8 +73,8 @@ def draw_lists(
         How many lists, at most.
     """
     history, pool = History(ids, span), Pool(ids, batch)
-    in_pool = pool.places(batch.dst)  # of events
-    counts = (batch.op > 0) & (pool.places(batch.src) != in_pool)  # a loop is nobody's answer
+    asks, in_pool = pool.places(batch.src), pool.places(batch.dst)  # of events
+    counts = (batch.op > 0) & (asks != in_pool)  # a loop is nobody's answer
     chosen = _events(counts, begin, count, random)
     width = 1 + FORMER + RECENT + OTHERS
     raw = np.zeros((len(chosen), width, len(RAW)))
@@ -88,7 +88,8 @@ def draw_lists(
         asker = int(history.find(take(batch.src, np.array([event])))[0])
         former = pool.places(history.ids.names(history.answers_of(asker, _LOOKED_AT)))
         lately = np.unique(in_pool[max(event - _LATELY, 0) : event])
-        places, log_weight, kept = _candidates(int(in_pool[event]), former, lately, len(pool), random)
+        ends = np.array([in_pool[event], asks[event]], np.int32)
+        places, log_weight, kept = _candidates(ends, former, lately, len(pool), random)
         nodes = history.ids.find(take(pool.names, places))
         now = float(batch.t[event]) if batch.t is not None else None
         raw[row, : len(places)] = history.columns(asker, nodes, now)
@@ -112,16 +113,19 @@ def _part(batch: EventBatch, begin: int, end: int) -> EventBatch:
 
 
 def _candidates(
-    answer: int, former: Int32, lately: Int32, size: int, random: np.random.Generator
+    ends: Int32, former: Int32, lately: Int32, size: int, random: np.random.Generator
 ) -> tuple[Nodes, Float64, Bool]:
-    """Return candidates, the answer first, the logarithms of their weights, and who is `brought`."""
-    former = former[(former >= 0) & (former != answer)]
-    lately = np.setdiff1d(lately[lately >= 0], np.append(former, answer))
-    taken = np.concatenate(([answer], former, lately)).astype(np.int32)
+    """Return candidates, the answer first, the logarithms of their weights, and who is `brought`.
+
+    `ends` are the answer and the one who asks, who is no candidate.
+    """
+    former = former[(former >= 0) & (former != ends[0])]
+    lately = np.setdiff1d(lately[lately >= 0], np.append(former, ends))
+    taken = np.concatenate((ends, former, lately)).astype(np.int32)
     others = _others(taken, size, random)
     rest = size - len(taken)
     strata = (former, FORMER, len(former)), (lately, RECENT, len(lately)), (others, OTHERS, rest)
-    drawn, weights, kept = [np.array([answer], np.int32)], [np.zeros(1)], [np.ones(1, np.bool_)]
+    drawn, weights, kept = [ends[:1]], [np.zeros(1)], [np.ones(1, np.bool_)]
     for members, most, total in strata:
         some = members if len(members) <= most else random.choice(members, most, replace=False)
         drawn.append(some.astype(np.int32))
