@@ -50,7 +50,7 @@ def test_lists_have_the_columns_of_their_moment():
 
 
 def hunt_weights(seed):
-    """Every list stands for everybody that can be a candidate: its weights add up to the pool but the asker."""
+    """Every list stands for everybody that can be a candidate: weights add up to the pool but the asker."""
     batch = events(seed=seed, nodes=400)
     lists = lists_of(batch, 100, seed)
     np.testing.assert_allclose(np.exp(lists.log_weight).sum(axis=1), len(Pool("int64", batch)) - 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64, Nodes
 
 DRAWN = 256
-FORMER = 4096  # partners of an asker at most that are summed exactly, the newest
+FORMER = 1024  # partners of an asker at most that are summed exactly, the newest
 RECENT = 100  # surprises of an asker that a new one is compared with
 FEWEST = 5  # of them, below which nothing is compared
 REASONS = 3
