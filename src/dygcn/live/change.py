@@ -114,7 +114,10 @@ class Change:
         Call `track_surprise` of the embedding before the update; an `OptionError` if that was not done.
         """
         if self._surprises is None:
-            raise OptionError("no surprises were measured; call live.track_surprise() before the update (bulk loads measure none)")
+            raise OptionError(
+                "no surprises were measured; call live.track_surprise() before the update (a bulk load "
+                "measures none)"
+            )
         return surprise.named(self._live.state, self._surprises)
 
     def to_pandas(self) -> Any:
