@@ -23,3 +23,13 @@ def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(f"--{field}", metavar="COLUMN", help=text)(command)
     shared = "An id that is in both columns is one node."
     return click.option("--shared-ids", is_flag=True, help=shared)(command)
+
+
+def kinds_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option --kinds to a command, which gets a list of names."""
+    return click.option(
+        "--kinds",
+        metavar="NAME,NAME",
+        callback=lambda _, __, text: text and text.split(","),
+        help="What both columns hold, as in user,item: user 1 and item 1 are then two nodes.",
+    )(command)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dygcn.cli.columns import column_options
+from dygcn.cli.columns import column_options, kinds_option
 from dygcn.cli.printing import json_option, print_json, progress_bar
 from dygcn.cli.reading import events_file, format_option
 from dygcn.live import evaluate
@@ -16,11 +16,7 @@ from dygcn.live.evaluating import plan_of
 @click.command("evaluate")
 @click.argument("events", type=click.Path())
 @column_options
-@click.option(
-    "--kinds",
-    metavar="NAME,NAME",
-    help="What both columns hold, as in user,item: user 1 and item 1 are then two nodes.",
-)
+@kinds_option
 @format_option
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option(
@@ -44,7 +40,6 @@ def command(events: str, form: str | None, plot: str | None, as_json: bool, **op
     EVENTS is a file as `dygcn fit` takes it, the name of a data set, or - for standard input. Nothing is
     saved.
     """
-    options["kinds"] = options["kinds"] and options["kinds"].split(",")
     with progress_bar(plan_of(), as_json) as notify, events_file(events, form) as path:
         found = evaluate(path, progress=notify, **options)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dygcn.cli.columns import column_options
+from dygcn.cli.columns import column_options, kinds_option
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.cli.reading import events_file, format_option
 from dygcn.engine.models import RULES, find_fitting
@@ -21,11 +21,7 @@ from dygcn.paper import BASES
 @click.argument("events", type=click.Path())
 @click.option("--out", required=True, metavar="DIR", type=click.Path(), help="Folder to write.")
 @column_options
-@click.option(
-    "--kinds",
-    metavar="NAME,NAME",
-    help="What both columns hold, as in user,item: user 1 and item 1 are then two nodes.",
-)
+@kinds_option
 @format_option
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
@@ -67,7 +63,6 @@ def command(
     standard input.
     """
     begun = time.perf_counter()
-    options["kinds"] = options["kinds"] and options["kinds"].split(",")
     check_target(out)  # before the work, not after it
     options["recipe"] = find_fitting(options["rule"]).steady_recipe() if steady else None
     if steady and options["recipe"] is None:
