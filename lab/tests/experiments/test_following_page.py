@@ -38,8 +38,13 @@ def test_a_row_says_beside_whom_ours_stands():
 
 def test_what_is_lost_is_counted():
     text = counts(MEASURED).splitlines()
-    assert text[0].endswith("surely above every rival on 1 of 2 sets, surely below one on 1 (two).")
-    assert text[1].endswith("surely above every rival on 0 of 2 sets, surely below one on 1 (two).")
+    logit = "above the logit on heuristics, too, on"
+    assert text[0].endswith(
+        f"that learns nothing on 1 of 2 sets, {logit} 1; surely below any of them on two."
+    )
+    assert text[1].endswith(
+        f"that learns nothing on 0 of 2 sets, {logit} 0; surely below any of them on two."
+    )
     assert "0.040 at most, above .01 in 1 of 3 rows" in text[2]
     table = main_table(MEASURED, NOW).splitlines()
     assert table[2].startswith(

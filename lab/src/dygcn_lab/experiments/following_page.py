@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dygcn_lab.evaluation.paired import Paired
-from dygcn_lab.experiments.following import OURS
+from dygcn_lab.experiments.following import LOGIT, OURS
 from dygcn_lab.experiments.following_pictures import ASKS, draw_ages, draw_calibration
 from dygcn_lab.experiments.unusual import KINDS
 from dygcn_lab.report.tables import Table, Value, markdown_table
@@ -109,15 +109,16 @@ def counts(measured: Measured) -> str:
     """Say on how many sets ours is surely above all rivals, tied, surely below one."""
     lines = []
     for label, kinds in (
-        ("random rivals, or all candidates", ("all", "random")),
-        ("historical rivals, or all candidates", ("all", "historical")),
+        ("Random rivals, or all candidates", ("all", "random")),
+        ("Historical rivals, or all candidates", ("all", "historical")),
     ):
-        found = [(name, verdicts(row)) for name, kind, row in rows_of(measured, NOW) if kind in kinds]
-        above = [name for name, each in found if set(each.values()) == {"better"}]
-        below = [name for name, each in found if "worse" in each.values()]
+        found = {name: verdicts(row) for name, kind, row in rows_of(measured, NOW) if kind in kinds}
+        plain = {name: {k: v for k, v in each.items() if k != LOGIT} for name, each in found.items()}
+        below = [name for name, each in found.items() if "worse" in each.values()]
         lines.append(
-            f"- {label}: surely above every rival on {len(above)} of {len(found)} sets, surely below one on "
-            f"{len(below)}{' (' + ', '.join(below) + ')' if below else ''}."
+            f"- {label}: surely above every rival that learns nothing on {_above(plain)} of {len(found)} "
+            f"sets, above the logit on heuristics, too, on {_above(found)}; surely below any of them on "
+            f"{', '.join(below) or 'none'}."
         )
     spreads = [max(row["by seed"]) - min(row["by seed"]) for _, _, row in rows_of(measured, NOW)]
     wide = sum(spread > 0.01 for spread in spreads)
@@ -126,6 +127,10 @@ def counts(measured: Measured) -> str:
         f"{len(spreads)} rows."
     )
     return "\n".join(lines)
+
+
+def _above(found: dict[str, dict[str, str]]) -> int:
+    return sum(set(each.values()) == {"better"} for each in found.values())
 
 
 def clock_table(now: Measured, positions: Measured) -> str:
