@@ -105,7 +105,7 @@ def _next_scores(
     assert head is not None
     if history is None:
         raise FeatureError(
-            'links="next" and "listed" look at the history of events, about 200 bytes a node and 60 to 90 a pair, '
+            'links="next" and "listed" look at the history of events, 200 bytes a node and 60 to 150 a pair, '
             'which shards do not keep; ask for links="all", or serve the folder by one process'
         )
     askers, candidates = numbers or (_numbers(history, ids, first), _numbers(history, ids, second))

@@ -198,6 +198,28 @@ def labels_table(measured: Measured) -> str:
     )
 
 
+def costs_table(measured: Measured) -> str:
+    """Return bytes, microseconds an event of each twin, and microseconds a candidate."""
+    rows: list[list[str | Value]] = []
+    for name, found in measured.items():
+        one, many = (found["us an event"][f"batches of {size}"] for size in (1, 100))
+        events = [
+            f"{each['without']:.0f}, {each['history']:.0f}, {each['surprise']:.0f}" for each in (one, many)
+        ]
+        scored = found["us a candidate, next"]
+        pairs = ", ".join(f"{scored[count]:.1f}" for count in scored)
+        sizes = [f"{found['bytes a node']:.0f}", f"{found['bytes a pair']:.0f}"]
+        rows.append([name, *sizes, *events, pairs, str(found["products of vectors"])])
+    columns = [
+        "data",
+        "bytes a node",
+        "an ordered pair",
+        "µs an event, one by one: without, with a history, surprise",
+    ]
+    columns += ["batches of 100", "µs a candidate, of 1, 100, 1,000", "products of vectors"]
+    return markdown_table(Table("", columns, rows))
+
+
 def short_table(measured: Measured) -> str:
     """Return whether the short evaluation names what the long one names."""
     rows: list[list[str | Value]] = [
@@ -219,7 +241,7 @@ def page(folder: Path) -> str:
     """Return the page."""
     found = {
         name: json.loads((folder / f"{name}.json").read_text())
-        for name in ("now", "positions", "ages", "unusual", "short")
+        for name in ("now", "positions", "unusual", "short", "costs")
     }
     text = (importlib.resources.files("dygcn_lab.experiments") / "following_page.md").read_text(
         encoding="utf-8"
@@ -234,6 +256,7 @@ def page(folder: Path) -> str:
         "SUMS": sums_table(found["unusual"]),
         "LABELS": labels_table(found["unusual"]),
         "SHORT": short_table(found["short"]),
+        "COSTS": costs_table(found["costs"]),
     }
     for name, part in parts.items():
         text = text.replace(f"<{name}>", part)

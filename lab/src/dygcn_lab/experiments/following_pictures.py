@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ASKS = {"all": "all candidates", "random": "random", "historical": "historical"}
 Measured = dict[str, Any]
+_COLOURS = (BLUE, "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")  # ours, then rivals
 
 
 def draw_ages(measured: Measured, file: Path) -> None:
@@ -25,12 +26,11 @@ def draw_ages(measured: Measured, file: Path) -> None:
         places = np.arange(len(states))
         kind = next(kind for kind in ASKS if kind in next(iter(states.values())))
         names = list(next(iter(states.values()))[kind]["mrr"])
-        for other in names:
+        for other, colour in zip(names, _COLOURS, strict=False):
             means = [each[kind]["mrr"][other] for each in states.values()]
             mine = other == OURS
-            axis.plot(
-                places, means, "o-", color=BLUE if mine else None, lw=2.5 if mine else 1, ms=3, label=other
-            )
+            axis.plot(places[:-1], means[:-1], "o-", color=colour, lw=2.5 if mine else 1, ms=3, label=other)
+            axis.plot(places[-1:], means[-1:], "o", color=colour, ms=5 if mine else 3)  # a day has no number
         axis.set_xticks(places, [_age(about) for about in states])
         axis.set_xlabel("age of the state, events")
         axis.set_ylabel(f"MRR, {ASKS[kind]}")
