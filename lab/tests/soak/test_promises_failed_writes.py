@@ -77,10 +77,12 @@ def test_cases_are_spread_over_all_of_them():
 def test_each_kind_of_end_is_counted(trial):
     trial.run(Case("new", ONCE, 1))  # the lock: the folder is not opened
     assert trial.tally.not_opened == 1
-    for nth in range(100, 108):
+    tally = trial.tally
+    for nth in range(100, 160):  # which operation has which number depends on when snapshots are written
         trial.run(Case("used", ONCE, nth))
         trial.run(Case("used", SHORT, nth))
-    tally = trial.tally
+        if tally.named > 4 and tally.short > 0:
+            break
     assert tally.bad == 0, tally.notes
     assert tally.named > 4
     assert tally.short > 0
