@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Bool, EventBatch, Float64, IdColumn, Int32, Int64, Nodes
 
 LISTS = 3_000
-FORMER, RECENT, OTHERS = (
-    20,
-    15,
-    25,
-)  # candidates at most that the asker had, that others just had, and the rest
+# Candidates of a list, at most: whom the asker had before, whom others just had, and the rest.
+FORMER, RECENT, OTHERS = 20, 15, 25
 _LATELY = 400  # events whose answers are recent
 _LOOKED_AT = 4096  # partners that an asker had last; of a hub, those before them are among the rest
 _ABSENT = -np.inf
