@@ -55,6 +55,9 @@ DEFAULT_K = 10
 """How many nodes an answer names unless another k is asked for: in Python, over HTTP and in commands."""
 
 
+_NOBODY: Nodes = np.empty(0, np.int32)
+
+
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class IdColumn:
     """User ids, all int64 or all UTF-8 strings, without a Python object for each."""
@@ -208,6 +211,7 @@ class Changed:
     nodes: Nodes  # (n,) no node twice
     orders: Int8  # (n,) 0 features, 1..K messages
     rows: int = 0  # rows of state that were added to (the cost)
+    heavy: Nodes = field(default_factory=lambda: _NOBODY)  # (m,) heavy ones, whose listeners moved, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Who aggregates whom: dynamic lists of weighted arcs in one flat pool.
 
-Every node owns a block of the pool, a power of two long, its arcs at the front in no order. A node
-with few arcs is searched by looking at all of them; a hub has its arcs in a table beside, so that
+Every node owns a block of the pool, a power of two long, its arcs at the front in no order, but for one
+thing: arcs to heavy nodes of the same tier or a higher one come first (see `tiers`). A node with few arcs is searched by looking at all of them; a hub has its arcs in a table beside, so that
 no insert, delete or look-up on it costs more than on a leaf.
 
 A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
@@ -25,13 +25,13 @@ from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 
-_OF_NODES = ("start", "count", "_room", "_hub", "_extra")  # arrays with one value for each node
+_OF_NODES = ("start", "count", "_room", "_hub", "_extra", "upper")  # arrays with one value for each node
 _HELD = (
     *("start", "count", "_room", "others", "weights", "_hub", "_extra", "_heads", "_tail"),
-    *("_table", "times", "counts"),
+    *("_table", "times", "counts", "upper", "tiers"),
 )
 
 
@@ -54,6 +54,8 @@ class Adjacency:
         self.counts = np.empty(0, np.float32)
         self._pools = ("others", "weights", "times", "counts") if contacts else ("others", "weights")
         self._hub = np.empty(0, np.int8)
+        self.upper = np.empty(0, np.int32)
+        self.tiers = np.empty(0, np.int8)  # the graph's own
         self._extra = np.empty(0, np.int32)
         self._heads = np.full(32, -1, np.int64)
         self._tail = np.zeros(1, np.int64)
@@ -68,9 +70,9 @@ class Adjacency:
         lists = now["start"], now["count"], now["others"], now["weights"]
         replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
 
-    def reserve(self, nodes: int) -> None:
-        """Grow to so many nodes."""
-        self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES})
+    def reserve(self, nodes: int, tiers: Int8) -> None:
+        """Grow to so many nodes, whose tiers the graph keeps."""
+        self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES}, tiers=tiers)
 
     def reserve_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
@@ -104,6 +106,10 @@ class Adjacency:
     def forget_needs(self) -> None:
         """Set the counts of arcs to come back to zero: an exception may have left some."""
         self._extra[:] = 0
+
+    def upper_arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
+        """Return the arcs of nodes to heavy nodes of no lower tier, as `arcs` does."""
+        return loops.list_arcs(self.arrays, _flat(nodes), True)
 
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""

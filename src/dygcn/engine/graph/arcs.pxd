@@ -24,6 +24,8 @@ cdef class ArcArrays:
     cdef PairTable table
     cdef double[::1] times
     cdef float[::1] counts
+    cdef int32_t[::1] upper
+    cdef int8_t[::1] tiers
 
 cdef int64_t slot_of(ArcArrays arcs, int64_t node, int64_t other) noexcept nogil
 cdef void _ask_for_node(ArcArrays arcs, int64_t node) noexcept nogil
@@ -58,10 +60,22 @@ cdef void give_back_empty(ArcArrays arcs, int64_t n, const int32_t[::1] nodes) n
 cdef void write(
     ArcArrays arcs, int64_t n, const int32_t[::1] nodes, const int32_t[::1] other, const int64_t[::1] new
 ) noexcept nogil
-@cython.locals(last=int64_t, moved=int64_t)
+@cython.locals(base=int64_t)
+cdef void _move(ArcArrays arcs, int64_t node, int64_t at, int64_t to) noexcept nogil
+@cython.locals(base=int64_t, last=int64_t)
 cdef void _delete(ArcArrays arcs, int64_t node, int64_t other, int64_t slot) noexcept nogil
-@cython.locals(at=int64_t)
+@cython.locals(base=int64_t, at=int64_t, end=int64_t)
 cdef void _insert(ArcArrays arcs, int64_t node, int64_t other, int64_t weight) noexcept nogil
+
+cdef bint is_upper(ArcArrays arcs, int64_t node, int64_t other) noexcept nogil
+@cython.locals(tier=int64_t, bound=int64_t)
+cdef bint tier_is_due(ArcArrays arcs, int64_t node, int64_t count, int64_t heavy_from) noexcept nogil
+@cython.locals(base=int64_t, other=int32_t, weight=int64_t, time=double, count=float)
+cdef void _swap(ArcArrays arcs, int64_t node, int64_t a, int64_t b) noexcept nogil
+@cython.locals(node=int64_t, upper=int64_t)
+cpdef object partition(ArcArrays arcs, const int32_t[::1] nodes)
+@cython.locals(node=int64_t, slot=int64_t, wanted=bint, moved=int64_t)
+cpdef object put_right(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other)
 
 cdef int _check_nodes(ArcArrays arcs, const int32_t[::1] nodes) except -1
 @cython.locals(found=int64_t[::1], last=double[::1], count_at_last=float[::1])
@@ -70,11 +84,11 @@ cpdef object weights_of(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[
 cpdef tuple contacts_of(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other)
 @cython.locals(total=int64_t)
 cpdef int64_t count_arcs(ArcArrays arcs, const int32_t[::1] nodes) noexcept nogil
-@cython.locals(owner=int32_t[::1], other=int32_t[::1], weight=int64_t[::1])
-cpdef tuple list_arcs(ArcArrays arcs, const int32_t[::1] nodes)
+@cython.locals(size=int64_t, owner=int32_t[::1], other=int32_t[::1], weight=int64_t[::1])
+cpdef tuple list_arcs(ArcArrays arcs, const int32_t[::1] nodes, bint upper=*)
 @cython.locals(at=int64_t)
 cdef void _list_arcs(
-    ArcArrays arcs, const int32_t[::1] nodes, int32_t[::1] owner, int32_t[::1] other, int64_t[::1] weight
+    ArcArrays arcs, const int32_t[::1] nodes, bint upper, int32_t[::1] owner, int32_t[::1] other, int64_t[::1] weight
 ) noexcept nogil
 @cython.locals(last=double[::1], count_at_last=float[::1])
 cpdef tuple list_contacts(ArcArrays arcs, const int32_t[::1] nodes)

@@ -42,6 +42,9 @@ class ArcArrays:
         The hubs' arcs.
     times, counts
         Last contacts and counts beside the weights; empty where they are not kept.
+    upper, tiers
+        How many arcs of each block lead to heavy nodes of the same tier or a higher one: these come first.
+        The tier of every node (see `graph.tiers`).
     """
 
     def __init__(
@@ -58,13 +61,17 @@ class ArcArrays:
         table: PairTable,
         times: Float64,
         counts: Float32,
+        upper: Int32,
+        tiers: Int8,
     ) -> None:
-        self.arrays = start, count, capacity, others, weights, hub, extra, heads, tail, table, times, counts
+        blocks = start, count, capacity, others, weights, hub, extra, heads, tail, table
+        self.arrays = *blocks, times, counts, upper, tiers
         self.start, self.count, self.capacity = start, count, capacity
         self.others, self.weights = others, weights
         self.hub, self.extra, self.heads, self.tail = hub, extra, heads, tail
         self.table = table
         self.times, self.counts = times, counts
+        self.upper, self.tiers = upper, tiers
 
     def __reduce__(self) -> tuple[type[ArcArrays], tuple[Any, ...]]:
         return ArcArrays, self.arrays
@@ -271,37 +278,117 @@ def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> No
             _insert(arcs, nodes[i], other[i], new[i])
 
 
-def _delete(arcs: ArcArrays, node: int, other: int, slot: int) -> None:
-    """Delete the arc in a slot; the last one of the block takes its place."""
-    base, last = arcs.start[node], arcs.count[node] - 1
-    moved = arcs.others[base + last]
-    arcs.others[base + slot] = moved
-    arcs.weights[base + slot] = arcs.weights[base + last]
+def _move(arcs: ArcArrays, node: int, at: int, to: int) -> None:
+    """Copy an arc to another slot of its block."""
+    base = arcs.start[node]
+    arcs.others[base + to] = arcs.others[base + at]
+    arcs.weights[base + to] = arcs.weights[base + at]
     if len(arcs.times) > 0:
-        arcs.times[base + slot] = arcs.times[base + last]
-        arcs.counts[base + slot] = arcs.counts[base + last]
-    arcs.count[node] = last
+        arcs.times[base + to] = arcs.times[base + at]
+        arcs.counts[base + to] = arcs.counts[base + at]
+    if arcs.hub[node]:
+        pair_put(arcs.table, pair_key(node, arcs.others[base + to]), to)
+
+
+def _delete(arcs: ArcArrays, node: int, other: int, slot: int) -> None:
+    """Delete the arc in a slot; the last one of its part of the block takes its place."""
+    base, last = arcs.start[node], arcs.count[node] - 1
     if arcs.hub[node]:
         pair_drop(arcs.table, pair_key(node, other))
-        if slot != last:
-            pair_put(arcs.table, pair_key(node, moved), slot)
-        if last <= FEW // 2:
-            for j in range(last):
-                pair_drop(arcs.table, pair_key(node, arcs.others[base + j]))
-            arcs.hub[node] = 0
+    if slot < arcs.upper[node]:
+        arcs.upper[node] -= 1
+        if slot != arcs.upper[node]:
+            _move(arcs, node, arcs.upper[node], slot)
+        slot = arcs.upper[node]
+    if slot != last:
+        _move(arcs, node, last, slot)
+    arcs.count[node] = last
+    if arcs.hub[node] and last <= FEW // 2:
+        for j in range(last):
+            pair_drop(arcs.table, pair_key(node, arcs.others[base + j]))
+        arcs.hub[node] = 0
 
 
 def _insert(arcs: ArcArrays, node: int, other: int, weight: int) -> None:
-    base, at = arcs.start[node], arcs.count[node]
+    base, at, end = arcs.start[node], arcs.count[node], arcs.count[node]
+    arcs.count[node] = end + 1
+    if is_upper(arcs, node, other):
+        at = arcs.upper[node]
+        arcs.upper[node] += 1
+        if at != end:
+            _move(arcs, node, at, end)
     arcs.others[base + at] = other
     arcs.weights[base + at] = weight
-    arcs.count[node] = at + 1
     if arcs.hub[node]:
         pair_put(arcs.table, pair_key(node, other), at)
-    elif at + 1 > FEW:
-        for j in range(at + 1):
+    elif end + 1 > FEW:
+        for j in range(end + 1):
             pair_put(arcs.table, pair_key(node, arcs.others[base + j]), j)
         arcs.hub[node] = 1
+
+
+# ---- tiers -------------------------------------------------------------------------------------------------
+
+
+def is_upper(arcs: ArcArrays, node: int, other: int) -> bool:
+    """Say whether an arc leads to a heavy node of no lower tier, and so stands among the first of its block."""
+    return bool(arcs.tiers[other] >= max(arcs.tiers[node], 1))
+
+
+def tier_is_due(arcs: ArcArrays, node: int, count: int, heavy_from: int) -> bool:
+    """Say whether a node with so many arcs belongs to another tier; see `graph.tiers`."""
+    tier = arcs.tiers[node]
+    bound = heavy_from
+    bound <<= tier
+    return count >= bound or (tier > 0 and 4 * count < bound)
+
+
+def _swap(arcs: ArcArrays, node: int, a: int, b: int) -> None:
+    """Let two arcs of a block change places."""
+    base = arcs.start[node]
+    other, weight = arcs.others[base + a], arcs.weights[base + a]
+    if len(arcs.times) > 0:
+        time, count = arcs.times[base + a], arcs.counts[base + a]
+        _move(arcs, node, b, a)
+        arcs.times[base + b], arcs.counts[base + b] = time, count
+    else:
+        _move(arcs, node, b, a)
+    arcs.others[base + b], arcs.weights[base + b] = other, weight
+    if arcs.hub[node]:
+        pair_put(arcs.table, pair_key(node, other), b)
+
+
+def partition(arcs: ArcArrays, nodes: Nodes) -> None:
+    """Bring the arcs to heavy nodes of no lower tier to the front of the blocks of nodes."""
+    with cython.nogil:
+        for k in range(len(nodes)):
+            node = nodes[k]
+            upper = 0
+            for i in range(arcs.count[node]):
+                if is_upper(arcs, node, arcs.others[arcs.start[node] + i]):
+                    if i != upper:
+                        _swap(arcs, node, i, upper)
+                    upper += 1
+            arcs.upper[node] = upper
+
+
+def put_right(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> int:
+    """Bring single arcs to the part of their block where they belong; return how many moved."""
+    moved = 0
+    with cython.nogil:
+        for k in range(len(nodes)):
+            node = nodes[k]
+            slot = slot_of(arcs, node, other[k])
+            wanted = is_upper(arcs, node, other[k])
+            if slot >= 0 and wanted != (slot < arcs.upper[node]):
+                if not wanted:
+                    arcs.upper[node] -= 1
+                if slot != arcs.upper[node]:
+                    _swap(arcs, node, slot, arcs.upper[node])
+                if wanted:
+                    arcs.upper[node] += 1
+                moved += 1
+    return moved
 
 
 # ---- for plain Python --------------------------------------------------------------------------------------
@@ -343,22 +430,26 @@ def count_arcs(arcs: ArcArrays, nodes: Nodes) -> int:
     return total
 
 
-def list_arcs(arcs: ArcArrays, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
-    """Return all arcs of the given nodes as (node, other, stored weight)."""
+def list_arcs(arcs: ArcArrays, nodes: Nodes, upper: bool = False) -> tuple[Int32, Int32, Int64]:
+    """Return all arcs of the given nodes as (node, other, stored weight), or only the first of each block."""
     _check_nodes(arcs, nodes)
-    size = count_arcs(arcs, nodes)
+    size = 0
+    for k in range(len(nodes)):
+        size += arcs.upper[nodes[k]] if upper else arcs.count[nodes[k]]
     listed = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
     owner, other, weight = listed
     with cython.nogil:
-        _list_arcs(arcs, nodes, owner, other, weight)
+        _list_arcs(arcs, nodes, upper, owner, other, weight)
     return listed
 
 
-def _list_arcs(arcs: ArcArrays, nodes: Nodes, owner: Nodes, other: Nodes, weight: Int64) -> None:
+def _list_arcs(
+    arcs: ArcArrays, nodes: Nodes, upper: bool, owner: Nodes, other: Nodes, weight: Int64
+) -> None:
     at = 0
     for k in range(len(nodes)):
         base = arcs.start[nodes[k]]
-        for i in range(arcs.count[nodes[k]]):
+        for i in range(arcs.upper[nodes[k]] if upper else arcs.count[nodes[k]]):
             owner[at] = nodes[k]
             other[at] = arcs.others[base + i]
             weight[at] = arcs.weights[base + i]

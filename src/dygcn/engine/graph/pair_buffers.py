@@ -82,6 +82,11 @@ class PairBuffers:
         self.pair_of[:events] = staged.pair_of[:events]
         self.sizes[UNCHANGED:] = *counts, n
 
+    def touched(self) -> Nodes:
+        """Return the nodes that a batch touched; not to be kept."""
+        touched: Nodes = self.nodes[0, : self.sizes[TOUCHED]]
+        return touched
+
     def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
         """Return what a batch left: receivers, senders, old and new weights, who was touched and who came.
 

@@ -100,6 +100,7 @@ class Graph:
         self.count_half_life = 0.0 if count_half_life is None else float(count_half_life)
         self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
+        self.tiers: Int8 = np.empty(0, np.int8)  # of every node, as both adjacencies hold them
         self.edge_count = 0
         self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
         self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
@@ -298,11 +299,13 @@ class Graph:
         contacts = self.contacts
         if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-2] is contacts.counts):
             return
-        self.pull.reserve(high)
-        self.push.reserve(high)
+        tiers = grown(self.tiers, high)
+        self.pull.reserve(high, tiers)
+        self.push.reserve(high, tiers)
         if self.contacts is not None:
             self.contacts.reserve(high)
         fresh: dict[str, Any] = {name: grown(getattr(self, name), high) for name in _OF_NODES}
+        fresh["tiers"] = tiers
         if self._zeros is not None:
             fresh["_active"] = grown(self._active, high, self._zeros)
             fresh["_ticks"] = grown_ticks(self._ticks, high, self._zeros)

@@ -72,7 +72,6 @@ class Shares:
 def explain(state: State, node: int, *, shares: bool = False) -> Shares:
     """Return the share that each neighbour of a node has of its vector.
 
-    With a tolerance, sums hold what neighbours have published, and so do the shares.
 
     Parameters
     ----------
@@ -110,8 +109,9 @@ def explain(state: State, node: int, *, shares: bool = False) -> Shares:
         raise UnknownNode(node)
     vector = state.reading().vectors(one)[0].astype(np.float64)
     own, maps = _linear_maps(state, one, vector)
-    sums = np.concatenate([each.rows(one) for each in rule.sums])
-    degrees = np.array([each.degree[node] for each in rule.sums])
+    degrees, sums = map(
+        np.concatenate, zip(*(rule.whole_sums(graph, one, k + 1) for k in range(rule.orders)), strict=True)
+    )
     _, neighbours, weights = graph.pull.arcs(one)
     has, projections = np.zeros((2, rule.orders, len(neighbours)))
     rows = _Rows(rule.orders, len(neighbours), state.model) if shares else None
@@ -135,7 +135,7 @@ def _messages_sent(state: State, neighbours: Nodes) -> Iterator[tuple[int, slice
     for k in range(state.exact.orders):
         for start in range(0, len(neighbours), _BLOCK):
             block = slice(start, start + _BLOCK)
-            yield k, block, *state.exact.published(state.graph, neighbours[block], k)
+            yield k, block, *state.exact.messages(state.graph, neighbours[block], k)
 
 
 class _Rows:

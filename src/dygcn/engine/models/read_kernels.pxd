@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from dygcn.engine._rows cimport RowBlock, add_product, add_units, scale_to_one, write_dots, write_squares, write_units
 from dygcn.engine.features.units cimport UnitTable, find_units
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
+from dygcn.engine.propagation.pulling cimport Pulls, write_whole
 from dygcn.engine.propagation.sum_rows cimport SumRows, write_messages
 
 cdef int64_t ROWS
@@ -11,6 +12,7 @@ cdef int64_t ROWS
 @cython.final
 cdef class ReadOrder:
     cdef SumRows sums
+    cdef Pulls pulls
     cdef const float[:, ::1] weights
     cdef ReadOrder rest
 
@@ -23,19 +25,21 @@ cdef class ReadBuffers:
     cdef ReadOrder order
     cdef RowBlock features
     cdef RowBlock messages
+    cdef RowBlock scratch
     cdef float[:, ::1] units
     cdef double[:, ::1] total
     cdef uint64_t[::1] wanted
     cdef int64_t[::1] has
 
 @cython.locals(order=ReadOrder)
-cdef object _open(ReadBuffers buffers, object sums)
+cdef object _open(ReadBuffers buffers, object sums, Pulls pulls)
+cdef void _write_messages(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers) noexcept nogil
 @cython.locals(first=int64_t, n=int64_t)
-cpdef object read_projected(const int32_t[::1] nodes, RowBlock given, IdArrays ids, UnitTable table, object sums, ReadBuffers buffers, float[:, ::1] out)
+cpdef object read_projected(const int32_t[::1] nodes, RowBlock given, IdArrays ids, UnitTable table, object sums, Pulls pulls, ReadBuffers buffers, float[:, ::1] out)
 cdef void _write_features(const int32_t[::1] nodes, Py_ssize_t n, IdArrays ids, UnitTable table, ReadBuffers buffers) noexcept nogil
 cdef void _add_projected(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers, float[:, ::1] out, Py_ssize_t first) noexcept nogil
 @cython.locals(first=int64_t, n=int64_t, none=int64_t)
-cpdef object read_mixed(const int32_t[::1] nodes, IdArrays ids, UnitTable table, object sums, ReadBuffers buffers, float[:, ::1] out)
+cpdef object read_mixed(const int32_t[::1] nodes, IdArrays ids, UnitTable table, object sums, Pulls pulls, ReadBuffers buffers, float[:, ::1] out)
 cdef void _add_mixed(ReadOrder order, const int32_t[::1] nodes, Py_ssize_t n, ReadBuffers buffers) noexcept nogil
 @cython.locals(n=Py_ssize_t, width=Py_ssize_t, weight=double, block=RowBlock, total=double[:, ::1], out=float[:, ::1])
 cpdef object mix_units(object orders, object weights, double floor)

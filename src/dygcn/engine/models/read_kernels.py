@@ -24,6 +24,7 @@ if not cython.compiled:
     )
     from dygcn.engine.features.units import UnitTable, find_units
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
+    from dygcn.engine.propagation.pulling import Pulls, write_whole
     from dygcn.engine.propagation.sum_rows import SumRows, write_messages
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class ReadOrder:
         self.weights = weights
         self.rest: Any = rest
         self.sums: Any = None  # while rows are read
+        self.pulls: Any = None
 
 
 class ReadBuffers:
@@ -80,18 +82,30 @@ class ReadBuffers:
             self.order = ReadOrder(matrix, self.order)
         self.features = RowBlock(np.empty((ROWS, width), np.int8))
         self.messages = RowBlock(np.empty((ROWS, width), np.int32))
+        self.scratch = RowBlock(np.empty((1, width), np.int64))
         self.units = np.empty((ROWS, width), np.float32)
         self.total = np.zeros((ROWS, width), np.float64)
         self.wanted = np.empty(ROWS, np.uint64)
         self.has = np.empty(ROWS, np.int64)
 
 
-def _open(buffers: ReadBuffers, sums: Sequence[SumRows | None]) -> None:
-    """Say where the messages of orders 1, 2 and so on come from; None: of none, lest arrays are kept."""
+def _open(buffers: ReadBuffers, sums: Sequence[SumRows | None], pulls: Pulls | None) -> None:
+    """Say where the messages of orders 1, 2 and so on come from; None: of none, lest arrays are kept.
+
+    `pulls` belongs to the last order.
+    """
     order = buffers.order
     for each in sums:
         order = order.rest
         order.sums = each
+    order.pulls = pulls
+
+
+def _write_messages(order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers) -> None:
+    if order.pulls is None:
+        write_messages(order.sums, nodes, n, buffers.messages, buffers.has)
+    else:
+        write_whole(order.sums, order.pulls, nodes, n, buffers.scratch, buffers.messages, buffers.has)
 
 
 def read_projected(
@@ -100,6 +114,7 @@ def read_projected(
     ids: IdArrays,
     table: UnitTable | None,
     sums: Sequence[SumRows],
+    pulls: Pulls | None,
     buffers: ReadBuffers,
     out: Float32,
 ) -> None:
@@ -109,8 +124,10 @@ def read_projected(
     ----------
     given
         Features of the nodes; None: those of `table`.
+    sums, pulls
+        Of orders 1, 2 and so on; what readers add to those of the last one, or None.
     """
-    _open(buffers, sums)
+    _open(buffers, sums, pulls)
     with cython.nogil:
         for block in range((len(nodes) + ROWS - 1) // ROWS):
             first = block * ROWS
@@ -123,7 +140,7 @@ def read_projected(
             else:
                 write_units(given, first, n, buffers.feature_steps, buffers.feature_floor, buffers.units)
             _add_projected(buffers.order, nodes[first : first + n], n, buffers, out, first)
-    _open(buffers, [None] * len(sums))
+    _open(buffers, [None] * len(sums), None)
 
 
 def _write_features(nodes: Nodes, n: int, ids: IdArrays, table: Any, buffers: ReadBuffers) -> None:
@@ -140,17 +157,23 @@ def _add_projected(
     """Add what `buffers.units` gives in this order, and then the next orders."""
     add_product(buffers.units, n, order.weights, out, first)
     if order.rest is not None:
-        write_messages(order.rest.sums, nodes, n, buffers.messages, buffers.has)
+        _write_messages(order.rest, nodes, n, buffers)
         write_units(buffers.messages, 0, n, buffers.steps, buffers.floor, buffers.units)
         _add_projected(order.rest, nodes, n, buffers, out, first)
 
 
 def read_mixed(
-    nodes: Nodes, ids: IdArrays, table: UnitTable, sums: Sequence[SumRows], buffers: ReadBuffers, out: Float32
+    nodes: Nodes,
+    ids: IdArrays,
+    table: UnitTable,
+    sums: Sequence[SumRows],
+    pulls: Pulls | None,
+    buffers: ReadBuffers,
+    out: Float32,
 ) -> int:
     """Write ``unit(sum over k of w_k unit(h_k))``; return how many have no length, and stay as they are."""
     none = 0
-    _open(buffers, sums)
+    _open(buffers, sums, pulls)
     with cython.nogil:
         for block in range((len(nodes) + ROWS - 1) // ROWS):
             first = block * ROWS
@@ -159,14 +182,14 @@ def read_mixed(
             add_units(buffers.features, n, buffers.feature_floor, buffers.order.weights[0, 0], buffers.total)
             _add_mixed(buffers.order, nodes[first : first + n], n, buffers)
             none += scale_to_one(buffers.total, n, out, first)
-    _open(buffers, [None] * len(sums))
+    _open(buffers, [None] * len(sums), None)
     return none
 
 
 def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers) -> None:
     """Add the orders after this one."""
     if order.rest is not None:
-        write_messages(order.rest.sums, nodes, n, buffers.messages, buffers.has)
+        _write_messages(order.rest, nodes, n, buffers)
         add_units(buffers.messages, n, buffers.floor, order.rest.weights[0, 0], buffers.total)
         _add_mixed(order.rest, nodes, n, buffers)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models.model import Model
     from dygcn.engine.propagation import ExactRule, Rule
+    from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
@@ -94,7 +95,7 @@ class Readout:
             features, ids = rule.features, self._graph.ids
             assert isinstance(features, Hashed | Walks)
             sums = [each.arrays for each in rule.sums]
-            return self._plan.vectors(nodes, ids, features.unit_table(ids), sums)
+            return self._plan.vectors(nodes, ids, features.unit_table(ids), sums, rule.pulls(self._graph))
         out = np.zeros((len(nodes), model.dim), np.float32)
         if model.projection is not None:
             for start in range(0, len(nodes), _BLOCK):
@@ -107,12 +108,12 @@ class Readout:
                 _read_fresh(model, rule, self._graph, nodes[block], base_row[block], out[block])
             return out
         features, ids = rule.features, self._graph.ids
-        sums = [each.arrays for each in rule.sums]
+        sums, pulls = [each.arrays for each in rule.sums], rule.pulls(self._graph)
         buffers = _projecting(model.weights, model.scales, features.message_shift, model.floor)
         for start in range(0, len(nodes), _BLOCK):
             some = nodes[start : start + _BLOCK]
             given = RowBlock(features.units(some, ids)[0])
-            read_projected(some, given, ids.arrays, None, sums, buffers, out[start : start + _BLOCK])
+            read_projected(some, given, ids.arrays, None, sums, pulls, buffers, out[start : start + _BLOCK])
         return out
 
     def _read_blocks(self, nodes: Nodes, out: Float32) -> None:
@@ -165,16 +166,18 @@ class ReadPlan:
         self._unused: list[ReadBuffers] = []
         self._signs = Hashed(len(scales), seed)
 
-    def vectors(self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows]) -> Float32:
-        """Return the vectors of nodes, (n, dim), given where ids, features and sums are."""
+    def vectors(
+        self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows], pulls: Pulls | None = None
+    ) -> Float32:
+        """Return the vectors of nodes, (n, dim), given where ids, features, sums and pulled messages are."""
         out = np.zeros((len(nodes), self.dim), np.float32)
         try:
             buffers = self._unused.pop()
         except IndexError:
             buffers = self._buffers()
         if not self.mixed:
-            read_projected(nodes, None, ids.arrays, table, sums, buffers, out)
-        elif read_mixed(nodes, ids.arrays, table, sums, buffers, out):
+            read_projected(nodes, None, ids.arrays, table, sums, pulls, buffers, out)
+        elif read_mixed(nodes, ids.arrays, table, sums, pulls, buffers, out):
             # A node that no row reaches reads as its hashed signs, which nobody is sent.
             lost = np.flatnonzero(~out.any(axis=1))
             signs, _ = self._signs.units(nodes[lost], ids)

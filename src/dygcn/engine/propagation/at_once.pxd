@@ -1,18 +1,20 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from dygcn.engine.features.units cimport UnitTable, find_units
-from dygcn.engine.graph.arcs cimport ArcArrays
+from dygcn.engine.graph.arcs cimport ArcArrays, tier_is_due
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
 from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport number_nodes
 from dygcn.engine.propagation.kernels cimport do_order
+from dygcn.engine.propagation.pulling cimport HeavyRows
 from dygcn.engine.propagation.sum_rows cimport SumRows
 from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
 
 cdef int64_t CAME
 cdef int64_t DONE
 cdef int64_t MOVED
+cdef int64_t TOUCHED
 cdef int64_t WENT
 cdef int64_t ALL_DONE
 cdef int64_t NOT_BEGUN
@@ -33,6 +35,8 @@ cdef class Course:
     cdef Work work
     cdef Marks marks
     cdef Reach reach
+    cdef HeavyRows heavy
+    cdef int64_t heavy_from
     cdef Step first
     cdef UnitTable units
     cdef IdArrays ids
@@ -60,9 +64,11 @@ cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order,
 cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t reached_count) noexcept nogil
 @cython.locals(arcs=int64_t, reached_count=int64_t, changed_senders=int64_t, order=int64_t, changed=int64_t, added=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, BatchArrays batch) noexcept nogil
-@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t, int64_t) _update(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t) noexcept nogil
-@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
+@cython.locals(due=int64_t, node=int64_t, arcs=int64_t)
+cdef int64_t _count_due(Course course, BatchArrays batch) noexcept nogil
+@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t, due=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) _update(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t) noexcept nogil
+@cython.locals(done=(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t))
 cpdef tuple update_at_once(Course course, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t)
-@cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t)
+@cython.locals(done=(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t))
 cpdef tuple update_edge(Course course, int64_t a, int64_t b, int64_t op, int64_t weight, double t)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.graph.outcomes import CAME, DONE, MOVED, WENT
+from dygcn.engine.graph.outcomes import CAME, DONE, MOVED, TOUCHED, WENT
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 
 try:
@@ -20,12 +20,13 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine.features.units import UnitTable, find_units
-    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.arcs import ArcArrays, tier_is_due
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
     from dygcn.engine.graph.writing import apply_events
     from dygcn.engine.propagation.gathering import number_nodes
     from dygcn.engine.propagation.kernels import do_order
+    from dygcn.engine.propagation.pulling import HeavyRows
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
@@ -52,8 +53,10 @@ class Course:
     ----------
     changes, start, wanted
         Buffers for the changed arcs, for the features of their senders, and for the keys of these.
-    work, marks, reach
+    work, marks, reach, heavy
         Of all orders; `first` is the first of them.
+    heavy_from
+        From how many arcs on a node is heavy.
     units, ids
         Where features are found, and by what.
     shift
@@ -70,6 +73,8 @@ class Course:
         work: Work,
         marks: Marks,
         reach: Reach,
+        heavy: HeavyRows,
+        heavy_from: int,
         first: Step,
         units: UnitTable,
         ids: IdArrays,
@@ -83,11 +88,12 @@ class Course:
         limit: int,
         half_life: float,
     ) -> None:
-        buffers = changes, start, wanted, work, marks, reach, first
+        buffers = changes, start, wanted, work, marks, reach, heavy, heavy_from, first
         graph = batch, pull, push, nodes, directed, stay, limit, half_life
         self.parts = *buffers, units, ids, shift, *graph
         self.changes, self.start, self.wanted = changes, start, wanted
         self.work, self.marks, self.reach, self.first = work, marks, reach, first
+        self.heavy, self.heavy_from = heavy, heavy_from
         self.units, self.ids, self.shift = units, ids, shift
         self.batch, self.pull, self.push, self.nodes = batch, pull, push, nodes
         self.directed, self.stay, self.limit, self.half_life = directed, stay, limit, half_life
@@ -157,6 +163,7 @@ def _orders_from(
         step.out,
         course.marks,
         course.reach,
+        course.heavy,
         shift,
         order,
         reached_count,
@@ -212,10 +219,20 @@ def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
     return order, changed, reached_count, added
 
 
+def _count_due(course: Course, batch: BatchArrays) -> int:
+    """Return how many of the touched nodes belong to another tier now."""
+    due = 0
+    for i in range(batch.sizes[TOUCHED]):
+        node = batch.nodes[0, i]
+        arcs = max(course.pull.count[node], course.push.count[node])
+        due += tier_is_due(course.pull, node, arcs, course.heavy_from)
+    return due
+
+
 def _update(
     course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
-) -> tuple[int, int, int, int, int]:
-    order, changed, reached_count, added = ALL_DONE, 0, 0, 0
+) -> tuple[int, int, int, int, int, int]:
+    order, changed, reached_count, added, due = ALL_DONE, 0, 0, 0, 0
     status = apply_events(
         course.batch,
         course.pull,
@@ -233,35 +250,34 @@ def _update(
     )
     if status == DONE:
         order, changed, reached_count, added = _propagate(course, course.batch)
-    return status, order, changed, reached_count, added
+        due = _count_due(course, course.batch)
+    return status, order, due, changed, reached_count, added
 
 
 def update_at_once(
     course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
     Returns
     -------
     tuple
         What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        newcomers need larger buffers; how many messages changed in the order before it, how many nodes
-        were reached (`Course.reach`) and rows added to so far.
+        newcomers need larger buffers; how many nodes belong to another tier now; how many messages changed in
+        the order before that one, how many nodes were reached (`Course.reach`) and rows added to so far.
     """
     with cython.nogil:
-        status, order, changed, reached_count, added = _update(course, src, dst, op, weight, t)
-    return status, order, changed, reached_count, added
+        done = _update(course, src, dst, op, weight, t)
+    return done
 
 
 def update_edge(
     course: Course, a: int, b: int, op: int, weight: int, t: float
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Apply one event, as `update_at_once` does, without an array made for it."""
     with cython.nogil:
         course.src[0], course.dst[0], course.op[0], course.weight[0] = a, b, op, weight
         if len(course.t) > 0:
             course.t[0] = t
-        status, order, changed, reached_count, added = _update(
-            course, course.src, course.dst, course.op, course.weight, course.t
-        )
-    return status, order, changed, reached_count, added
+        done = _update(course, course.src, course.dst, course.op, course.weight, course.t)
+    return done

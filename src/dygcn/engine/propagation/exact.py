@@ -6,6 +6,9 @@ it (the high-order update, eq. change_aggr2); the matrices W_k act on read. Sums
 state is a function of the graph alone: any order, any batches, any way to the same graph, same bits.
 
 The mean is over the neighbours that *have* a message of that order; a node with none has none.
+
+Of a model with two orders, messages of nodes with many arcs are not pushed to all neighbours: these pull them
+when they are read (see `graph.tiers`). The sum is the same sum, however it is split.
 """
 
 from __future__ import annotations
@@ -19,23 +22,24 @@ from dygcn.engine.features import Blocks, Given, Hashed, Walks
 from dygcn.engine.graph.pair_buffers import FEW
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
+from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY, arcs_that_turn, divide_all, due_tiers, set_tiers
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
 from dygcn.engine.propagation.gathering import distinct_rows
+from dygcn.engine.propagation.heavy import HeavyMessages, heavy_from
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
+from dygcn.engine.propagation.pulling import Pulls, add_pulled, put_whole
 from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
 from dygcn.engine.propagation.spreading import Arcs, Spreading, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
 from dygcn.engine.propagation.threads import in_ranges, threads
-from dygcn.engine.propagation.withholding import Withheld
 from dygcn.engine.propagation.work import ArcChanges, Handoff
 from dygcn.engine.records import (
     Additions,
     Bytes,
     Changed,
     FeatureDelta,
-    Float64,
     GraphDelta,
     Int32,
     Int64,
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.transaction import Transaction
 
 _BLOCK = 1 << 14
+PULLED_ORDER = 2  # the one at which a message may be pulled, of models with as many orders
 _BULK = 2000  # arcs; below this the loops over all nodes cost more than they save
 _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
 
@@ -72,27 +77,50 @@ class ExactRule:
     [1, 1, 1]
     """
 
-    def __init__(self, features: Features, orders: int) -> None:
+    def __init__(self, features: Features, orders: int, heavy: int | None = None) -> None:
         self.features = features
         self.orders = orders
+        self.heavy_from = NOBODY_IS_HEAVY if orders != PULLED_ORDER else heavy_from() if heavy is None else heavy
         shifts = [features.message_shift] + [0] * (orders - 1)
-        self.sums = [Sums(features.width, features.message_bits, shift) for shift in shifts]
+        bits = features.message_bits
+        self.sums = [
+            Sums(features.width, bits, shift, partial=order == PULLED_ORDER and self._pulls_some)
+            for order, shift in enumerate(shifts, 1)
+        ]
+        self._heavy = HeavyMessages(features.width)
         self._buffers = ScratchBuffers(features.width)
-        self._spreading = Spreading(self.sums, self._buffers)
+        self._spreading = Spreading(self.sums, self._buffers, self._heavy)
         self._nodes, self._shift = 0, GREATEST_SHIFT  # what there are rows for
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
-        self.tolerance = 0.0
         self._parts: tuple[object, ...] = ()  # what the course below was made of
         self._course: Course
+        self._pulls: Pulls | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the course out of copies: it would bring all rows of a walk model, which copies share."""
-        return {name: value for name, value in vars(self).items() if name != "_course"} | {"_parts": ()}
+        kept = {name: value for name, value in vars(self).items() if name != "_course"}
+        return kept | {"_parts": (), "_pulls": None}
 
     @property
-    def degree(self) -> list[Int64]:
-        """For each order, the weights of the neighbours that have a message, on the grid."""
-        return [sums.degree for sums in self.sums]
+    def _pulls_some(self) -> bool:
+        return self.heavy_from != NOBODY_IS_HEAVY
+
+    def pulls(self, graph: Graph) -> Pulls | None:
+        """Return what readers add to the sums of the last order; None: these hold everything."""
+        if not self._pulls_some:
+            return None
+        parts = graph.pull.arrays, self._heavy.rows, self.sums[-1].weight_shift
+        if self._pulls is None or self._pulls.parts != parts:
+            self._pulls = Pulls(*parts)
+        return self._pulls
+
+    def whole_sums(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int64, Int64]:
+        """Return degrees and sums of nodes, on the grid: logical values, whatever of them is stored."""
+        sums, pulls = self.sums[order - 1], self.pulls(graph)
+        degree, rows = sums.degree[nodes], sums.rows(nodes)
+        if pulls is not None and order == PULLED_ORDER:
+            add_pulled(pulls, np.ascontiguousarray(nodes, np.int32), rows, degree)
+        return degree, rows
 
     def watch(self, watcher: Callable[[Additions], None] | None) -> None:
         """Call a function with what is added, order by order, before it is; None: no longer."""
@@ -106,7 +134,9 @@ class ExactRule:
         self.reserve(graph)
         arcs = self._arcs(graph, delta)
         wave = self._features_changed(graph, arcs.changed_senders, features)
-        return self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
+        changed = self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
+        self._settle(graph, delta.touched)
+        return changed
 
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
         changed_senders, row = distinct_rows(delta.sender, self._spreading.place)
@@ -125,7 +155,7 @@ class ExactRule:
     def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Changed:
         """Take a wave from an order to the last."""
         for k in range(first, self.orders + 1):
-            wave = self._spreading.step(k, arcs, wave)
+            wave = self._spreading.add(k, arcs, wave)
         changed = self._moved(wave, left)
         self._buffers.tidy(self.sums[-1].nbytes // 4)
         return changed
@@ -133,8 +163,7 @@ class ExactRule:
     @property
     def in_one_call(self) -> bool:
         """Whether a few events can be written in one call: loops find the features, and nobody watches."""
-        spreading = self._spreading
-        return self._looked_up is not None and not spreading.withheld and spreading.watch is None
+        return self._looked_up is not None and self._spreading.watch is None
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
         """Write what is staged to the graph and to the state; a few events in one call, if that can be."""
@@ -168,26 +197,31 @@ class ExactRule:
         work, reach, sums = buffers.works[0], buffers.reach, [one.arrays for one in self.sums]
         where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
         shift, handoffs = graph.weight_shift, buffers.handoffs
-        parts = (ids, ids.arrays, shift, work, reach, marks, buffers.last, *handoffs, *sums, *where)
+        heavy = self._heavy.rows, self.heavy_from
+        parts = (ids, ids.arrays, shift, work, reach, marks, buffers.last, *heavy, *handoffs, *sums, *where)
         if parts != self._parts:
             assert self._looked_up is not None
             step: Any = None
             for order in range(self.orders, 0, -1):
                 step = Step(sums[order - 1], buffers.handoff(order, step is None), step)
-            scratch = buffers.few, buffers.start, buffers.wanted, work, marks, reach, step
+            scratch = buffers.few, buffers.start, buffers.wanted, work, marks, reach, *heavy, step
             units, half_life = self._looked_up.unit_table(ids), graph.count_half_life
             how = graph.directed, graph.stay, graph.limit, half_life
             self._course = Course(*scratch, units, ids.arrays, shift, *where, *how)
             self._parts = parts
         return self._course
 
-    def _go_on(self, transaction: Transaction, written: Written, order: int, *how_far: int) -> Changed:
+    def _go_on(self, transaction: Transaction, written: Written, order: int, due: int, *far: int) -> Changed:
         """Go on from the order that one call could not do, if there is one; see `update_at_once`."""
-        changed, reached_count, rows = how_far
+        changed, reached_count, rows = far
+        graph = transaction.graph
         if order == ALL_DONE:
-            reach = self._buffers.reach.arrays
-            return Changed(reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy(), rows)
-        graph, delta = transaction.graph, transaction.delta(written)
+            reach, heavy = self._buffers.reach.arrays, self._heavy.moved()
+            nodes, orders = reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy()
+            if due:
+                self._settle(graph, graph.buffers.touched())
+            return Changed(nodes, orders, rows, heavy)
+        delta = transaction.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
@@ -196,55 +230,36 @@ class ExactRule:
             wave.reached_count = reached_count
         else:
             wave = Wave(self._buffers.handoff(order - 1, last=False), changed, reached_count, rows)
-        return self._spread(order, arcs, wave, delta.left)
+        moved = self._spread(order, arcs, wave, delta.left)
+        self._settle(graph, delta.touched)
+        return moved
 
-    def allow(self, graph: Graph, tolerance: float) -> Changed:
-        """Let changes up to this length (a feature vector has length one) be withheld; publish the rest.
+    def _settle(self, graph: Graph, touched: Nodes) -> None:
+        """Bring nodes whose arcs are many more or many fewer now to their tiers. No logical value changes."""
+        if not self._pulls_some or len(touched) == 0:
+            return
+        nodes, tiers = due_tiers(graph, touched, self.heavy_from)
+        if len(nodes) == 0:
+            return
+        receiver, sender, change = arcs_that_turn(graph, nodes, tiers)
+        if len(receiver):
+            senders, row = distinct_rows(sender, self._spreading.place)
+            turned = ArcChanges(receiver, row, change, senders, True)
+            wave = Wave(Handoff(*self.messages(graph, senders, 1), _NOBODY, _NOBODY), 0)
+            arcs = Arcs(turned, len(row), senders, graph.push.arrays, graph.weight_shift)
+            wave = self._spreading.add(PULLED_ORDER, arcs, wave)
+            self._spreading.seen[self._buffers.reach.arrays.nodes[: wave.reached_count]] = 0
+        was_heavy = graph.tiers[nodes] > 0
+        rising, falling = nodes[~was_heavy], nodes[was_heavy & (tiers == 0)]
+        self._heavy.put(rising, *self.messages(graph, rising, 1))
+        self._heavy.drop(falling)
+        set_tiers(graph, nodes, tiers)
 
-        Raising it publishes nothing; lowering it publishes everything first.
-        """
-        spreading = self._spreading
-        lower = tolerance < self.tolerance
-        changed = self.flush(graph) if lower else Changed(_NOBODY, np.empty(0, np.int8))
-        self.tolerance = tolerance
-        spreading.allowed = tolerance * self.features.length
-        if tolerance == 0:
-            spreading.withheld = []
-        elif not spreading.withheld:
-            spreading.withheld = [Withheld(self.features.width) for _ in range(self.orders - 1)]
-        return changed
-
-    def error_bound(self, graph: Graph, nodes: Nodes) -> Float64:
-        """Return how far messages of the last order can be from exact ones, in lengths of a feature vector.
-
-        The mean of what the neighbours withhold, one rounding for each column, and for each order
-        before that what anyone may withhold.
-        """
-        withheld = self._spreading.withheld
-        if not any(map(len, withheld)):
-            return np.zeros(len(nodes))
-        _, other, weight = graph.pull.arcs(nodes)
-        withheld[-1].reserve(graph.ids.high, 0)
-        held = np.abs(weight) * withheld[-1].lengths(other)
-        owner = np.repeat(np.arange(len(nodes)), graph.pull.count[nodes])
-        total = np.bincount(owner, held, len(nodes))
-        degree = self.sums[-1].degree[nodes]
-        rounding = float(np.sqrt(self.features.width))
-        earlier = (self.orders - 2) * (self._spreading.allowed + rounding)
-        return (total / np.maximum(degree, 1) + rounding + earlier) / self.features.length
-
-    def flush(self, graph: Graph) -> Changed:
-        """Publish everything that is withheld: the state is then what no tolerance would have given."""
-        spreading = self._spreading
-        if not any(len(withheld) for withheld in spreading.withheld):
-            return Changed(_NOBODY, np.empty(0, np.int8))
-        self.reserve(graph)
-        changes = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
-        arcs = Arcs(changes, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
-        wave = Wave(Handoff(np.empty((0, self.features.width), np.int32), _NOTHING, _NOBODY, _NOBODY), 0)
-        for k in range(2, self.orders + 1):
-            wave = spreading.add(k, arcs, spreading.withheld[k - 2].release(wave))
-        return self._moved(wave, _NOBODY)
+    def push_all(self, graph: Graph) -> None:
+        """Let nobody be heavy from now on: sums hold all messages, for those who read rows without arcs."""
+        self.heavy_from = NOBODY_IS_HEAVY
+        self.sums[-1].hold_all()
+        self.rebuild(graph)
 
     def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
@@ -269,27 +284,31 @@ class ExactRule:
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
-        return Changed(nodes, orders, wave.rows)
+        return Changed(nodes, orders, wave.rows, self._heavy.moved())
 
     def rebuild(self, graph: Graph) -> None:
-        """Compute the state from nothing: every row, every order; nothing is withheld."""
+        """Compute the state from nothing: every tier, every row, every order."""
         self.reserve(graph)
-        for withheld in self._spreading.withheld:
-            withheld.clear()
+        heavy = divide_all(graph, self.heavy_from)
+        self._heavy.clear()
         everyone = np.arange(graph.ids.high, dtype=np.int32)
         for k, sums in enumerate(self.sums):
             if k == 0:
                 message, has = self.features.units(everyone, graph.ids)
             else:
                 message, has = self.messages(graph, everyone, k)
+            if k == 1 and len(heavy):
+                self._heavy.put(heavy, message[heavy], has[heavy])
             stamp_all(sums.ticks, everyone)
             in_ranges(kernels.sum_degrees, len(everyone), threads(), graph.pull.arrays, has, sums.arrays)
             sums.place(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
-    def share(self, zeros: Allocator, now: Int64) -> None:
+    def share(self, graph: Graph, zeros: Allocator, now: Int64) -> None:
         """Keep all rows where other processes can read them; see `Sums.share`."""
+        if self._pulls_some:
+            self.push_all(graph)
         for sums in self.sums:
             sums.share(zeros, now)
 
@@ -297,20 +316,16 @@ class ExactRule:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
             return self.features.rows(nodes, graph.ids)
-        return messages_of(self.sums[order - 1].arrays, nodes, self.features.width)
-
-    def published(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
-        """Return what sums of the next order hold: h_order of nodes without what a tolerance withholds."""
-        rows, has = self.messages(graph, nodes, order)
-        if order and self._spreading.withheld:
-            rows = rows - self._spreading.withheld[order - 1].rows(nodes)
-        return rows, has
+        sums, width, pulls = self.sums[order - 1].arrays, self.features.width, self.pulls(graph)
+        if pulls is not None and order == PULLED_ORDER:
+            return put_whole(sums, pulls, np.ascontiguousarray(nodes, np.int32), width)
+        return messages_of(sums, nodes, width)
 
     def unreached(self, graph: Graph) -> int:
         """Return how many nodes have no message of any order, features included."""
         nodes = np.flatnonzero(graph.here).astype(np.int32)
-        for sums in self.sums:
-            nodes = nodes[sums.degree[nodes] == 0]
+        for order in range(1, self.orders + 1):
+            nodes = nodes[self.messages(graph, nodes, order)[1] == 0]
         return int((self.features.units(nodes, graph.ids)[1] == 0).sum())
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
@@ -343,9 +358,10 @@ class ExactRule:
             x, has = self.messages(graph, block, 0)
             yield x.view(np.uint8).reshape(-1)
             yield has.view(np.uint8)
-            for sums in self.sums:
-                yield sums.degree[block].view(np.uint8)
-                yield sums.rows(block).view(np.uint8).reshape(-1)
+            for order in range(1, self.orders + 1):
+                degree, rows = self.whole_sums(graph, block, order)
+                yield degree.view(np.uint8)
+                yield rows.view(np.uint8).reshape(-1)
 
     def reserve(self, graph: Graph) -> None:
         """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
@@ -357,5 +373,7 @@ class ExactRule:
                 sums.layout(shift, graph.one)
             sums.reserve(nodes)
         self._spreading.reserve(nodes)
+        if self._pulls_some:
+            self._heavy.reserve(nodes)
         rows = min(len(self._spreading.seen), *(len(sums.slot) for sums in self.sums))
         self._nodes, self._shift = rows, min(shift, self._shift)

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
-from dygcn.engine.graph.arcs cimport ArcArrays
+from dygcn.engine.graph.arcs cimport ArcArrays, is_upper
 from dygcn.engine.propagation.sum_rows cimport SumRows
 from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
 
@@ -21,18 +21,20 @@ cdef bint is_own(int64_t v, const int8_t[::1] own) noexcept nogil
 cdef int64_t number_nodes(const int32_t[::1] nodes, Py_ssize_t first, Py_ssize_t n, int32_t[::1] place, int32_t[::1] found, int32_t[::1] row) noexcept nogil
 @cython.locals(into=int32_t[::1], rows=int32_t[::1], count=int64_t)
 cpdef object distinct_rows(const int32_t[::1] nodes, int32_t[::1] place)
+cdef int64_t _listeners(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
+cdef int64_t _bar(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
 @cython.locals(total=int64_t)
-cpdef int64_t count_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push) noexcept nogil
+cpdef int64_t count_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push, SumRows sums) noexcept nogil
 @cython.locals(bits=int64_t)
 cdef int64_t _span(int64_t pushes, int64_t nodes) noexcept nogil
-@cython.locals(v=int64_t, base=int64_t)
-cdef void _count_spans(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, Marks marks, int64_t bits, Work work) noexcept nogil
+@cython.locals(v=int64_t, base=int64_t, bar=int64_t)
+cdef void _count_spans(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
 @cython.locals(at=int64_t)
 cdef void _list(int64_t v, int32_t row, int64_t factor, int64_t bits, Work work) noexcept nogil
-@cython.locals(v=int64_t, base=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint)
+@cython.locals(v=int64_t, base=int64_t, bar=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint)
 cdef void _list_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
-@cython.locals(v=int64_t)
-cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, int64_t shift, int64_t mine, int64_t bits, Work work) noexcept nogil
+@cython.locals(v=int64_t, change=int64_t, leave_out=bint)
+cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, int64_t bits, Work work) noexcept nogil
 @cython.locals(found=int64_t, v=int64_t, at=int64_t, total=int64_t, size=int64_t, to=int64_t)
 cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1] place, Work work) noexcept nogil
 @cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t, misplaced=bint)

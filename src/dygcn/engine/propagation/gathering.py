@@ -18,7 +18,7 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
-    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.arcs import ArcArrays, is_upper
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
@@ -81,13 +81,23 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
     return found[:count], row
 
 
-def count_pushes(wave: Handoff, senders: int, push: ArcArrays) -> int:
-    """Return how many rows the senders reach, some of them more than once."""
+def _listeners(push: ArcArrays, sender: int, sums: SumRows) -> int:
+    """Return how many of the first arcs of a sender's block have all to whom it pushes."""
+    return push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
+
+
+def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
+    """Return the tier that listeners of a sender must be above for it to push to them."""
+    return push.tiers[sender] if sums.partial and push.tiers[sender] > 0 else -1
+
+
+def count_pushes(wave: Handoff, senders: int, push: ArcArrays, sums: SumRows) -> int:
+    """Return how many rows the senders reach at most, some of them more than once."""
     total = 0
     for i in range(senders):
         if i + FAR < senders:
             prefetch_32(push.count, wave.nodes[i + FAR])
-        total += push.count[wave.nodes[i]]
+        total += _listeners(push, wave.nodes[i], sums)
     return total
 
 
@@ -112,6 +122,7 @@ def _count_spans(
     arcs: int,
     push: ArcArrays,
     mine: int,
+    sums: SumRows,
     marks: Marks,
     bits: int,
     work: Work,
@@ -127,10 +138,10 @@ def _count_spans(
             prefetch_32(push.count, wave.nodes[r + FAR])
         if r + NEAR < senders:
             prefetch_32(push.others, push.start[wave.nodes[r + NEAR]])
-        base = push.start[wave.nodes[r]]
-        for i in range(base, base + push.count[wave.nodes[r]]):
+        base, bar = push.start[wave.nodes[r]], _bar(push, wave.nodes[r], sums)
+        for i in range(base, base + _listeners(push, wave.nodes[r], sums)):
             v = push.others[i]
-            if is_mine(v, mine) and is_own(v, marks.own):
+            if (bar < 0 or push.tiers[v] > bar) and is_mine(v, mine) and is_own(v, marks.own):
                 work.spans[(v >> bits) + 1] += 1
     for a in range(arcs):
         v = changes.receiver[a]
@@ -170,12 +181,12 @@ def _list_pushes(
             ahead = push.start[wave.nodes[r + NEAR]]
             prefetch_32(push.others, ahead)
             prefetch_64(push.weights, ahead)
-        base = push.start[wave.nodes[r]]
-        stop = base + push.count[wave.nodes[r]]
+        base, bar = push.start[wave.nodes[r]], _bar(push, wave.nodes[r], sums)
+        stop = base + _listeners(push, wave.nodes[r], sums)
         row = wave.row[r]
         for i in range(base, stop):
             v = push.others[i]
-            if is_mine(v, mine) and is_own(v, marks.own):
+            if (bar < 0 or push.tiers[v] > bar) and is_mine(v, mine) and is_own(v, marks.own):
                 weight = push.weights[i]
                 _list(v, row, in_units(weight if weight > 0 else -weight, shift), bits, work)
                 if eager:
@@ -184,12 +195,24 @@ def _list_pushes(
                     prefetch_32(sums.slot, v)
 
 
-def _list_changes(changes: ArcChanges, arcs: int, shift: int, mine: int, bits: int, work: Work) -> None:
-    """List the pushes over changed arcs."""
+def _list_changes(
+    changes: ArcChanges,
+    arcs: int,
+    push: ArcArrays,
+    shift: int,
+    mine: int,
+    sums: SumRows,
+    bits: int,
+    work: Work,
+) -> None:
+    """List the pushes over changed arcs. Over pulled ones nothing is pushed, but the receiver is reached."""
+    leave_out = sums.partial and not changes.turned
     for a in range(arcs):
-        v = changes.receiver[a]
+        v, change = changes.receiver[a], changes.change[a]
+        if leave_out and is_upper(push, v, changes.changed_senders[changes.row[a]]):
+            change = 0
         if is_mine(v, mine):
-            _list(v, changes.row[a], in_units(changes.change[a], shift), bits, work)
+            _list(v, changes.row[a], in_units(change, shift), bits, work)
 
 
 def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
@@ -282,9 +305,9 @@ def gather(
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
     bits = _span(pushes, len(marks.place))
-    _count_spans(wave, senders, changes, arcs, push, mine, marks, bits, work)
+    _count_spans(wave, senders, changes, arcs, push, mine, sums, marks, bits, work)
     _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
-    _list_changes(changes, arcs, shift, mine, bits, work)
+    _list_changes(changes, arcs, push, shift, mine, sums, bits, work)
     found, low = 0, 0
     for i in range(SPANS if bits < 31 else 1):
         if work.spans[i] > low:

@@ -16,6 +16,7 @@ if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import prefetch_stamp, stamp
     from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
+    from dygcn.engine.propagation.pulling import HeavyRows, follow
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
     from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
 
@@ -85,7 +86,7 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
                 to,
             )
         gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
-        if changed or gained != 0:
+        if changed or gained != 0 or sums.partial:  # what is stored does not say whether the whole moved
             out.nodes[at + n] = v
             out.row[at + n] = out_row + n
             out.has[out_row + n] = gained
@@ -117,6 +118,7 @@ def finish_order(
     order: int,
     marks: Marks,
     reach: Reach,
+    heavy: HeavyRows,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order; return how many messages changed and how many nodes the update has reached.
@@ -125,6 +127,8 @@ def finish_order(
     """
     write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)
     n = _add_up(found, work, sums, wave, out, 0, changed_senders)
+    if order == 1:
+        follow(heavy, out, 0, n)
     return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)
 
 
@@ -140,6 +144,7 @@ def do_order(
     out: Handoff,
     marks: Marks,
     reach: Reach,
+    heavy: HeavyRows,
     shift: int,
     order: int,
     reached_count: int,
@@ -154,7 +159,7 @@ def do_order(
         `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
         how many of their rows must be changed first.
     """
-    pushes = arcs + count_pushes(wave, senders, push)
+    pushes = arcs + count_pushes(wave, senders, push, sums)
     if pushes >= len(work.node):
         return SMALL_WORK, pushes, 0, 0
     found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work, pushes)
@@ -167,7 +172,7 @@ def do_order(
             _prefetch_sums(sums, work.receivers[i], work.slots[i])
             prefetch_8(marks.seen, work.receivers[i])
     n, reached_count = finish_order(
-        found, work, sums, wave, changes, changed_senders, out, order, marks, reach, reached_count
+        found, work, sums, wave, changes, changed_senders, out, order, marks, reach, heavy, reached_count
     )
     return DONE, found, n, reached_count
 
@@ -184,6 +189,7 @@ def order_at_once(
     out: Handoff,
     marks: Marks,
     reach: Reach,
+    heavy: HeavyRows,
     shift: int,
     order: int,
     reached_count: int,
@@ -202,6 +208,7 @@ def order_at_once(
             out,
             marks,
             reach,
+            heavy,
             shift,
             order,
             reached_count,
@@ -220,12 +227,13 @@ def finish_gathered(
     order: int,
     marks: Marks,
     reach: Reach,
+    heavy: HeavyRows,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
         done = finish_order(
-            found, work, sums, wave, changes, changed_senders, out, order, marks, reach, reached_count
+            found, work, sums, wave, changes, changed_senders, out, order, marks, reach, heavy, reached_count
         )
     return done
 
@@ -235,15 +243,20 @@ def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows)
     with cython.nogil:
         for v in range(low, high):
             d = 0
-            for i in range(pull.start[v], pull.start[v] + pull.count[v]):
+            for i in range(_first_arc(v, pull, sums), pull.start[v] + pull.count[v]):
                 weight = pull.weights[i]
                 d += (weight if weight > 0 else -weight) * has[pull.others[i]]
             sums.degree[v] = d
 
 
-def _sum_row(stored: RowBlock, at: int, node: int, pull: ArcArrays, message: RowBlock, shift: int) -> None:
-    start = pull.start[node]
-    stop = start + pull.count[node]
+def _first_arc(node: int, pull: ArcArrays, sums: SumRows) -> int:
+    """Return where the arcs of a node begin that its sum is of."""
+    return pull.start[node] + (pull.upper[node] if sums.partial else 0)
+
+
+def _sum_row(
+    stored: RowBlock, at: int, start: int, stop: int, pull: ArcArrays, message: RowBlock, shift: int
+) -> None:
     clear_row(stored, at)
     for i in range(start, stop):
         weight = pull.weights[i]
@@ -257,8 +270,8 @@ def sum_neighbours(
     """Write the sums of nodes low..high - 1 from nothing; absent messages are zeros, all in stored units."""
     with cython.nogil:
         for v in range(low, high):
-            slot = sums.slot[v]
+            slot, start, stop = sums.slot[v], _first_arc(v, pull, sums), pull.start[v] + pull.count[v]
             if slot >= 0:
-                _sum_row(sums.wide, slot, v, pull, message, shift)
+                _sum_row(sums.wide, slot, start, stop, pull, message, shift)
             elif slot != NARROW or not sums.pooled:
-                _sum_row(sums.narrow, narrow_row(slot, v), v, pull, message, shift)
+                _sum_row(sums.narrow, narrow_row(slot, v), start, stop, pull, message, shift)

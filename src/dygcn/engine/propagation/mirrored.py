@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.spreading import Arcs, Wave
@@ -68,7 +69,7 @@ class MirroredRule(ExactRule):
                 f"this model propagates {orders} orders, and shards need {ORDERS}: fit with orders={ORDERS}, "
                 "or open the folder in one process"
             )
-        super().__init__(features, orders)
+        super().__init__(features, orders, NOBODY_IS_HEAVY)  # who is a mirror hears of fewer than listen
         self.sums[1] = Sums(features.width, features.message_bits, 0, pooled=True)  # in a list that is shared
         self.own: Int8 = np.empty(0, np.int8)
 
@@ -134,7 +135,7 @@ class MirroredRule(ExactRule):
         wave = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
         spreading.seen[own_left] = 1
         wave.reached_count = spreading.note(arrived, 1, 0)
-        wave = spreading.step(1, Arcs(one, len(near) + len(far_rows), senders, push, shift), wave)
+        wave = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, push, shift), wave)
         if len(first.nodes):
             wave = self._with_first_rows(wave, len(senders), first)
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)

@@ -13,6 +13,7 @@ from dygcn.engine.graph.ids import grown
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.gathering import count_pushes, gather_part, note_orders
 from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK
+from dygcn.engine.propagation.pulling import follow_wave
 from dygcn.engine.propagation.sum_rows import put_messages
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
 from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Work
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.propagation.heavy import HeavyMessages
     from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.propagation.sums import Sums
-    from dygcn.engine.propagation.withholding import Withheld
     from dygcn.engine.records import Int8, Int32
 
 SHARED = 16_384  # pushes; below this other threads cost more than they save
@@ -59,16 +60,16 @@ class Spreading:
     ----------
     sums
         Of every order; `buffers` is what there is to work in.
+    heavy
+        Messages that follow the changes of order 1.
     """
 
-    def __init__(self, sums: list[Sums], buffers: ScratchBuffers) -> None:
-        self._sums = sums
+    def __init__(self, sums: list[Sums], buffers: ScratchBuffers, heavy: HeavyMessages) -> None:
+        self._sums, self._heavy = sums, heavy
         self._buffers = buffers
         nothing = np.empty(0, np.int8)
         self.marks = Marks(np.empty(0, np.int32), nothing, nothing)
         self.watch: Callable[[Additions], None] | None = None
-        self.withheld: list[Withheld] = []  # of orders 1..K - 1, if anything may be
-        self.allowed = 0.0  # length of what may be withheld, on the grid
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -100,21 +101,14 @@ class Spreading:
         self._buffers.reach_for(reached_count + len(nodes))
         return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reach, reached_count)
 
-    def step(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
-        """Spread a wave to the sums of an order; return the wave that comes of it."""
-        wave = self.add(order, arcs, wave)
-        if self.withheld and order < len(self._sums):
-            withheld = self.withheld[order - 1]
-            withheld.reserve(len(self.seen), wave.senders)
-            wave = withheld.pass_on(arcs.changed_senders, wave, self.allowed)
-        return wave
-
     def add(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
-        """Spread a wave to the sums of an order, withholding nothing."""
+        """Spread a wave to the sums of an order; return the wave that comes of it."""
         watched = self.watch is not None
         parts = 1 if watched else threads()
         if watched or (parts > 1 and wave.senders + len(arcs.changed_senders) > 64):
-            pushes = arcs.count + count_pushes(wave.handoff, wave.senders, arcs.push)
+            pushes = arcs.count + count_pushes(
+                wave.handoff, wave.senders, arcs.push, self._sums[order - 1].arrays
+            )
             if watched or pushes >= SHARED:
                 return self._in_parts(order, arcs, wave, parts, pushes)
         return self._at_once(order, arcs, wave)
@@ -126,8 +120,8 @@ class Spreading:
         while True:
             handoff, work = buffers.handoff(order, last), buffers.works[0]
             given = wave.handoff, wave.senders, arcs.changes, arcs.count, changed_senders, arcs.push, work
-            rest = sums.arrays, handoff, self.marks, buffers.reach, arcs.shift, order, wave.reached_count
-            status, found, changed, reached_count = kernels.order_at_once(*given, *rest)
+            rest = sums.arrays, handoff, self.marks, buffers.reach, self._heavy.rows, arcs.shift, order
+            status, found, changed, reached_count = kernels.order_at_once(*given, *rest, wave.reached_count)
             if status == DONE:
                 break
             if status == SMALL_WORK:
@@ -139,7 +133,8 @@ class Spreading:
                 self._put_right(sums, work, changed)
                 handed = wave.handoff, arcs.changes, changed_senders, handoff
                 changed, reached_count = kernels.finish_gathered(
-                    found, work, sums.arrays, *handed, order, self.marks, buffers.reach, wave.reached_count
+                    *(found, work, sums.arrays, *handed, order, self.marks, buffers.reach),
+                    *(self._heavy.rows, wave.reached_count),
                 )
                 break
         return Wave(handoff, changed, reached_count, wave.rows + found)
@@ -188,6 +183,8 @@ class Spreading:
         rows = _joined([given.row[at : at + n] for at, n in zip(starts, counts, strict=True)])
         reached_count = self.note(changed, order, wave.reached_count)
         handoff = Handoff(given.table, given.has, changed, rows)
+        if order == 1:
+            follow_wave(self._heavy.rows, handoff, len(changed))
         return Wave(handoff, len(changed), reached_count, wave.rows + sum(sizes))
 
 

@@ -20,11 +20,12 @@ cdef class SumRows:
     cdef Ticks ticks
     cdef bint pooled
     cdef int32_t[::1] holes
+    cdef bint partial
 
 cdef double inverse_of(int64_t degree) noexcept nogil
 cdef int64_t narrow_row(int64_t slot, int64_t node) noexcept nogil
 @cython.locals(v=int64_t, at=int64_t, degree=int64_t)
-cdef void write_messages(SumRows sums, const int32_t[::1] nodes, Py_ssize_t n, RowBlock out, int64_t[::1] has) noexcept nogil
+cdef void write_messages(SumRows sums, const int32_t[::1] nodes, Py_ssize_t n, RowBlock out, int64_t[::1] has, Py_ssize_t first=*) noexcept nogil
 @cython.locals(has=int64_t[::1], out=RowBlock)
 cpdef object messages_of(SumRows sums, const int32_t[::1] nodes, Py_ssize_t width)
 cpdef object put_messages(SumRows sums, const int32_t[::1] nodes, RowBlock out, int64_t[::1] has)

@@ -24,7 +24,9 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
-    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32]
+    Parts: TypeAlias = tuple[
+        Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32, bool
+    ]
 
 AHEAD = 6  # rows
 _NO_HOLES = np.empty(0, np.int32)
@@ -53,6 +55,8 @@ class SumRows:
         Stamps of nodes whose degree or row is written.
     pooled, holes
         Whether narrow rows lie where `slot` says, not where the node does; those that nobody has.
+    partial
+        Whether sums are of pushed messages alone: readers add the pulled ones.
     """
 
     def __init__(
@@ -68,12 +72,13 @@ class SumRows:
         ticks: Ticks,
         pooled: bool = False,
         holes: Int32 = _NO_HOLES,
+        partial: bool = False,
     ) -> None:
-        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks, pooled, holes
+        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks, pooled, holes, partial
         self.degree, self.slot, self.free, self.counts = degree, slot, free, counts
         self.narrow, self.wide = RowBlock(narrow), RowBlock(wide)
         self.scale, self.limit, self.ticks = scale, limit, ticks
-        self.pooled, self.holes = pooled, holes
+        self.pooled, self.holes, self.partial = pooled, holes, partial
 
     def __reduce__(self) -> tuple[type[SumRows], Parts]:
         return SumRows, self.arrays
@@ -89,20 +94,23 @@ def narrow_row(slot: int, node: int) -> int:
     return node if slot == NARROW else -2 - slot
 
 
-def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64) -> None:
-    """Write the messages of the first `n` nodes, zero where there is none, and who has one."""
+def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64, first: int = 0) -> None:
+    """Write the messages of the first `n` nodes, zero where there is none, and who has one.
+
+    They are written to row `first` of `out` and those behind it.
+    """
     for i in range(n):
         if i + AHEAD < n and sums.slot[nodes[i + AHEAD]] < (NARROW if sums.pooled else 0):
             prefetch_row(sums.narrow, narrow_row(sums.slot[nodes[i + AHEAD]], nodes[i + AHEAD]))
         v = nodes[i]
         at, degree = sums.slot[v], sums.degree[v]
-        has[i] = 1 if degree > 0 else 0
+        has[first + i] = 1 if degree > 0 else 0
         if degree <= 0:
-            clear_row(out, i)
+            clear_row(out, first + i)
         elif at < 0:
-            write_message(sums.narrow, narrow_row(at, v), sums.scale * inverse_of(degree), out, i)
+            write_message(sums.narrow, narrow_row(at, v), sums.scale * inverse_of(degree), out, first + i)
         else:
-            write_message(sums.wide, at, sums.scale * inverse_of(degree), out, i)
+            write_message(sums.wide, at, sums.scale * inverse_of(degree), out, first + i)
 
 
 def messages_of(sums: SumRows, nodes: Nodes, width: int) -> tuple[Int32, Int64]:

@@ -39,6 +39,8 @@ class Sums:
         Messages are multiples of ``2**message_shift``.
     pooled
         Nodes have a row once one was written, and not before: most nodes of a shard only mirror others.
+    partial
+        Sums are of pushed messages alone (see `graph.tiers`).
 
     Examples
     --------
@@ -52,8 +54,15 @@ class Sums:
     (dtype('int8'), 128)
     """
 
-    def __init__(self, width: int, message_bits: int, message_shift: int, pooled: bool = False) -> None:
-        self.width, self._pooled = width, pooled
+    def __init__(
+        self,
+        width: int,
+        message_bits: int,
+        message_shift: int,
+        pooled: bool = False,
+        partial: bool = False,
+    ) -> None:
+        self.width, self._pooled, self._partial = width, pooled, partial
         self._zeros: Allocator | None = None  # where other processes read rows, allocates them
         self.ticks = NO_TICKS
         self._value_bits = message_bits - message_shift
@@ -135,7 +144,7 @@ class Sums:
         """Put arrays in the place of others, together with what loops see of them."""
         now = vars(self) | fresh
         names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit", "ticks"
-        pool = "_pooled", "_holes"
+        pool = "_pooled", "_holes", "_partial"
         replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names + pool)))
 
     def place(self, nodes: Nodes, degree: Int64) -> None:
@@ -155,8 +164,12 @@ class Sums:
             return
         place_rows(self.arrays, nodes, degree)
 
+    def hold_all(self) -> None:
+        """Hold sums of all messages from now on; `ExactRule.rebuild` computes them."""
+        self._replace(_partial=False)
+
     def rows(self, nodes: Nodes) -> Int64:
-        """Return the logical values, (n, width) int64."""
+        """Return what is stored, on the grid, (n, width) int64."""
         return self._stored(nodes) << (self.message_shift + self.weight_shift)
 
     def _stored(self, nodes: Nodes) -> Int64:

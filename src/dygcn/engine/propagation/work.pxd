@@ -33,6 +33,7 @@ cdef class ArcChanges:
     cdef int32_t[::1] row
     cdef int64_t[::1] change
     cdef int32_t[::1] changed_senders
+    cdef bint turned
 
 @cython.final
 cdef class Marks:

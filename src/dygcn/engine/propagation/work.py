@@ -92,13 +92,18 @@ class ArcChanges:
         Of each arc: who aggregates, the row of the sender in every table, the change of the weight.
     changed_senders
         The senders, each once; their rows are the first of every table.
+    turned
+        The arcs weigh what they did, but are pushed where they were pulled, or the other way.
     """
 
-    def __init__(self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes) -> None:
-        self.arrays = receiver, row, change, changed_senders
+    def __init__(
+        self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes, turned: bool = False
+    ) -> None:
+        self.arrays = receiver, row, change, changed_senders, turned
         self.receiver, self.row, self.change, self.changed_senders = receiver, row, change, changed_senders
+        self.turned = turned
 
-    def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes]]:
+    def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes, bool]]:
         return ArcChanges, self.arrays
 
 

@@ -1,0 +1,110 @@
+"""Tiers: which nodes have so many arcs that their messages are pulled at reads, and not pushed at updates.
+
+A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with
+``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message goes
+along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver; else the
+receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few messages,
+whoever meets: a node of tier c hears of few others of that tier or a higher one.
+
+Tiers are storage: no value depends on them. A node leaves a tier downwards only at half of the tier's lower
+bound, so that the cost of a change of tier is paid by as many events as there are arcs to move.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.arcs import partition, put_right
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import Bool, Int8, Int32, Int64, Nodes
+
+NOBODY_IS_HEAVY = 1 << 40
+"""In the place of `heavy_from`: more arcs than a node can have."""
+
+
+def exact_tiers(count: Int32 | Int64, heavy_from: int) -> Int8:
+    """Return the tiers of nodes with so many arcs.
+
+    Examples
+    --------
+    >>> exact_tiers(np.array([127, 128, 255, 256, 1024]), 128).tolist()
+    [0, 1, 1, 2, 4]
+    """
+    return np.frexp(np.asarray(count) // heavy_from)[1].astype(np.int8)
+
+
+def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]:
+    """Return those of some nodes that belong to another tier now, each once, and these tiers."""
+    nodes = np.unique(nodes)
+    count, tier = _arcs_of(graph, nodes), graph.tiers[nodes]
+    bound = np.int64(heavy_from) << tier.astype(np.int64)
+    due = np.flatnonzero((count >= bound) | ((tier > 0) & (4 * count < bound)))
+    return nodes[due], exact_tiers(count[due], heavy_from)
+
+
+def is_pushed(sender: Int8, receiver: Int8) -> Bool:
+    """Say over which arcs messages are pushed, given the tiers of both ends."""
+    return (sender == 0) | (receiver > sender)
+
+
+def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
+    """Return the arcs that will be pushed and are pulled, or the other way, when nodes change their tiers.
+
+    Returns
+    -------
+    tuple
+        Receivers, senders, and weights: above zero for arcs that will be pushed.
+    """
+    listener, sender, weight = _incident(graph, nodes)
+    old_sender, old_receiver = graph.tiers[sender], graph.tiers[listener]
+    new_sender, new_receiver = (_later(graph, ends, nodes, tiers) for ends in (sender, listener))
+    was, will = is_pushed(old_sender, old_receiver), is_pushed(new_sender, new_receiver)
+    turned = np.flatnonzero(was != will)
+    sign = np.where(will[turned], 1, -1)
+    return listener[turned], sender[turned], sign * np.abs(weight[turned])
+
+
+def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
+    """Give nodes their tiers, and bring arcs to the part of their block where they belong then."""
+    graph.tiers[nodes] = tiers
+    for arcs, opposite in ((graph.pull, graph.push), (graph.push, graph.pull))[: 2 if graph.directed else 1]:
+        partition(arcs.arrays, nodes)
+        node, other, _ = opposite.arcs(nodes)
+        put_right(arcs.arrays, other, node)
+
+
+def divide_all(graph: Graph, heavy_from: int) -> Nodes:
+    """Give every node the tier of its arcs, and put all blocks in order; return who is heavy."""
+    everyone = np.arange(graph.ids.high, dtype=np.int32)
+    tiers = exact_tiers(_arcs_of(graph, everyone), heavy_from)
+    if tiers.any() or graph.tiers.any():
+        graph.tiers[: len(tiers)] = tiers
+        for arcs in (graph.pull, graph.push)[: 2 if graph.directed else 1]:
+            partition(arcs.arrays, everyone)
+    return np.flatnonzero(tiers).astype(np.int32)
+
+
+def _arcs_of(graph: Graph, nodes: Nodes) -> Int64:
+    return np.maximum(graph.pull.count[nodes], graph.push.count[nodes]).astype(np.int64)
+
+
+def _incident(graph: Graph, nodes: Nodes) -> tuple[Nodes, Nodes, Int64]:
+    """Return all arcs from or to nodes, each once, as (receiver, sender, weight)."""
+    sender, listener, weight = graph.push.arcs(nodes)
+    receiver, other, more = graph.pull.arcs(nodes)
+    rest = ~np.isin(other, nodes)  # those between two of the nodes are listed already
+    return (
+        np.concatenate((listener, receiver[rest])),
+        np.concatenate((sender, other[rest])),
+        np.concatenate((weight, more[rest])),
+    )
+
+
+def _later(graph: Graph, ends: Nodes, nodes: Nodes, tiers: Int8) -> Int8:
+    """Return the tiers of ends of arcs once nodes, which are sorted, have changed theirs."""
+    at = np.minimum(np.searchsorted(nodes, ends), len(nodes) - 1)
+    return np.where(nodes[at] == ends, tiers[at], graph.tiers[ends])

@@ -1,0 +1,163 @@
+"""Loops over pulled messages: those of heavy nodes, kept as rows, which readers add to what is stored.
+
+Which messages are pulled, the order of the arcs in each block says (see `graph.tiers`).
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
+    from dygcn.engine.propagation.work import Handoff
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Int32, Int64, Nodes
+
+AHEAD = 6  # rows
+NO_ROW = -1
+
+HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved")
+
+
+class HeavyRows:
+    """Messages of order 1 of heavy nodes.
+
+    Parameters
+    ----------
+    slot
+        For each node, which row is its own, or -1; empty: nobody is heavy.
+    rows, has
+        The messages, zero where there is none, and 1 where there is one.
+    free, counts
+        Rows that nobody has. How many rows were ever used, how many of them are free, how many messages the
+        last update moved.
+    moved
+        Whose these are.
+    """
+
+    def __init__(
+        self, slot: Int32, rows: Int32, has: Int64, free: Int32, counts: Int64, moved: Nodes
+    ) -> None:
+        self.arrays = HeavyArrays(slot, rows, has, free, counts, moved)
+        self.slot, self.rows, self.has = slot, RowBlock(rows), has
+        self.free, self.counts, self.moved = free, counts, moved
+
+    def __reduce__(self) -> tuple[type[HeavyRows], HeavyArrays]:
+        return HeavyRows, self.arrays
+
+
+class Pulls:
+    """What a reader adds to the sums of the last order: arcs, messages, and the unit of the sums.
+
+    Parameters
+    ----------
+    arcs
+        Whom each node aggregates, pulled ones first.
+    heavy
+        Their messages.
+    shift
+        Sums are in units of 2 to this.
+    """
+
+    def __init__(self, arcs: ArcArrays, heavy: HeavyRows, shift: int) -> None:
+        self.parts = arcs, heavy, shift
+        self.arcs, self.heavy, self.shift = arcs, heavy, shift
+
+    def __reduce__(self) -> tuple[type[Pulls], tuple[ArcArrays, HeavyRows, int]]:
+        return Pulls, self.parts
+
+
+def follow(heavy: HeavyRows, wave: Handoff, first: int, n: int) -> None:
+    """Bring the messages of heavy nodes up to date with the changes of a wave, and note whose moved."""
+    heavy.counts[2] = 0
+    if len(heavy.slot) == 0:
+        return
+    for i in range(first, first + n):
+        at = heavy.slot[wave.nodes[i]]
+        if at >= 0:
+            add_row(heavy.rows, at, wave.table, wave.row[i], 1)
+            heavy.has[at] += wave.has[wave.row[i]]
+            heavy.moved[heavy.counts[2]] = wave.nodes[i]
+            heavy.counts[2] += 1
+
+
+def follow_wave(heavy: HeavyRows, wave: Handoff, n: int) -> None:
+    """Do the same for the first `n` nodes of a wave, for plain Python."""
+    with cython.nogil:
+        follow(heavy, wave, 0, n)
+
+
+def _add_pulled(arcs: ArcArrays, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> int:
+    """Add what a node pulls to a row, in units of ``2**shift``; return the weight that has a message."""
+    start, degree = arcs.start[node], 0
+    stop = start + arcs.upper[node]
+    for i in range(start, stop):
+        prefetch_row(heavy.rows, heavy.slot[arcs.others[min(i + AHEAD, stop - 1)]])
+        at, weight = heavy.slot[arcs.others[i]], arcs.weights[i]
+        if weight < 0:
+            weight = -weight
+        degree += weight * heavy.has[at]
+        add_row(out, to, heavy.rows, at, weight >> shift)
+    return degree
+
+
+def write_whole(
+    sums: SumRows, pulls: Pulls, nodes: Nodes, n: int, scratch: RowBlock, out: RowBlock, has: Int64
+) -> None:
+    """Write messages of the last order: of what is stored and what is pulled; see `write_messages`.
+
+    `scratch` has one row of int64.
+    """
+    first = 0
+    for i in range(n + 1):
+        if i < n and pulls.arcs.upper[nodes[i]] == 0:
+            continue
+        write_messages(sums, nodes[first:i], i - first, out, has, first)
+        first = i + 1
+        if i < n:
+            has[i] = _write_one(sums, pulls, nodes[i], scratch, out, i)
+
+
+def _write_one(sums: SumRows, pulls: Pulls, node: int, scratch: RowBlock, out: RowBlock, to: int) -> int:
+    """Write the message of a node that pulls some; return 1 if it has one."""
+    clear_row(scratch, 0)
+    slot = sums.slot[node]
+    if slot >= 0:
+        add_row(scratch, 0, sums.wide, slot, 1)
+    elif sums.limit > 0:
+        add_row(scratch, 0, sums.narrow, narrow_row(slot, node), 1)
+    degree = sums.degree[node] + _add_pulled(
+        pulls.arcs, pulls.heavy, node, pulls.shift, scratch, 0
+    )
+    if degree <= 0:
+        clear_row(out, to)
+        return 0
+    write_message(scratch, 0, sums.scale * inverse_of(degree), out, to)
+    return 1
+
+
+def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
+    """Return messages of the last order, (n, width), and 1 where there is one, (n,)."""
+    rows, marks = np.empty((len(nodes), width), np.int32), np.empty(len(nodes), np.int64)
+    out, has, scratch = RowBlock(rows), marks, RowBlock(np.empty((1, width), np.int64))
+    with cython.nogil:
+        write_whole(sums, pulls, nodes, len(nodes), scratch, out, has)
+    return rows, marks
+
+
+def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
+    """Add what nodes pull to rows and degrees of their own, as whole numbers: logical values."""
+    out = RowBlock(rows)
+    with cython.nogil:
+        for i in range(len(nodes)):
+            degree[i] += _add_pulled(pulls.arcs, pulls.heavy, nodes[i], 0, out, i)
