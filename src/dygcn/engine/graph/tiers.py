@@ -39,11 +39,10 @@ def exact_tiers(count: Int32 | Int64, heavy_from: int) -> Int8:
 
 def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]:
     """Return those of some nodes that belong to another tier now, each once, and these tiers."""
-    nodes = np.unique(nodes)
     count, tier = _arcs_of(graph, nodes), graph.tiers[nodes]
     bound = np.int64(heavy_from) << tier.astype(np.int64)
-    due = np.flatnonzero((count >= bound) | ((tier > 0) & (4 * count < bound)))
-    return nodes[due], exact_tiers(count[due], heavy_from)
+    due = np.unique(nodes[(count >= bound) | ((tier > 0) & (4 * count < bound))])
+    return due, exact_tiers(_arcs_of(graph, due), heavy_from)
 
 
 def is_pushed(sender: Int8, receiver: Int8) -> Bool:

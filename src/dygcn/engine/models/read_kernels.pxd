@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from dygcn.engine._rows cimport RowBlock, add_product, add_units, scale_to_one, write_dots, write_squares, write_units
 from dygcn.engine.features.units cimport UnitTable, find_units
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
-from dygcn.engine.propagation.pulling cimport Pulls, write_whole
+from dygcn.engine.propagation.pulling cimport Pulls, Scratch, write_whole
 from dygcn.engine.propagation.sum_rows cimport SumRows, write_messages
 
 cdef int64_t ROWS
@@ -25,7 +25,7 @@ cdef class ReadBuffers:
     cdef ReadOrder order
     cdef RowBlock features
     cdef RowBlock messages
-    cdef RowBlock scratch
+    cdef Scratch scratch
     cdef float[:, ::1] units
     cdef double[:, ::1] total
     cdef uint64_t[::1] wanted

@@ -24,7 +24,7 @@ if not cython.compiled:
     )
     from dygcn.engine.features.units import UnitTable, find_units
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
-    from dygcn.engine.propagation.pulling import Pulls, write_whole
+    from dygcn.engine.propagation.pulling import Pulls, Scratch, write_whole
     from dygcn.engine.propagation.sum_rows import SumRows, write_messages
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ReadBuffers:
             self.order = ReadOrder(matrix, self.order)
         self.features = RowBlock(np.empty((ROWS, width), np.int8))
         self.messages = RowBlock(np.empty((ROWS, width), np.int32))
-        self.scratch = RowBlock(np.empty((1, width), np.int64))
+        self.scratch = Scratch(width)
         self.units = np.empty((ROWS, width), np.float32)
         self.total = np.zeros((ROWS, width), np.float64)
         self.wanted = np.empty(ROWS, np.uint64)

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._native cimport prefetch_32, prefetch_64
 from dygcn.engine._rows cimport RowBlock, add_row, clear_row, prefetch_row, write_message
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
@@ -24,16 +25,23 @@ cdef class Pulls:
     cdef HeavyRows heavy
     cdef int64_t shift
 
+@cython.final
+cdef class Scratch:
+    cdef RowBlock narrow
+    cdef RowBlock wide
+
 @cython.locals(at=int64_t)
 cdef void follow(HeavyRows heavy, Handoff wave, Py_ssize_t first, Py_ssize_t n) noexcept nogil
 cpdef object follow_wave(HeavyRows heavy, Handoff wave, Py_ssize_t n)
-@cython.locals(start=int64_t, stop=int64_t, degree=int64_t, at=int64_t, weight=int64_t)
-cdef int64_t _add_pulled(ArcArrays arcs, HeavyRows heavy, int64_t node, int64_t shift, RowBlock out, Py_ssize_t to) noexcept nogil
-@cython.locals(first=int64_t, i=int64_t)
-cdef void write_whole(SumRows sums, Pulls pulls, const int32_t[::1] nodes, Py_ssize_t n, RowBlock scratch, RowBlock out, int64_t[::1] has) noexcept nogil
-@cython.locals(slot=int64_t, degree=int64_t)
-cdef int64_t _write_one(SumRows sums, Pulls pulls, int64_t node, RowBlock scratch, RowBlock out, Py_ssize_t to) noexcept nogil
-@cython.locals(out=RowBlock, has=int64_t[::1], scratch=RowBlock)
+@cython.locals(start=int64_t, degree=int64_t, at=int64_t, weight=int64_t)
+cdef int64_t _pulled_degree(ArcArrays arcs, HeavyRows heavy, int64_t node) noexcept nogil
+@cython.locals(start=int64_t, weight=int64_t)
+cdef void _add_pulled(ArcArrays arcs, HeavyRows heavy, int64_t node, int64_t shift, RowBlock out, Py_ssize_t to) noexcept nogil
+@cython.locals(first=int64_t, i=int64_t, degree=int64_t)
+cdef void write_whole(SumRows sums, Pulls pulls, const int32_t[::1] nodes, Py_ssize_t n, Scratch scratch, RowBlock out, int64_t[::1] has) noexcept nogil
+@cython.locals(slot=int64_t)
+cdef void _write_one(SumRows sums, Pulls pulls, int64_t node, int64_t degree, RowBlock scratch, RowBlock out, Py_ssize_t to) noexcept nogil
+@cython.locals(out=RowBlock, has=int64_t[::1], scratch=Scratch)
 cpdef object put_whole(SumRows sums, Pulls pulls, const int32_t[::1] nodes, Py_ssize_t width)
 @cython.locals(out=RowBlock)
 cpdef object add_pulled(Pulls pulls, const int32_t[::1] nodes, object rows, int64_t[::1] degree)

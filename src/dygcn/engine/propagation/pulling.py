@@ -15,6 +15,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._native import prefetch_32, prefetch_64
     from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
@@ -77,6 +78,13 @@ class Pulls:
         return Pulls, self.parts
 
 
+class Scratch:
+    """A row to add up in, of either width that rows of the last order have."""
+
+    def __init__(self, width: int) -> None:
+        self.narrow, self.wide = RowBlock(np.empty((1, width), np.int32)), RowBlock(np.empty((1, width), np.int64))
+
+
 def follow(heavy: HeavyRows, wave: Handoff, first: int, n: int) -> None:
     """Bring the messages of heavy nodes up to date with the changes of a wave, and note whose moved."""
     heavy.counts[2] = 0
@@ -97,59 +105,66 @@ def follow_wave(heavy: HeavyRows, wave: Handoff, n: int) -> None:
         follow(heavy, wave, 0, n)
 
 
-def _add_pulled(arcs: ArcArrays, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> int:
-    """Add what a node pulls to a row, in units of ``2**shift``; return the weight that has a message."""
+def _pulled_degree(arcs: ArcArrays, heavy: HeavyRows, node: int) -> int:
+    """Return the weight of the neighbours whose messages a node pulls, of those that have one."""
     start, degree = arcs.start[node], 0
-    stop = start + arcs.upper[node]
-    for i in range(start, stop):
-        prefetch_row(heavy.rows, heavy.slot[arcs.others[min(i + AHEAD, stop - 1)]])
+    for i in range(start, start + arcs.upper[node]):
         at, weight = heavy.slot[arcs.others[i]], arcs.weights[i]
-        if weight < 0:
-            weight = -weight
-        degree += weight * heavy.has[at]
-        add_row(out, to, heavy.rows, at, weight >> shift)
+        prefetch_row(heavy.rows, at)
+        degree += (weight if weight > 0 else -weight) * heavy.has[at]
     return degree
 
 
-def write_whole(
-    sums: SumRows, pulls: Pulls, nodes: Nodes, n: int, scratch: RowBlock, out: RowBlock, has: Int64
-) -> None:
-    """Write messages of the last order: of what is stored and what is pulled; see `write_messages`.
+def _add_pulled(arcs: ArcArrays, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> None:
+    """Add the messages that a node pulls to a row, in units of ``2**shift``."""
+    start = arcs.start[node]
+    for i in range(start, start + arcs.upper[node]):
+        weight = arcs.weights[i]
+        add_row(out, to, heavy.rows, heavy.slot[arcs.others[i]], (weight if weight > 0 else -weight) >> shift)
 
-    `scratch` has one row of int64.
-    """
+
+def write_whole(
+    sums: SumRows, pulls: Pulls, nodes: Nodes, n: int, scratch: Scratch, out: RowBlock, has: Int64
+) -> None:
+    """Write messages of the last order: of what is stored and what is pulled; see `write_messages`."""
     first = 0
     for i in range(n + 1):
+        if i + AHEAD < n:
+            prefetch_32(pulls.arcs.upper, nodes[i + AHEAD])
+            prefetch_64(pulls.arcs.start, nodes[i + AHEAD])
         if i < n and pulls.arcs.upper[nodes[i]] == 0:
             continue
         write_messages(sums, nodes[first:i], i - first, out, has, first)
         first = i + 1
         if i < n:
-            has[i] = _write_one(sums, pulls, nodes[i], scratch, out, i)
+            degree = sums.degree[nodes[i]] + _pulled_degree(pulls.arcs, pulls.heavy, nodes[i])
+            has[i] = 1 if degree > 0 else 0
+            if degree <= 0:
+                clear_row(out, i)
+            elif sums.slot[nodes[i]] < 0 and degree < sums.limit:  # then a narrow row holds the whole, too
+                _write_one(sums, pulls, nodes[i], degree, scratch.narrow, out, i)
+            else:
+                _write_one(sums, pulls, nodes[i], degree, scratch.wide, out, i)
 
 
-def _write_one(sums: SumRows, pulls: Pulls, node: int, scratch: RowBlock, out: RowBlock, to: int) -> int:
-    """Write the message of a node that pulls some; return 1 if it has one."""
+def _write_one(
+    sums: SumRows, pulls: Pulls, node: int, degree: int, scratch: RowBlock, out: RowBlock, to: int
+) -> None:
+    """Write the message of a node that pulls some."""
     clear_row(scratch, 0)
     slot = sums.slot[node]
     if slot >= 0:
         add_row(scratch, 0, sums.wide, slot, 1)
     elif sums.limit > 0:
         add_row(scratch, 0, sums.narrow, narrow_row(slot, node), 1)
-    degree = sums.degree[node] + _add_pulled(
-        pulls.arcs, pulls.heavy, node, pulls.shift, scratch, 0
-    )
-    if degree <= 0:
-        clear_row(out, to)
-        return 0
+    _add_pulled(pulls.arcs, pulls.heavy, node, pulls.shift, scratch, 0)
     write_message(scratch, 0, sums.scale * inverse_of(degree), out, to)
-    return 1
 
 
 def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
     """Return messages of the last order, (n, width), and 1 where there is one, (n,)."""
     rows, marks = np.empty((len(nodes), width), np.int32), np.empty(len(nodes), np.int64)
-    out, has, scratch = RowBlock(rows), marks, RowBlock(np.empty((1, width), np.int64))
+    out, has, scratch = RowBlock(rows), marks, Scratch(width)
     with cython.nogil:
         write_whole(sums, pulls, nodes, len(nodes), scratch, out, has)
     return rows, marks
@@ -160,4 +175,5 @@ def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
     out = RowBlock(rows)
     with cython.nogil:
         for i in range(len(nodes)):
-            degree[i] += _add_pulled(pulls.arcs, pulls.heavy, nodes[i], 0, out, i)
+            degree[i] += _pulled_degree(pulls.arcs, pulls.heavy, nodes[i])
+            _add_pulled(pulls.arcs, pulls.heavy, nodes[i], 0, out, i)

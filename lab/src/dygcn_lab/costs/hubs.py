@@ -1,0 +1,274 @@
+"""What events and reads cost on graphs with hubs: today's engine, the same without tiers, and another checkout.
+
+``python -m dygcn_lab.costs.hubs GRAPH... [--other CHECKOUT] [--write]`` runs each engine in a process of its
+own, with the default kind of model, and lets them take turns: the same events, then the same reads. The other
+checkout needs its kernels compiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import dygcn
+from dygcn.engine.models.readout import Readout
+from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_events
+from dygcn_lab.costs.kinds import random_walks
+
+RESULT = Path("results/costs/hubs.json")
+HUBS = "hubs"  # the name of a random graph with greater hubs than a power law of `graphs` has
+_STEEP = 0.75  # chance of a node ~ rank^-0.75: of 1 M nodes and 8 M edges the first has about 100,000
+_TURNS, _SINGLES, _BATCH, _BATCHES = 10, 200, 10_000, 5
+_READS, _GREATEST = 2_000, 50
+
+
+def events_of(name: str) -> Any:
+    """Return the events of a graph: ``hubs-1000000-8000000``, or a name that `graph_events` knows."""
+    if not name.startswith(HUBS):
+        return graph_events(name)
+    nodes, edges = map(int, name.split("-")[1:])
+    return distinct_edges(*_pairs_by_chance(np.arange(1.0, nodes + 1) ** -_STEEP, int(1.6 * edges), 0, 0), edges)
+
+
+class Worker:
+    """One engine at work on one graph, asked over standard input."""
+
+    def __init__(self, name: str) -> None:
+        events = events_of(name)
+        self.live = dygcn.start(random_walks(events))
+        self.live.update(dataclasses.replace(events, t=None))
+        graph = self.live.state.graph
+        self.degree = np.maximum(graph.pull.count, graph.push.count)[: graph.ids.high].astype(np.int64)
+        self.names = graph.ids.shown(graph.ids.names(np.arange(graph.ids.high, dtype=np.int32))).tolist()
+        random = np.random.default_rng(1)
+        self.pairs = self._pairs(random)
+        nodes = np.flatnonzero(self.degree).astype(np.int32)
+        self.reads = {
+            "uniform": random.choice(nodes, _READS),
+            "by degree": random.choice(nodes, _READS, p=self.degree[nodes] / self.degree.sum()),
+            "greatest": np.resize(np.argsort(-self.degree)[:_GREATEST], _READS).astype(np.int32),
+        }
+
+    def _pairs(self, random: np.random.Generator) -> list[tuple[Any, Any]]:
+        """Draw pairs that are no edges, both ends by degree."""
+        count = _TURNS * _SINGLES + _BATCHES * _BATCH
+        ends = random.choice(len(self.degree), (4 * count, 2), p=self.degree / self.degree.sum())
+        ends = ends[ends[:, 0] != ends[:, 1]].astype(np.int32)
+        ends = ends[self.live.state.graph.pull.look_up(ends[:, 0], ends[:, 1]) == 0]
+        ends = ends[np.unique(np.sort(ends, axis=1), axis=0, return_index=True)[1]]
+        ends = random.permutation(ends)[:count]
+        return [(self.names[a], self.names[b]) for a, b in ends.tolist()]
+
+    def singles(self, turn: int) -> dict[str, Any]:
+        """Add edges one by one, and take them away again."""
+        microseconds, rows = [], []
+        for pair in self.pairs[turn * _SINGLES : (turn + 1) * _SINGLES]:
+            for change in ({"add": [pair]}, {"remove": [pair]}):
+                begun = time.perf_counter()
+                done = self.live.update(**change)
+                microseconds.append(1e6 * (time.perf_counter() - begun))
+                rows.append(done.rows)
+                del done
+        return {"us": microseconds, "rows": rows}
+
+    def batch(self, turn: int) -> dict[str, Any]:
+        """Add a batch of edges, and take it away again."""
+        start = (_TURNS * _SINGLES + turn * _BATCH) % max(len(self.pairs) - _BATCH, 1)
+        some = self.pairs[start : start + _BATCH]
+        columns = {"src": [a for a, _ in some], "dst": [b for _, b in some]}
+        begun = time.process_time()
+        for op in (1, -1):
+            self.live.update({**columns, "op": [op] * len(some)})
+        return {"us": 1e6 * (time.process_time() - begun) / 2 / len(some)}
+
+    def read(self, which: str) -> dict[str, Any]:
+        """Read vectors, without a cache."""
+        state, nodes = self.live.state, self.reads[which]
+        reading = Readout(state.model, state.exact, state.graph)
+        begun = time.perf_counter()
+        vectors = reading.vectors(nodes)
+        took = time.perf_counter() - begun
+        return {"us": 1e6 * took / len(nodes), "sum": float(np.abs(vectors).sum(dtype=np.float64))}
+
+    def read_each(self) -> dict[str, Any]:
+        """Read vectors one by one, as a dict is read."""
+        names = [self.names[node] for node in self.reads["uniform"].tolist()]
+        begun = time.perf_counter()
+        for name in names:
+            self.live[name]
+        return {"us": 1e6 * (time.perf_counter() - begun) / len(names)}
+
+    def toggles(self) -> dict[str, Any]:
+        """Toggle one edge at each boundary of the tiers up to the greatest hub."""
+        live, found, bound = self.live, [], 128
+        while bound <= self.degree.max():
+            hub = int(np.argmin(np.abs(self.degree - bound * 1.0)))
+            there = set(live.state.graph.pull.arcs(np.array([hub], np.int32))[1].tolist()) | {hub}
+            light = [node for node in np.flatnonzero(self.degree == 2).tolist() if node not in there]
+            if abs(self.degree[hub] - bound) > min(bound // 4, len(light) - 2):
+                bound *= 2
+                continue
+            near = [(self.names[hub], self.names[node]) for node in light[: max(0, bound - 1 - self.degree[hub])]]
+            far = [(self.names[hub], self.names[node]) for node in list(there - {hub})[: max(0, self.degree[hub] - bound + 1)]]
+            if near:
+                live.update(add=near)
+            if far:
+                live.update(remove=far)
+            us: list[float] = []
+            edge, usual = (self.names[hub], self.names[light[-1]]), []
+            for change in ({"add": [edge]}, {"remove": [edge]}) * 100:
+                begun = time.perf_counter()
+                live.update(**change)
+                us.append(1e6 * (time.perf_counter() - begun))
+            if near:
+                live.update(remove=near)
+            if far:
+                live.update(add=far)
+            for change in ({"add": [edge]}, {"remove": [edge]}) * 100:
+                begun = time.perf_counter()
+                live.update(**change)
+                usual.append(1e6 * (time.perf_counter() - begun))
+            found.append({"bound": bound, "mean": np.mean(us), "most": max(us), "usual": np.mean(usual)})
+            bound *= 2
+        return {"found": found}
+
+    def about(self) -> dict[str, Any]:
+        """Return sizes, and a digest."""
+        graph, rule = self.live.state.graph, self.live.state.exact
+        arcs = [graph.pull, graph.push][: 2 if graph.directed else 1]
+        names = ("start", "count", "_room", "others", "weights", "_hub", "upper")
+        held = [getattr(each, name).nbytes for each in arcs for name in names if hasattr(each, name)]
+        heavy = getattr(rule, "_heavy", None)
+        held += [each.nbytes for each in rule.sums] + [0 if heavy is None else heavy.nbytes]
+        tiers = getattr(graph, "tiers", np.zeros(0, np.int8))
+        return {
+            "nodes": len(graph),
+            "edges": graph.edge_count,
+            "greatest": int(self.degree.max()),
+            "heavy": int((tiers > 0).sum()),
+            "bytes_per_node": (sum(held) + tiers.nbytes) / len(graph),
+            "digest": self.live.digest(),
+        }
+
+
+def serve(name: str) -> None:
+    """Answer requests, one a line, until there are no more."""
+    worker = Worker(name)
+    print(json.dumps("ready"), flush=True)  # noqa: T201
+    for line in sys.stdin:
+        call, *arguments = json.loads(line)
+        print(json.dumps(getattr(worker, call)(*arguments), default=float), flush=True)  # noqa: T201
+
+
+class _Engine:
+    def __init__(self, name: str, heavy_from: str, checkout: Path | None) -> None:
+        environment = {**os.environ, "DYGCN_HEAVY_FROM": heavy_from, "DYGCN_THREADS": "1"}
+        if checkout is not None:
+            environment["PYTHONPATH"] = f"{checkout}/src:{checkout}/lab/src"
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve()), "--serve", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+            cwd="/",
+        )
+        self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def ask(self, *request: object) -> Any:
+        """Have the engine do something, and return what it says."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def end(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def measure(name: str, other: Path | None) -> dict[str, Any]:
+    """Measure one graph with each engine, by turns."""
+    engines = {"tiers": _Engine(name, "128", None), "pushed": _Engine(name, "inf", None)}
+    if other is not None:
+        engines["before"] = _Engine(name, "inf", other)
+    found: dict[str, dict[str, Any]] = {key: engine.ask("about") for key, engine in engines.items()}
+    singles: dict[str, list[Any]] = {key: [] for key in engines}
+    batches: dict[str, list[float]] = {key: [] for key in engines}
+    for turn in range(_TURNS):
+        for key, engine in engines.items():
+            singles[key].append(engine.ask("singles", turn))
+    for turn in range(_BATCHES):
+        for key, engine in engines.items():
+            batches[key].append(engine.ask("batch", turn)["us"])
+    for key in engines:
+        us = np.concatenate([one["us"] for one in singles[key]])
+        rows = np.concatenate([one["rows"] for one in singles[key]])
+        found[key] |= {
+            "event_us": float(np.mean(us)),
+            "event_median_us": float(np.median(us)),
+            "event_p99_us": float(np.quantile(us, 0.99)),
+            "rows": float(np.mean(rows)),
+            "rows_p99": float(np.quantile(rows, 0.99)),
+            "rows_most": int(rows.max()),
+            "batch_event_us": float(np.median(batches[key])),
+            "batches": batches[key],
+        }
+    for which in ("uniform", "by degree", "greatest"):
+        reads: dict[str, list[float]] = {key: [] for key in engines}
+        sums = set()
+        for _ in range(_TURNS):
+            for key, engine in engines.items():
+                answer = engine.ask("read", which)
+                reads[key].append(answer["us"])
+                sums.add(answer["sum"])
+        if len(sums) > 1:
+            raise SystemExit(f"{name}: engines read other vectors: {sums}")
+        for key in engines:
+            found[key][f"read_{which.replace(' ', '_')}_us"] = float(np.median(reads[key]))
+    for key, engine in engines.items():
+        found[key]["read_each_us"] = engine.ask("read_each")["us"]
+    if len({each["digest"] for each in found.values()}) > 1:
+        raise SystemExit(f"{name}: engines have other digests")
+    found["tiers"]["toggles"] = engines["tiers"].ask("toggles")["found"]
+    for engine in engines.values():
+        engine.end()
+    return {"name": name, **found}
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--other", type=click.Path(path_type=Path), help="Another checkout, compiled.")
+@click.option("--serve", "served", is_flag=True, hidden=True)
+@click.option("--write", is_flag=True, help="Replace the rows of these graphs in the committed result.")
+def main(names: tuple[str, ...], other: Path | None, served: bool, write: bool) -> None:
+    """Measure graphs, and print what was found."""
+    if served:
+        serve(names[0])
+        return
+    for name in names:
+        found = measure(name, other)
+        click.echo(json.dumps(found, indent=1))
+        if write:
+            rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
+            rows = [row for row in rows if row["name"] != name] + [found]
+            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
