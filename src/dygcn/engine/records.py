@@ -211,7 +211,12 @@ class Changed:
     nodes: Nodes  # (n,) no node twice
     orders: Int8  # (n,) 0 features, 1..K messages
     rows: int = 0  # rows of state that were added to (the cost)
-    heavy: Nodes = field(default_factory=lambda: _NOBODY)  # (m,) heavy ones, whose listeners moved, too
+    heavy: Nodes = field(default_factory=lambda: _NOBODY)  # (m,) heavy ones: their listeners moved, too
+    touched: Nodes = field(default_factory=lambda: _NOBODY)  # ends of changed pairs, where they are needed
+    turned: Nodes = field(default_factory=lambda: _NOBODY)  # who pulls other messages than before; not moved
+
+
+NO_CHANGE = Changed(_NOBODY, np.empty(0, np.int8))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.models import norms
+from dygcn.engine.records import Changed
 from dygcn.errors import DygcnError, OptionError, StaleChange
 from dygcn.live import exporting, plotting, surprise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dygcn.engine.graph import Graph
     from dygcn.engine.models import Outcome
     from dygcn.engine.records import Float32, Float64, Int8, Nodes
     from dygcn.live.surprise import Surprise
     from dygcn.live.view import EmbeddingView
 
 _SHOWN = 10  # nodes that a notebook shows
+_LISTENERS = 2  # the order at which listeners move
 
 
 class Change:
@@ -27,9 +30,6 @@ class Change:
 
     Attributes
     ----------
-    orders
-        The order at which each node was reached: 0 for its own features or a fresh base, 1 for the ends of a
-        changed edge, 2 for their neighbours, and so on up to K.
     version
         Number of the update.
     unchanged, missing, loops
@@ -52,11 +52,10 @@ class Change:
     ) -> None:
         self._live, self._before = live, before
         self._distance: Float64 | None = None
-        self._nodes = outcome.moved.nodes
+        self._moved = outcome.moved
         self._ids: NDArray[Any] | None = None
         self._ended = False  # whether nodes were removed after it, in the same trial
         self._left = outcome.left
-        self.orders: Int8 = outcome.moved.orders
         self.version = version
         self.unchanged = outcome.unchanged
         self.missing = outcome.missing
@@ -67,27 +66,50 @@ class Change:
     @property
     def nodes(self) -> Nodes:
         """The nodes that moved, for the other modules of this wing."""
-        return self._nodes
+        return self._all().nodes
+
+    @property
+    def orders(self) -> Int8:
+        """The order at which each of `ids` was reached.
+
+        0 for its own features or a fresh base, 1 for the ends of a changed edge, 2 for their neighbours, and so
+        on up to K.
+        """
+        return self._all().orders
+
+    def _all(self) -> Changed:
+        """Return who moved, with the neighbours of hubs, which are looked up when somebody asks."""
+        if len(self._moved.heavy):
+            if self._ended or self._live.version != self.version:
+                raise StaleChange(
+                    f"this change is of version {self.version}, the embedding is at {self._live.version}: it "
+                    "reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
+                    "len(change) before the next update"
+                )
+            self._moved = self._live.guard.run(with_listeners, self._live.state.graph, self._moved)
+        return self._moved
 
     @property
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
+            self._all()
             self._live.guard.run(self.keep)
         assert self._ids is not None
         return self._ids
 
     def end(self) -> None:
-        """Keep what can be kept: the state of the change is about to become another one."""
+        """Keep what there is: the state of the change is about to become another one."""
+        self._all()
         self.keep()
         self._ended = True
 
     def keep(self) -> None:
-        """Look up ids and distances now: after the next update they are others."""
-        if self._ids is None:
-            self._ids = self._live.ids_of(self._nodes)
+        """Look up ids and distances now, unless that costs as much as a hub has neighbours."""
+        if self._ids is None and not len(self._moved.heavy):
+            self._ids = self._live.ids_of(self._moved.nodes)
         if self._before is not None and self._distance is None:
-            self._distance = norms(self._live.vectors_of(self._nodes) - self._before)
+            self._distance = norms(self._live.vectors_of(self.nodes) - self._before)
 
     @property
     def left(self) -> NDArray[Any]:
@@ -182,15 +204,17 @@ class Change:
                 f"this change is of version {self.version}, the embedding is at {self._live.version}; "
                 "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
             )
-        return self._live.guard.run(self._live.vectors_of, self._nodes)
+        return self._live.guard.run(self._live.vectors_of, self.nodes)
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self.nodes)
 
     def __repr__(self) -> str:
         without = {"unchanged": self.unchanged, "missing": self.missing, "loops": self.loops}
         more = "".join(f", {name}={count}" for name, count in without.items() if count)
-        return f"Change(version={self.version}, moved={len(self)}, left={len(self._left)}{more})"
+        hubs = len(self._moved.heavy)
+        moved = f"{len(self._moved.nodes)} and neighbours of {hubs}" if hubs else str(len(self))
+        return f"Change(version={self.version}, moved={moved}, left={len(self._left)}{more})"
 
     def _repr_html_(self) -> str:
         try:
@@ -205,6 +229,16 @@ class Change:
         rows = [_row("th", head), *(_row("td", cells) for cells in texts)]
         more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
         return f"<table><caption>{html.escape(repr(self))}</caption>{''.join(rows)}</table>{more}"
+
+
+def with_listeners(graph: Graph, moved: Changed) -> Changed:
+    """Return who moved, with all who listen to a heavy node whose message did."""
+    if not len(moved.heavy):
+        return moved
+    listeners = np.setdiff1d(graph.push.arcs(moved.heavy)[1], moved.nodes)
+    nodes = np.concatenate((moved.nodes, listeners))
+    orders = np.concatenate((moved.orders, np.full(len(listeners), _LISTENERS, np.int8)))
+    return Changed(nodes, orders, moved.rows)
 
 
 def _row(tag: str, cells: list[str]) -> str:

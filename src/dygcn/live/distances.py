@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.live.changed import ChangeRecord
+from dygcn.live.search.nearest import VectorCache
+
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float32, Nodes
-    from dygcn.live.search.nearest import VectorCache
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Bool, Changed, Float32, Nodes
 
 
 class DistanceTracker:
@@ -16,22 +19,27 @@ class DistanceTracker:
 
     Parameters
     ----------
-    cache
-        Where vectors are read; nobody else may let it forget.
+    state
+        Whose vectors are read.
     """
 
-    def __init__(self, cache: VectorCache) -> None:
-        self._cache = cache
+    def __init__(self, state: State) -> None:
+        self._changes = ChangeRecord(state.graph.ids.high, 0, state.graph)
+        self._cache = VectorCache(state, self._changes)
         self._position = 0
         self._here: Bool = np.zeros(0, np.bool_)
 
     def begin(self) -> None:
         """Read what moved since the last update: the next one is about to change it."""
-        changes, graph = self._cache.changes, self._cache.state.graph
-        nodes = changes.behind(self._position).nodes
+        graph = self._cache.state.graph
+        nodes = self._changes.behind(self._position).nodes
         self._cache.refresh(nodes[graph.present(nodes)])
-        self._position = changes.last
+        self._position = self._changes.last
         self._here = graph.here > 0
+
+    def note(self, moved: Changed) -> None:
+        """Say what an update moved."""
+        self._changes.append(moved.nodes, 1, moved.heavy, moved.turned)
 
     def before(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes before the update, (n, dim); NaN for nodes that were not there."""

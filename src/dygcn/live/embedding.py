@@ -13,9 +13,10 @@ from dygcn.engine.events.column_names import OWN_NAMES, column_names
 from dygcn.engine.features import CANNOT_BE_SET, Embedding
 from dygcn.engine.models import Outcome, State, feature_rows
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import EventBatch
+from dygcn.engine.records import NO_CHANGE, EventBatch
 from dygcn.errors import FeatureError
-from dygcn.live.change import Change
+from dygcn.live.announcing import Announcer
+from dygcn.live.change import Change, with_listeners
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.distances import DistanceTracker
@@ -27,7 +28,7 @@ from dygcn.live.view import EmbeddingView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from dygcn.engine.records import Int64
+    from dygcn.engine.records import Float64, Int64
 
 
 class LiveEmbedding(EmbeddingView):
@@ -48,6 +49,7 @@ class LiveEmbedding(EmbeddingView):
         self._changes: ChangeRecord | None = None  # until somebody reads it
         self._cache: VectorCache | None = None
         self._tracker: DistanceTracker | None = None
+        self._announcer: Announcer | None = None  # with a tolerance
         self._latest: weakref.ReferenceType[Change] | None = None
         self.on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
 
@@ -223,32 +225,56 @@ class LiveEmbedding(EmbeddingView):
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:
-        """Withhold changes of messages that are too small to matter, so that hubs cost less.
+        """Publish fewer moves where a hub's neighbours move by little. Reads are exact, whatever it is.
 
-        A change of a node's message reaches the node's neighbours only once all that was withheld of it is
-        longer than `tolerance`, where a feature vector has length one. No message of order 2 is then further
-        than that from the exact one, of order 3 not further than twice that, and so on; `error_bound` says
-        how far for each node. Lowering the tolerance publishes everything first; 0 is exact again.
+        The neighbours of a node with 128 edges or more count as moved once the node's message is further than
+        `tolerance` from where it was when they last did, where a feature vector has length one; at 0, the
+        default, whenever it moves. Changes, the feed, sinks and the index follow; `error_bound` says how far
+        from the exact vector a published one may be. Setting a tolerance publishes everything before.
 
         Examples
         --------
         >>> import dygcn
-        >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)], dim=8)
-        >>> _ = live.tolerate(0.05)
-        >>> change = live.update(add=[(0, 200)])    # the hub's message hardly moves
-        >>> change.rows
-        4
-        >>> _ = live.flush()
-        >>> live.digest() == live.recompute().digest()
-        True
+        >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)] + [(300, 301), (301, 302)], dim=8)
+        >>> len(live.update(add=[(0, 300)]))    # the hub's message hardly moves, and each neighbour a little
+        202
+        >>> _ = live.tolerate(0.1)
+        >>> live.update(add=[(0, 302)]).ids.tolist()
+        [0, 301, 302]
+        >>> len(live.flush())
+        201
         """
         allowed = read_tolerance(tolerance)
-        return self._write(lambda: self._state.tolerate(allowed))
+        return self._write(lambda: self._tolerate(allowed), published=True)
+
+    def _tolerate(self, allowed: float) -> Outcome:
+        done = self._flushed()
+        self.announce_beyond(allowed)
+        return done
+
+    def announce_beyond(self, tolerance: float) -> None:
+        """Take up a tolerance; what was kept back before it must be published already."""
+        self._announcer = Announcer(self._state, tolerance) if tolerance else None
+
+    def _flushed(self) -> Outcome:
+        moved = NO_CHANGE if self._announcer is None else self._announcer.flush()
+        return Outcome(moved, self._state.transaction.nobody)
+
+    @property
+    def tolerance(self) -> float:
+        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
+        return 0.0 if self._announcer is None else self._announcer.tolerance
+
+    @guarded
+    def error_bound(self, ids: object) -> Float64:
+        """Return how far the vector of each node can be from the one that was published last, (n,)."""
+        nodes = self._find(ids)
+        return np.zeros(len(nodes)) if self._announcer is None else self._announcer.error_bound(nodes)
 
     @guarded
     def flush(self) -> Change:
-        """Publish every change that a tolerance withheld: the state is exact after it, to the bit."""
-        return self._write(self._state.flush)
+        """Publish every move that a tolerance has kept back: what is published is exact then, to the bit."""
+        return self._write(self._flushed, published=True)
 
     @guarded
     def remove_nodes(self, ids: object) -> Change:
@@ -263,11 +289,11 @@ class LiveEmbedding(EmbeddingView):
         change.missing = len(nodes) - len(known)
         return change
 
-    def _write(self, write: Callable[[], Outcome]) -> Change:
-        """Make a change that was read and checked."""
+    def _write(self, write: Callable[[], Outcome], published: bool = False) -> Change:
+        """Make a change that was read and checked, or one that only publishes others."""
         self._before_change()
         with self._state.changing:
-            return self._changed(write(), self._version + 1)
+            return self._changed(write(), self._version + 1, published)
 
     def _before_change(self) -> None:
         """Let the last change look up its ids and distances while they are there; keep vectors if wanted."""
@@ -277,14 +303,24 @@ class LiveEmbedding(EmbeddingView):
         if self._tracker is not None:
             self._tracker.begin()
 
-    def _changed(self, outcome: Outcome, version: int) -> Change:
+    def _changed(self, outcome: Outcome, version: int, published: bool = False) -> Change:
         """Write down who moved; return the change that belongs to a version."""
+        moved = outcome.moved
+        if self._changes is not None:
+            self._changes.note(moved.nodes, moved.heavy, moved.turned)
+        if self._tracker is not None:
+            self._tracker.note(moved)
+        if self._announcer is not None and not published:
+            moved = outcome.moved = self._announcer.follow(moved)
         if self.on_change is not None:
             version = self.on_change(outcome)
         elif self._changes is not None:
-            self._changes.append(outcome.moved.nodes, version)
+            self._changes.announce(moved.nodes, version, moved.heavy)
         self._version = version
-        before = None if self._tracker is None else self._tracker.before(outcome.moved.nodes)
+        before = None
+        if self._tracker is not None:
+            moved = outcome.moved = with_listeners(self._state.graph, moved)
+            before = self._tracker.before(moved.nodes)
         change = Change(self, outcome, self._version, before)
         self._latest = weakref.ref(change)
         return change
@@ -308,7 +344,7 @@ class LiveEmbedding(EmbeddingView):
         >>> dict(zip(change.ids.tolist(), change.distance.round(3).tolist()))["dan"]
         nan
         """
-        self._tracker = DistanceTracker(self.cached()) if on else None
+        self._tracker = DistanceTracker(self._state) if on else None
         if self._tracker is not None:
             self._tracker.begin()
 
@@ -349,7 +385,7 @@ class LiveEmbedding(EmbeddingView):
     def changes(self, sequence: int | Int64 = 0) -> ChangeRecord:
         """Return who moved when; what moved before the first call did so at `sequence` (one, or by node)."""
         if self._changes is None:
-            self._changes = ChangeRecord(self._state.graph.ids.high, sequence)
+            self._changes = ChangeRecord(self._state.graph.ids.high, sequence, self._state.graph)
         return self._changes
 
     def cached(self) -> VectorCache:

@@ -127,13 +127,14 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     nodes = build_graph(image, graph)
     held, own = _held_out(model, graph, nodes), taken.image.tensors
     state = _state(_with_new_rows(model, graph, progress), graph, nodes, own)
-    state.tolerate(taken.tolerance)
     if model.following is not None and taken.image.history is not None:
         state.history = History.from_image(model.ids, model.following.span, taken.image.history)
     now = state.reading().vectors(graph.find(taken.names))
+    fresh = LiveEmbedding(state)
+    fresh.announce_beyond(taken.tolerance)
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(
-        LiveEmbedding(state),
+        fresh,
         float(cosines.mean()),
         float(np.quantile(cosines, 0.1)),
         *_compare(model, image, held, own, progress),

@@ -14,7 +14,7 @@ from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine.features import GRID_BITS
 from dygcn.engine.models import Model, State, StateImage
-from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
+from dygcn.engine.records import Float32, IdColumn, Nodes
 from dygcn.errors import OptionError
 from dygcn.live import exporting, plotting
 from dygcn.live.digest import digest_of
@@ -203,16 +203,8 @@ class VectorView(ABC):
 
     @property
     def tolerance(self) -> float:
-        """How long a change may be that is withheld; see `tolerate`."""
-        return self._state.rule.tolerance
-
-    @guarded
-    def error_bound(self, ids: object) -> Float64:
-        """Return how far the message of the last order of each node can be from the exact one, (n,).
-
-        In lengths of a feature vector; from what is withheld now, so 0 where nothing is.
-        """
-        return self._state.exact.error_bound(self._state.graph, self._find(ids))
+        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
+        return 0.0
 
     @property
     def model(self) -> Model:

@@ -347,7 +347,7 @@ class EmbeddingView(VectorView):
         Raises
         ------
         FeatureError
-            With one of the paper's rules, or while a tolerance withholds changes.
+            With one of the paper's rules.
 
         Examples
         --------
@@ -447,7 +447,7 @@ class EmbeddingView(VectorView):
         OptionError
             If there are more events.
         FeatureError
-            With one of the paper's rules, or while a tolerance withholds changes.
+            With one of the paper's rules.
 
         Examples
         --------

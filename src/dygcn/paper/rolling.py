@@ -47,7 +47,6 @@ class RollingRule:
     [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
     """
 
-    tolerance = 0.0  # nothing is withheld
     in_one_call = False
 
     def __init__(self, weights: Sequence[Float32], options: RuleOptions | None = None) -> None:

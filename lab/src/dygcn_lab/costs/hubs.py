@@ -36,7 +36,9 @@ def events_of(name: str) -> Any:
     if not name.startswith(HUBS):
         return graph_events(name)
     nodes, edges = map(int, name.split("-")[1:])
-    return distinct_edges(*_pairs_by_chance(np.arange(1.0, nodes + 1) ** -_STEEP, int(1.6 * edges), 0, 0), edges)
+    return distinct_edges(
+        *_pairs_by_chance(np.arange(1.0, nodes + 1) ** -_STEEP, int(1.6 * edges), 0, 0), edges
+    )
 
 
 class Worker:
@@ -117,8 +119,13 @@ class Worker:
             if abs(self.degree[hub] - bound) > min(bound // 4, len(light) - 2):
                 bound *= 2
                 continue
-            near = [(self.names[hub], self.names[node]) for node in light[: max(0, bound - 1 - self.degree[hub])]]
-            far = [(self.names[hub], self.names[node]) for node in list(there - {hub})[: max(0, self.degree[hub] - bound + 1)]]
+            near = [
+                (self.names[hub], self.names[node]) for node in light[: max(0, bound - 1 - self.degree[hub])]
+            ]
+            far = [
+                (self.names[hub], self.names[node])
+                for node in list(there - {hub})[: max(0, self.degree[hub] - bound + 1)]
+            ]
             if near:
                 live.update(add=near)
             if far:

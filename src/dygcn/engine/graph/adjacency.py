@@ -1,8 +1,9 @@
 """Who aggregates whom: dynamic lists of weighted arcs in one flat pool.
 
 Every node owns a block of the pool, a power of two long, its arcs at the front in no order, but for one
-thing: arcs to heavy nodes of the same tier or a higher one come first (see `tiers`). A node with few arcs is searched by looking at all of them; a hub has its arcs in a table beside, so that
-no insert, delete or look-up on it costs more than on a leaf.
+thing: arcs to heavy nodes of the same tier or a higher one come first (see `tiers`). A node with few arcs is
+searched by looking at all of them; a hub has its arcs in a table beside, so that no insert, delete or look-up
+on it costs more than on a leaf.
 
 A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
 was removed and is remembered (see `memory`).

@@ -331,7 +331,7 @@ def _insert(arcs: ArcArrays, node: int, other: int, weight: int) -> None:
 
 
 def is_upper(arcs: ArcArrays, node: int, other: int) -> bool:
-    """Say whether an arc leads to a heavy node of no lower tier, and so stands among the first of its block."""
+    """Say whether an arc leads to a heavy node of no lower tier: then it stands first in its block."""
     return bool(arcs.tiers[other] >= max(arcs.tiers[node], 1))
 
 
@@ -443,9 +443,7 @@ def list_arcs(arcs: ArcArrays, nodes: Nodes, upper: bool = False) -> tuple[Int32
     return listed
 
 
-def _list_arcs(
-    arcs: ArcArrays, nodes: Nodes, upper: bool, owner: Nodes, other: Nodes, weight: Int64
-) -> None:
+def _list_arcs(arcs: ArcArrays, nodes: Nodes, upper: bool, owner: Nodes, other: Nodes, weight: Int64) -> None:
     at = 0
     for k in range(len(nodes)):
         base = arcs.start[nodes[k]]

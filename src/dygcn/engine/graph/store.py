@@ -35,6 +35,8 @@ from dygcn.errors import EventError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dygcn.engine.graph.staging import Before
+
 GREATEST_SHIFT = 30
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
@@ -101,6 +103,7 @@ class Graph:
         self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
         self.tiers: Int8 = np.empty(0, np.int8)  # of every node, as both adjacencies hold them
+        self.divided = 0  # how often all of them were set anew
         self.edge_count = 0
         self.weight_shift = GREATEST_SHIFT  # every weight so far is a multiple of 2 to this
         self.strength: Int64 = np.empty(0, np.int64)  # sum of the weights that a node aggregates
@@ -110,6 +113,7 @@ class Graph:
         self._change = np.empty(0, np.int64)
         self._ticks, self._zeros = NO_TICKS, cast("Allocator | None", None)
         self._node_count = 0
+        self.trials: list[Before] = []  # open ones, the outermost first
         self.buffers = PairBuffers()
         self.plain_shift = self._unused(self.one)
         plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid

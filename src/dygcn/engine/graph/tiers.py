@@ -1,10 +1,10 @@
 """Tiers: which nodes have so many arcs that their messages are pulled at reads, and not pushed at updates.
 
 A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with
-``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message goes
-along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver; else the
-receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few messages,
-whoever meets: a node of tier c hears of few others of that tier or a higher one.
+``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message
+goes along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver; else
+the receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few
+messages, whoever meets: a node of tier c hears of few others of that tier or a higher one.
 
 Tiers are storage: no value depends on them. A node leaves a tier downwards only at half of the tier's lower
 bound, so that the cost of a change of tier is paid by as many events as there are arcs to move.
@@ -80,6 +80,7 @@ def divide_all(graph: Graph, heavy_from: int) -> Nodes:
     """Give every node the tier of its arcs, and put all blocks in order; return who is heavy."""
     everyone = np.arange(graph.ids.high, dtype=np.int32)
     tiers = exact_tiers(_arcs_of(graph, everyone), heavy_from)
+    graph.divided += 1
     if tiers.any() or graph.tiers.any():
         graph.tiers[: len(tiers)] = tiers
         for arcs in (graph.pull, graph.push)[: 2 if graph.directed else 1]:

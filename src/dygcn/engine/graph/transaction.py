@@ -79,7 +79,7 @@ class Transaction:
         self.edge: tuple[int, int, int] | None = None
         self.pairs: StagedPairs | None = None
         self.features: FeatureDelta | None = None
-        self.trials: list[Before] = []
+        self.trials: list[Before] = graph.trials
         self.nobody = graph.ids.names(_NOBODY)
         self.after: Callable[[], None] | None = None
 

@@ -72,7 +72,6 @@ class Shares:
 def explain(state: State, node: int, *, shares: bool = False) -> Shares:
     """Return the share that each neighbour of a node has of its vector.
 
-
     Parameters
     ----------
     state

@@ -114,7 +114,7 @@ class State:
         """The rule, where it has features and messages."""
         if not isinstance(self.rule, ExactRule):
             raise FeatureError(
-                f"the {self.model.rule} rule keeps vectors: it has no features, and no messages to withhold "
+                f"the {self.model.rule} rule keeps vectors: it has no features, and no messages to announce "
                 "or to compute anew; fit with rule='exact' for these"
             )
         return self.rule
@@ -318,14 +318,6 @@ class State:
     def unreached(self) -> int:
         """Return how many nodes of a walk model no row reaches, 0 for any other model."""
         return 0 if self.model.table is None else self.exact.unreached(self.graph)
-
-    def tolerate(self, tolerance: float) -> Outcome:
-        """Let changes up to this length be withheld; see `ExactRule.allow`."""
-        return Outcome(self.exact.allow(self.graph, tolerance), self.transaction.nobody)
-
-    def flush(self) -> Outcome:
-        """Publish what is withheld."""
-        return Outcome(self.exact.flush(self.graph), self.transaction.nobody)
 
     def reading(self) -> Reading:
         """Return what reads vectors."""

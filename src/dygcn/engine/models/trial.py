@@ -19,10 +19,6 @@ _PAPER = (
     "the {} rule keeps vectors that depend on every update, so a trial cannot be taken back; "
     "fit with rule='exact' for trials"
 )
-_WITHHELD = (
-    "what a tolerance withholds depends on the order of all changes, so a trial could not be taken back "
-    "to the last bit; tolerate(0) first"
-)
 
 
 class Trial:
@@ -40,7 +36,7 @@ class Trial:
     Parameters
     ----------
     state
-        Of the exact rule, without a tolerance.
+        Of the exact rule.
     batch, now
         As for `State.apply`.
 
@@ -52,7 +48,7 @@ class Trial:
     Raises
     ------
     FeatureError
-        On entering, for another rule, or while a tolerance withholds changes.
+        On entering, for another rule.
     EventError
         On entering, if the batch is bad; then nothing was changed.
 
@@ -148,6 +144,4 @@ def _check(state: State) -> None:
     """Refuse a state that could not be brought back."""
     if not state.model.spec.from_graph:
         raise FeatureError(_PAPER.format(state.model.rule))
-    if state.exact.tolerance > 0:
-        raise FeatureError(_WITHHELD)
     state.check()

@@ -13,6 +13,7 @@ when they are read (see `graph.tiers`). The sum is the same sum, however it is s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +81,9 @@ class ExactRule:
     def __init__(self, features: Features, orders: int, heavy: int | None = None) -> None:
         self.features = features
         self.orders = orders
-        self.heavy_from = NOBODY_IS_HEAVY if orders != PULLED_ORDER else heavy_from() if heavy is None else heavy
+        self.heavy_from = (
+            NOBODY_IS_HEAVY if orders != PULLED_ORDER else heavy_from() if heavy is None else heavy
+        )
         shifts = [features.message_shift] + [0] * (orders - 1)
         bits = features.message_bits
         self.sums = [
@@ -135,8 +138,7 @@ class ExactRule:
         arcs = self._arcs(graph, delta)
         wave = self._features_changed(graph, arcs.changed_senders, features)
         changed = self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
-        self._settle(graph, delta.touched)
-        return changed
+        return self._settled(graph, changed, delta.touched)
 
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
         changed_senders, row = distinct_rows(delta.sender, self._spreading.place)
@@ -218,9 +220,10 @@ class ExactRule:
         if order == ALL_DONE:
             reach, heavy = self._buffers.reach.arrays, self._heavy.moved()
             nodes, orders = reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy()
-            if due:
-                self._settle(graph, graph.buffers.touched())
-            return Changed(nodes, orders, rows, heavy)
+            touched = graph.buffers.touched().copy()
+            return Changed(
+                nodes, orders, rows, heavy, touched, self._settle(graph, touched) if due else _NOBODY
+            )
         delta = transaction.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)
@@ -230,17 +233,21 @@ class ExactRule:
             wave.reached_count = reached_count
         else:
             wave = Wave(self._buffers.handoff(order - 1, last=False), changed, reached_count, rows)
-        moved = self._spread(order, arcs, wave, delta.left)
-        self._settle(graph, delta.touched)
-        return moved
+        return self._settled(graph, self._spread(order, arcs, wave, delta.left), delta.touched)
 
-    def _settle(self, graph: Graph, touched: Nodes) -> None:
-        """Bring nodes whose arcs are many more or many fewer now to their tiers. No logical value changes."""
-        if not self._pulls_some or len(touched) == 0:
-            return
+    def _settled(self, graph: Graph, changed: Changed, touched: Nodes) -> Changed:
+        return replace(changed, touched=touched, turned=self._settle(graph, touched))
+
+    def _settle(self, graph: Graph, touched: Nodes) -> Nodes:
+        """Bring nodes whose arcs are many more or many fewer now to their tiers; return who pulls others then.
+
+        No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
+        """
+        if not self._pulls_some or len(touched) == 0 or graph.trials:
+            return _NOBODY
         nodes, tiers = due_tiers(graph, touched, self.heavy_from)
         if len(nodes) == 0:
-            return
+            return _NOBODY
         receiver, sender, change = arcs_that_turn(graph, nodes, tiers)
         if len(receiver):
             senders, row = distinct_rows(sender, self._spreading.place)
@@ -254,6 +261,7 @@ class ExactRule:
         self._heavy.put(rising, *self.messages(graph, rising, 1))
         self._heavy.drop(falling)
         set_tiers(graph, nodes, tiers)
+        return receiver
 
     def push_all(self, graph: Graph) -> None:
         """Let nobody be heavy from now on: sums hold all messages, for those who read rows without arcs."""

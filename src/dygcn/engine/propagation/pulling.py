@@ -82,7 +82,10 @@ class Scratch:
     """A row to add up in, of either width that rows of the last order have."""
 
     def __init__(self, width: int) -> None:
-        self.narrow, self.wide = RowBlock(np.empty((1, width), np.int32)), RowBlock(np.empty((1, width), np.int64))
+        self.narrow, self.wide = (
+            RowBlock(np.empty((1, width), np.int32)),
+            RowBlock(np.empty((1, width), np.int64)),
+        )
 
 
 def follow(heavy: HeavyRows, wave: Handoff, first: int, n: int) -> None:

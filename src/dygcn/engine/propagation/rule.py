@@ -21,10 +21,6 @@ class Rule(Protocol):
     def orders(self) -> int:
         """K, how far a change is propagated."""
 
-    @property
-    def tolerance(self) -> float:
-        """How long a change may be that is withheld; 0 where nothing ever is."""
-
     def reserve(self, graph: Graph) -> None:
         """Reserve capacity for every node of a graph, before a change is written; no value changes."""
 

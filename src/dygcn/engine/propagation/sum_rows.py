@@ -24,9 +24,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
-    Parts: TypeAlias = tuple[
-        Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32, bool
-    ]
+    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32, bool]
 
 AHEAD = 6  # rows
 _NO_HOLES = np.empty(0, np.int32)

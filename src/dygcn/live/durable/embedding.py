@@ -16,7 +16,7 @@ from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import Changed, Float32, History, Nodes
+from dygcn.engine.records import Changed, Float32, Float64, History, Nodes
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
@@ -335,15 +335,24 @@ class DurableEmbedding(EmbeddingView):
 
     # ---- changes that are no events, in the log ------------------------------------------------------------
 
+    @property
+    def tolerance(self) -> float:
+        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
+        return self._live.tolerance
+
+    def error_bound(self, ids: object) -> Float64:
+        """Return how far the vector of each node can be from the one that was published last, (n,)."""
+        return self._live.error_bound(ids)
+
     def tolerate(self, tolerance: float) -> Change:
-        """Withhold small changes, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
+        """Publish fewer moves, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
         entry = NewEntry(TOLERANCE, body=pack_tolerance(read_tolerance(tolerance)))
         _ = self._state.exact  # the paper's rules cannot
         with self._ahead.one_writer():
             return self._ahead.log_then([entry], lambda: self._live.tolerate(tolerance))
 
     def flush(self) -> Change:
-        """Publish every change that a tolerance withheld."""
+        """Publish every move that a tolerance has kept back."""
         _ = self._state.exact
         with self._ahead.one_writer():
             return self._ahead.log_then([NewEntry(FLUSH)], self._live.flush)

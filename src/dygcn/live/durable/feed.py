@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dygcn.live.durable.storage.erasures import Erasures
     from dygcn.live.embedding import LiveEmbedding
 
+_NOBODY = np.empty(0, np.int32)
 MOST_LEFT = 200_000  # ids that left and are remembered
 _LOOK = 1_000  # departures that a page looks at, also where few rows are asked for
 
@@ -137,10 +138,10 @@ class Feed:
 
     # ---- writing -----------------------------------------------------------------------------------
 
-    def note(self, nodes: Nodes, left: IdColumn, sequence: int) -> None:
-        """Say which nodes moved and which ids left at a sequence."""
+    def note(self, nodes: Nodes, left: IdColumn, sequence: int, heavy: Nodes = _NOBODY) -> None:
+        """Say which nodes moved, with the listeners of heavy ones, and which ids left at a sequence."""
         self.sequence = sequence
-        self._changes.append(nodes, sequence)
+        self._changes.announce(nodes, sequence, heavy)
         self._departures.note(left, sequence, self._gone)
 
     def reach(self, sequence: int) -> None:

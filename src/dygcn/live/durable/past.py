@@ -29,7 +29,6 @@ from dygcn.live.durable.storage import (
     Entry,
     list_snapshots,
     times,
-    unpack_tolerance,
 )
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.layout import check_log
@@ -207,7 +206,7 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
             continue
         if chain.hex() != position.chain:
             raise DamagedLog(f"{log.path} does not hold entry {at}, which {path} was made of")
-        replay = _Replay(state, version, position, _is_exact(log, position))
+        replay = _Replay(state, version)
         replay.run(log.entries(at, chain, sequence))
         return state, replay.version
     if damage:
@@ -215,65 +214,27 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
     raise _too_far_back(f"sequence {sequence}", folder, log)
 
 
-def _is_exact(log: LogReader, position: LogPosition) -> bool:
-    """Say whether nothing was withheld when a snapshot was taken: it holds the graph, and no more."""
-    entry = log.entry(position.sequence)
-    return position.tolerance == 0 or (entry is not None and entry.kind == FLUSH)
-
-
 class _Replay:
-    """Brings a snapshot up to a sequence, with what a tolerance withheld on the way.
+    """Brings a snapshot up to a sequence; where all follows from the graph, by the graph alone."""
 
-    While all follows from the graph, events are applied to the graph alone. While a tolerance is in force,
-    what was served depends on every batch since nothing was withheld.
-    """
-
-    def __init__(self, state: State, version: int, position: LogPosition, exact: bool) -> None:
-        self.version, self._state, self._tolerance = version, state, position.tolerance
+    def __init__(self, state: State, version: int) -> None:
+        self.version, self._state = version, state
         self._live = LiveEmbedding(state, version)
         self._live.on_change = lambda _: self.version
         self._from_graph = state.model.spec.from_graph
-        self._known = exact  # whether it is known what was withheld
-        self._withholds = False  # whether the state is up to date and withholds by itself
 
     def run(self, entries: Iterable[Entry]) -> None:
         """Apply entries."""
-        if self._known and self._tolerance > 0:
-            self._begin_to_withhold()
         remaining = iter(entries)
         while True:
             stretch = _Stretch(remaining)
-            for one in batches(logged_batches(stretch), self._from_graph and not self._withholds):
+            for one in batches(logged_batches(stretch), self._from_graph):
                 self._apply(one, one.certain or stretch.ended_by is not None)
             if stretch.ended_by is None:
                 break
-            self._follow(stretch.ended_by)
-        if not self._known:
-            raise NoSuchPast(
-                "a tolerance withheld small changes then, and which ones is known from the next flush on; "
-                "ask for the sequence of a flush, or for one behind it"
-            )
-        if not self._withholds:
+            self.version = stretch.ended_by.batch_id
+        if self._from_graph:
             self._state.rebuild()
-
-    def _begin_to_withhold(self) -> None:
-        self._state.rebuild()
-        self._state.tolerate(self._tolerance)
-        self._withholds = True
-
-    def _follow(self, entry: Entry) -> None:
-        """Take up a tolerance, or publish what one withheld."""
-        before, self.version = self._tolerance, entry.batch_id
-        if entry.kind == TOLERANCE:
-            self._tolerance = unpack_tolerance(entry.body)
-        self._known = self._known or entry.kind == FLUSH or self._tolerance < before
-        if not self._withholds:
-            if self._known and self._tolerance > 0:
-                self._begin_to_withhold()
-        elif entry.kind == TOLERANCE:
-            self._state.tolerate(self._tolerance)
-        else:
-            self._state.flush()
 
     def _apply(self, one: Replayed, certain: bool) -> None:
         last = one.logged_batches[-1][-1]
@@ -288,7 +249,7 @@ class _Replay:
             return
         before, self.version = self.version, last.batch_id
         try:
-            if self._from_graph and not self._withholds:
+            if self._from_graph:
                 self._state.apply_to_graph(one.batch, one.now)
             else:
                 self._live.apply(one.batch, one.now)
@@ -301,7 +262,7 @@ class _Replay:
 
 
 class _Stretch:
-    """Entries up to the next change of a tolerance."""
+    """Entries up to the next one that sets a tolerance or publishes what it kept back: it moves no vector."""
 
     def __init__(self, remaining: Iterator[Entry]) -> None:
         self._remaining = remaining

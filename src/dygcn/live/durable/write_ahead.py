@@ -169,7 +169,7 @@ class WriteAhead:
         """Note what the change moved that is being made; return the id of its batch."""
         self.sequence, batch_id = self._making
         self.live.renumber(batch_id)  # before a watcher may raise
-        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence)
+        self.feed.note(outcome.moved.nodes, outcome.left, self.sequence, outcome.moved.heavy)
         for watcher in self.watchers:
             watcher(outcome.moved.nodes)
         if outcome.surprises is not None:
@@ -235,10 +235,10 @@ class WriteAhead:
         self.histories.epoch = standing.epoch
         self.histories.refuse(standing.refused)
         if standing.tolerance > 0:
-            self._state.tolerate(standing.tolerance)
+            self.live.announce_beyond(standing.tolerance)
             if self.log.last_kind != FLUSH:
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live.renumber(self.log.last_batch_id)
-        if standing.tolerated:  # nobody knows any more of whom something was withheld
+        if standing.tolerated:  # nobody knows any more what was announced last
             everyone = self._state.graph.nodes()
             self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)

@@ -35,7 +35,7 @@ class VectorCache:
         self.state, self.changes = state, changes
         self._vectors: Float32 = np.zeros((0, state.model.dim), np.float32)
         self._lengths: Float64 = np.zeros(0)
-        self._read_at: Int64 = np.zeros(0, np.int64)  # by node: the position then; -1 for one never read
+        self._read_at: Int64 = np.zeros(0, np.int64)  # by node: the tick then; -1 for one never read
         self._model, self._readout = state.model, state.reading()
 
     def forget(self) -> None:
@@ -46,7 +46,7 @@ class VectorCache:
         """Return vectors and lengths of nodes as they are now."""
         self.state.check()
         self._reserve()
-        stale = nodes[self._read_at[nodes] < self.changes.moved_at[nodes]]
+        stale = nodes[~self.changes.is_fresh(nodes, self._read_at[nodes])]
         if len(stale):
             self._read(stale)
         return self._vectors[nodes], self._lengths[nodes]
@@ -55,9 +55,8 @@ class VectorCache:
         """Return the nodes whose vectors are not as they are now."""
         self._reserve()
         high = self.state.graph.ids.high
-        here = self.state.graph.here[:high] > 0
-        behind = self._read_at[:high] < self.changes.moved_at[:high]
-        return np.flatnonzero(here & behind).astype(np.int32)
+        here = np.flatnonzero(self.state.graph.here[:high]).astype(np.int32)
+        return here[~self.changes.is_fresh(here, self._read_at[here])]
 
     def arrays(self) -> tuple[Float32, Float64]:
         """Return vectors and lengths by node as they were when they were read last; not to be changed."""
@@ -70,12 +69,12 @@ class VectorCache:
     def one(self, node: int) -> Float32:
         """Return the vector of one node as it is now, (dim,); the caller may change it."""
         self.state.check()
-        if node >= len(self._read_at) or self._read_at[node] < self.changes.moved_at[node]:
+        if node >= len(self._read_at) or not self.changes.one_is_fresh(node, self._read_at[node]):
             self._reserve()
             fresh = self._reading().vectors(np.array([node], np.int32))
             # One number at a time: setting it by an array of one takes five times as long.
             self._vectors[node], self._lengths[node] = fresh[0], norms(fresh)[0]
-            self._read_at[node] = self.changes.last
+            self._read_at[node] = self.changes.tick
             row: Float32 = fresh[0]
         else:
             row = self._vectors[node].copy()
@@ -94,7 +93,7 @@ class VectorCache:
         fresh = self._reading().vectors(nodes)
         self._vectors[nodes] = fresh
         self._lengths[nodes] = norms(fresh)
-        self._read_at[nodes] = self.changes.last
+        self._read_at[nodes] = self.changes.tick
 
     def _reading(self) -> Reading:
         if self._model is not self.state.model:  # a fresh base may bring another

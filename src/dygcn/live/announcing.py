@@ -1,0 +1,153 @@
+"""Which nodes are published as moved, where changes of heavy nodes' messages may be small: announcements.
+
+State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of a
+heavy node count as moved when its message is further than the tolerance from what was announced of it last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.features import GRID_BITS
+from dygcn.engine.models import norms
+from dygcn.engine.propagation.heavy import heavy_from
+from dygcn.engine.records import Changed
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.models import State
+    from dygcn.engine.records import Bool, Float64, Int32, Nodes
+
+_ORDERS = 2
+
+
+def heavy_nodes(state: State, nodes: Nodes) -> Bool:
+    """Say which nodes have so many arcs that they are announced. It depends on the graph alone, not on tiers."""
+    pull, push = state.graph.pull.count, state.graph.push.count
+    return np.maximum(pull[nodes], push[nodes]) >= heavy_from()
+
+
+class Announcer:
+    """What was announced of the messages of heavy nodes.
+
+    Parameters
+    ----------
+    state
+        Of the exact rule, with two orders.
+    tolerance
+        How far a message may be from what was announced of it, where a feature vector has length one.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.engine.events import read_events
+    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)] + [(300, 301)], dim=8)
+    >>> announcer = Announcer(live.state, 0.1)
+    >>> outcome = live.state.apply(read_events([(0, 300)]))
+    >>> len(announcer.follow(outcome.moved).nodes), len(announcer.flush().nodes)
+    (3, 200)
+    """
+
+    def __init__(self, state: State, tolerance: float) -> None:
+        self._state, self.tolerance = state, tolerance
+        if state.exact.orders != _ORDERS:
+            raise FeatureError(
+                f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
+                "everything that moved is published; 0 is allowed"
+            )
+        self._allowed = tolerance * state.exact.features.length
+        self._said: dict[int, Int32] = {}
+        self._unsaid: set[int] = set()  # whose message is another one than was announced
+        everyone = np.flatnonzero(state.graph.here).astype(np.int32)
+        self._say(everyone[heavy_nodes(state, everyone)])
+
+    def _say(self, nodes: Nodes) -> None:
+        rows, _ = self._state.exact.messages(self._state.graph, nodes, 1)
+        self._said.update(zip(nodes.tolist(), rows, strict=True))
+        self._unsaid.difference_update(nodes.tolist())
+
+    def follow(self, moved: Changed) -> Changed:
+        """Return what is to be published of an update: who moved at once, and whoever hears an announcement."""
+        graph = self._state.graph
+        first = moved.nodes[moved.orders <= 1]
+        heavy = heavy_nodes(self._state, first)
+        light, heard = first[~heavy], self._exceeding(first[heavy])
+        for node in light.tolist():
+            self._said.pop(node, None)
+            self._unsaid.discard(node)
+        self._say(heard)
+        listeners = graph.push.arcs(np.concatenate((light, heard)))[1]
+        return _listed(moved, np.concatenate((first, moved.touched)), listeners)
+
+    def _exceeding(self, nodes: Nodes) -> Nodes:
+        """Return those of some heavy nodes whose messages are further than allowed from what was announced."""
+        rows, _ = self._state.exact.messages(self._state.graph, nodes, 1)
+        far = np.ones(len(nodes), np.bool_)
+        for at, node in enumerate(nodes.tolist()):
+            said = self._said.get(node)
+            if said is not None:
+                far[at] = np.linalg.norm(rows[at].astype(np.float64) - said) > self._allowed
+                if not far[at] and (rows[at] != said).any():
+                    self._unsaid.add(node)
+        return nodes[far]
+
+    def flush(self) -> Changed:
+        """Announce everything."""
+        nodes = np.fromiter(self._unsaid, np.int32, len(self._unsaid))
+        self._say(nodes)
+        none = nodes[:0]
+        return _listed(Changed(none, np.empty(0, np.int8)), none, self._state.graph.push.arcs(nodes)[1])
+
+    def error_bound(self, nodes: Nodes) -> Float64:
+        """Return how far the vector of each node can be from the one that was published last, (n,).
+
+        A pulled message is within the tolerance of what was announced of it, and so it was when the vector was
+        published: twice the tolerance for the message of order 2, a weighted mean. Scaled to length one, and
+        mixed with the other orders, an error grows as a length shrinks.
+        """
+        model, graph, exact = self._state.model, self._state.graph, self._state.exact
+        receiver, other, _ = graph.pull.arcs(nodes)
+        hears = np.zeros(graph.ids.high, np.bool_)
+        hears[receiver[heavy_nodes(self._state, other)]] = True
+        rows, has = exact.messages(graph, nodes, _ORDERS)
+        step = model.scales * 2.0**-GRID_BITS
+        lengths = np.sqrt(((rows * step) ** 2).sum(axis=1))
+        error = 2 * self.tolerance * hears[nodes]
+        unit = _of_units(error, lengths, has > 0)
+        if model.table is None:
+            return np.asarray(unit * np.linalg.norm(model.weights[_ORDERS].astype(np.float64), 2))
+        weight = float(np.abs(model.weights[_ORDERS]).max())
+        return _of_units(weight * unit, self._mixed(nodes), has > 0)
+
+    def _mixed(self, nodes: Nodes) -> Float64:
+        """Return the lengths of the mixtures of orders, before they are scaled to length one."""
+        state = self._state
+        total: Float64 = np.zeros((len(nodes), state.model.width))
+        step = state.model.scales * 2.0**-GRID_BITS
+        for order, weight in enumerate(state.model.weights):
+            rows = state.exact.messages(state.graph, nodes, order)[0] * step
+            total += float(weight[0, 0]) * rows / np.maximum(norms(rows.astype(np.float32)), 1e-9)[:, None]
+        lengths: Float64 = np.sqrt((total**2).sum(axis=1))
+        return lengths
+
+
+def _of_units(error: Float64, lengths: Float64, there: Bool) -> Float64:
+    """Return how far rows scaled to length one can be apart, if the rows are; 2 is the most."""
+    other = np.maximum(lengths - error, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.where(error > 0, 2 * error / (lengths + other), 0.0)
+    found: Float64 = np.where(
+        there, np.minimum(np.nan_to_num(bound, nan=2.0, posinf=2.0), 2.0), 2.0 * (error > 0)
+    )
+    return found
+
+
+def _listed(moved: Changed, nodes: Nodes, listeners: Nodes) -> Changed:
+    """Return nodes and listeners, each once, with the orders that are known of them."""
+    found = np.union1d(nodes, listeners).astype(np.int32)
+    orders = np.full(len(found), _ORDERS, np.int8)
+    known = np.flatnonzero(np.isin(moved.nodes, found, assume_unique=True))
+    orders[np.searchsorted(found, moved.nodes[known])] = moved.orders[known]
+    return Changed(found, orders, moved.rows)
