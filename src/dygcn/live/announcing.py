@@ -1,7 +1,7 @@
 """Which nodes are published as moved, where changes of heavy nodes' messages may be small: announcements.
 
-State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of a
-heavy node count as moved when its message is further than the tolerance from what was announced of it last.
+State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of
+a heavy node count as moved when its message is further than the tolerance from what was announced of it last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ORDERS = 2
 
 
 def heavy_nodes(state: State, nodes: Nodes) -> Bool:
-    """Say which nodes have so many arcs that they are announced. It depends on the graph alone, not on tiers."""
+    """Say which nodes have so many arcs that they are announced; tiers, which are storage, do not matter."""
     pull, push = state.graph.pull.count, state.graph.push.count
     return np.maximum(pull[nodes], push[nodes]) >= heavy_from()
 
@@ -69,7 +69,7 @@ class Announcer:
         self._unsaid.difference_update(nodes.tolist())
 
     def follow(self, moved: Changed) -> Changed:
-        """Return what is to be published of an update: who moved at once, and whoever hears an announcement."""
+        """Return what is published of an update: who moved at once, and whoever hears an announcement."""
         graph = self._state.graph
         first = moved.nodes[moved.orders <= 1]
         heavy = heavy_nodes(self._state, first)
@@ -82,7 +82,7 @@ class Announcer:
         return _listed(moved, np.concatenate((first, moved.touched)), listeners)
 
     def _exceeding(self, nodes: Nodes) -> Nodes:
-        """Return those of some heavy nodes whose messages are further than allowed from what was announced."""
+        """Return those of some heavy nodes whose messages are too far from what was announced."""
         rows, _ = self._state.exact.messages(self._state.graph, nodes, 1)
         far = np.ones(len(nodes), np.bool_)
         for at, node in enumerate(nodes.tolist()):
@@ -103,9 +103,9 @@ class Announcer:
     def error_bound(self, nodes: Nodes) -> Float64:
         """Return how far the vector of each node can be from the one that was published last, (n,).
 
-        A pulled message is within the tolerance of what was announced of it, and so it was when the vector was
-        published: twice the tolerance for the message of order 2, a weighted mean. Scaled to length one, and
-        mixed with the other orders, an error grows as a length shrinks.
+        The message of a heavy node is within the tolerance of what was announced of it, and so it was when
+        the vector was published: twice the tolerance for the message of order 2, a weighted mean. Scaled to
+        length one, and mixed with the other orders, an error grows as a length shrinks.
         """
         model, graph, exact = self._state.model, self._state.graph, self._state.exact
         receiver, other, _ = graph.pull.arcs(nodes)
@@ -138,9 +138,8 @@ def _of_units(error: Float64, lengths: Float64, there: Bool) -> Float64:
     other = np.maximum(lengths - error, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(error > 0, 2 * error / (lengths + other), 0.0)
-    found: Float64 = np.where(
-        there, np.minimum(np.nan_to_num(bound, nan=2.0, posinf=2.0), 2.0), 2.0 * (error > 0)
-    )
+    most = 2.0 * (error > 0)  # also where there is no row now, since there may have been one
+    found: Float64 = np.where(there, np.minimum(np.nan_to_num(bound, nan=2.0, posinf=2.0), most), most)
     return found
 
 

@@ -72,8 +72,8 @@ class Change:
     def orders(self) -> Int8:
         """The order at which each of `ids` was reached.
 
-        0 for its own features or a fresh base, 1 for the ends of a changed edge, 2 for their neighbours, and so
-        on up to K.
+        0 for its own features or a fresh base, 1 for the ends of a changed edge, 2 for their neighbours, and
+        so on up to K.
         """
         return self._all().orders
 

@@ -1,4 +1,4 @@
-"""What events and reads cost on graphs with hubs: today's engine, the same without tiers, and another checkout.
+"""What events and reads cost on graphs with hubs: this engine, the same without tiers, another checkout.
 
 ``python -m dygcn_lab.costs.hubs GRAPH... [--other CHECKOUT] [--write]`` runs each engine in a process of its
 own, with the default kind of model, and lets them take turns: the same events, then the same reads. The other

@@ -2,8 +2,8 @@
 
 A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with
 ``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message
-goes along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver; else
-the receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few
+goes along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver;
+else the receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few
 messages, whoever meets: a node of tier c hears of few others of that tier or a higher one.
 
 Tiers are storage: no value depends on them. A node leaves a tier downwards only at half of the tier's lower

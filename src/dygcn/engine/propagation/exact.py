@@ -239,7 +239,7 @@ class ExactRule:
         return replace(changed, touched=touched, turned=self._settle(graph, touched))
 
     def _settle(self, graph: Graph, touched: Nodes) -> Nodes:
-        """Bring nodes whose arcs are many more or many fewer now to their tiers; return who pulls others then.
+        """Bring nodes whose arcs are many more or fewer now to their tiers; return who pulls others then.
 
         No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
         """
