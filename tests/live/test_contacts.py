@@ -131,8 +131,8 @@ def interrupted(monkeypatch, half_life, owner, name):
 
 
 PLACES = [
-    (None, Spreading, "step"),
-    (2.0, Spreading, "step"),
+    (None, Spreading, "add"),
+    (2.0, Spreading, "add"),
     (2.0, Memory, "remember"),
     (2.0, Transaction, "_write_arcs"),
     (2.0, Transaction, "collect"),

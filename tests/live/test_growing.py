@@ -23,12 +23,14 @@ def held(live):
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
     buffers, course = rule._buffers, rule._course_of_now(graph)
-    step, places = course.parts[6], (graph.buffers.arrays, graph.pull.arrays, graph.push.arrays)
+    step, places = course.parts[8], (graph.buffers.arrays, graph.pull.arrays, graph.push.arrays)
     working = buffers.few, buffers.start, buffers.wanted, buffers.works[0], spreading.marks, buffers.reach
+    heavy = rule._heavy.rows, rule.heavy_from
     yield (
         Parts(course),
         (
             *working,
+            *heavy,
             step,
             rule.features.unit_table(ids),
             ids.arrays,

@@ -63,8 +63,10 @@ def play(seed):
             check(live, oracle)
 
 
+@pytest.mark.parametrize("bound", ["2", "16", "128", "inf"])
 @pytest.mark.parametrize("block", range(4))
-def test_streams_with_a_hub(block):
+def test_streams_with_a_hub(block, bound, monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", bound)
     for seed in range(50 * block, 50 * block + 50):
         play(seed)
 

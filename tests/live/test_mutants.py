@@ -55,16 +55,16 @@ def signed_sum_decides_who_is_touched(monkeypatch):
 
 def last_order_is_not_reported(monkeypatch):
     in_pieces(monkeypatch)
-    whole = Spreading.step
+    whole = Spreading.add
 
-    def step(self, order, arcs, wave):
+    def add(self, order, arcs, wave):
         after = whole(self, order, arcs, wave)
         if order == len(self._sums):
             self.seen[self._buffers.reach.arrays.nodes[wave.reached_count : after.reached_count]] = 0
             after.reached_count = wave.reached_count
         return after
 
-    monkeypatch.setattr(Spreading, "step", step)
+    monkeypatch.setattr(Spreading, "add", add)
 
 
 def last_order_of_a_small_update_is_not_reported(monkeypatch):

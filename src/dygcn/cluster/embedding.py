@@ -177,7 +177,7 @@ class ClusterEmbedding(DurableEmbedding):
         return part.with_dead_forgets(NO_FORGET)
 
     def tolerate(self, tolerance: float) -> Change:
-        """Refuse all but 0: what was published is no function of the graph."""
+        """Refuse all but 0: shards publish everything that moved."""
         done = self._state.tolerate(read_tolerance(tolerance))
         return Change(self._live, done, self.version)
 

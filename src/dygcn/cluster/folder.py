@@ -81,7 +81,9 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
     with open_folder(folder) as live:
         check_model(live.model)
         if live.tolerance > 0:
-            raise OptionError("this folder has a tolerance, and shards withhold nothing; set it to 0 first")
+            raise OptionError(
+                "this folder has a tolerance, and shards publish everything that moved; set it to 0 first"
+            )
         about.batch = live.log.last_batch_id
         image = live.state.image()[0].graph
         for number in range(shards):

@@ -18,6 +18,7 @@ from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.screening import check_batch
+from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.propagation import ExactRule
@@ -171,16 +172,16 @@ class FrontState(State):
         raise FeatureError("features cannot be set on shards: their rows follow from the model")
 
     def tolerate(self, tolerance: float) -> Outcome:
-        """Refuse a tolerance: what was published is no function of the graph."""
+        """Refuse all but 0: shards publish everything that moved."""
         if tolerance > 0:
             raise FeatureError(
-                "shards withhold nothing: what was published does not follow from the graph, so that a "
-                "shard that died could not come back; 0 is allowed"
+                "shards publish everything that moved: what was announced last does not follow from the "
+                "graph, so a shard that died could not come back with it; 0 is allowed"
             )
         return Outcome(Changed(_NOBODY, np.empty(0, np.int8)), self.transaction.nobody)
 
     def flush(self) -> Outcome:
-        """Nothing is withheld."""
+        """Do nothing: everything is published."""
         return self.tolerate(0.0)
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
@@ -329,7 +330,7 @@ class _FarRule(ExactRule):
     """The exact rule, whose rows are asked for."""
 
     def __init__(self, state: FrontState) -> None:
-        super().__init__(state.model.new_features(), state.model.orders)
+        super().__init__(state.model.new_features(), state.model.orders, NOBODY_IS_HEAVY)
         self._state = state
         self.sums = [_FarSums(state, order) for order in range(1, self.orders + 1)]  # type: ignore[misc]
 

@@ -212,8 +212,8 @@ class Changed:
     orders: Int8  # (n,) 0 features, 1..K messages
     rows: int = 0  # rows of state that were added to (the cost)
     heavy: Nodes = field(default_factory=lambda: _NOBODY)  # (m,) heavy ones: their listeners moved, too
-    touched: Nodes = field(default_factory=lambda: _NOBODY)  # ends of changed pairs, where they are needed
     turned: Nodes = field(default_factory=lambda: _NOBODY)  # who pulls other messages than before; not moved
+    touched: Nodes | None = None  # ends of changed pairs; None: as the buffers of the graph have them
 
 
 NO_CHANGE = Changed(_NOBODY, np.empty(0, np.int8))

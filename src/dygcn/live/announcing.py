@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models import norms
 from dygcn.engine.propagation.heavy import heavy_from
 from dygcn.engine.records import Changed
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
-    from dygcn.engine.records import Bool, Float64, Int32, Nodes
+    from dygcn.engine.records import Bool, Float32, Float64, Int32, Nodes
 
 _ORDERS = 2
 
@@ -27,6 +26,20 @@ def heavy_nodes(state: State, nodes: Nodes) -> Bool:
     """Say which nodes have so many arcs that they are announced; tiers, which are storage, do not matter."""
     pull, push = state.graph.pull.count, state.graph.push.count
     return np.maximum(pull[nodes], push[nodes]) >= heavy_from()
+
+
+def announces(state: State) -> bool:
+    """Say whether a rule has the orders that a tolerance is for."""
+    return state.exact.orders == _ORDERS
+
+
+def check_orders(state: State, tolerance: float) -> None:
+    """Raise a FeatureError if a rule is not exact, or has not the orders that a tolerance is for."""
+    if not announces(state) and tolerance:
+        raise FeatureError(
+            f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
+            "everything that moved is published; 0 is allowed"
+        )
 
 
 class Announcer:
@@ -52,26 +65,26 @@ class Announcer:
 
     def __init__(self, state: State, tolerance: float) -> None:
         self._state, self.tolerance = state, tolerance
-        if state.exact.orders != _ORDERS:
-            raise FeatureError(
-                f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
-                "everything that moved is published; 0 is allowed"
-            )
         self._allowed = tolerance * state.exact.features.length
-        self._said: dict[int, Int32] = {}
+        self._said: dict[int, Int32] = {}  # of those who have a message
         self._unsaid: set[int] = set()  # whose message is another one than was announced
         everyone = np.flatnonzero(state.graph.here).astype(np.int32)
         self._say(everyone[heavy_nodes(state, everyone)])
 
     def _say(self, nodes: Nodes) -> None:
-        rows, _ = self._state.exact.messages(self._state.graph, nodes, 1)
-        self._said.update(zip(nodes.tolist(), rows, strict=True))
+        rows, has = self._state.exact.messages(self._state.graph, nodes, 1)
+        for node, row, there in zip(nodes.tolist(), rows, has.tolist(), strict=True):
+            if there:
+                self._said[node] = row
+            else:
+                self._said.pop(node, None)
         self._unsaid.difference_update(nodes.tolist())
 
     def follow(self, moved: Changed) -> Changed:
         """Return what is published of an update: who moved at once, and whoever hears an announcement."""
         graph = self._state.graph
         first = moved.nodes[moved.orders <= 1]
+        touched = graph.buffers.touched() if moved.touched is None else moved.touched
         heavy = heavy_nodes(self._state, first)
         light, heard = first[~heavy], self._exceeding(first[heavy])
         for node in light.tolist():
@@ -79,15 +92,15 @@ class Announcer:
             self._unsaid.discard(node)
         self._say(heard)
         listeners = graph.push.arcs(np.concatenate((light, heard)))[1]
-        return _listed(moved, np.concatenate((first, moved.touched)), listeners)
+        return _listed(moved, np.concatenate((first, touched[graph.present(touched)])), listeners)
 
     def _exceeding(self, nodes: Nodes) -> Nodes:
-        """Return those of some heavy nodes whose messages are too far from what was announced."""
-        rows, _ = self._state.exact.messages(self._state.graph, nodes, 1)
+        """Return the heavy nodes whose messages are new, gone, or too far from what was announced."""
+        rows, has = self._state.exact.messages(self._state.graph, nodes, 1)
         far = np.ones(len(nodes), np.bool_)
         for at, node in enumerate(nodes.tolist()):
             said = self._said.get(node)
-            if said is not None:
+            if said is not None and has[at]:
                 far[at] = np.linalg.norm(rows[at].astype(np.float64) - said) > self._allowed
                 if not far[at] and (rows[at] != said).any():
                     self._unsaid.add(node)
@@ -104,33 +117,51 @@ class Announcer:
         """Return how far the vector of each node can be from the one that was published last, (n,).
 
         The message of a heavy node is within the tolerance of what was announced of it, and so it was when
-        the vector was published: twice the tolerance for the message of order 2, a weighted mean. Scaled to
-        length one, and mixed with the other orders, an error grows as a length shrinks.
+        the vector was published: twice the tolerance for the message of order 2, a weighted mean that is
+        rounded. Scaled to length one, and mixed with the other orders, an error grows as a length shrinks.
         """
-        model, graph, exact = self._state.model, self._state.graph, self._state.exact
-        receiver, other, _ = graph.pull.arcs(nodes)
-        hears = np.zeros(graph.ids.high, np.bool_)
-        hears[receiver[heavy_nodes(self._state, other)]] = True
-        rows, has = exact.messages(graph, nodes, _ORDERS)
-        step = model.scales * 2.0**-GRID_BITS
-        lengths = np.sqrt(((rows * step) ** 2).sum(axis=1))
-        error = 2 * self.tolerance * hears[nodes]
-        unit = _of_units(error, lengths, has > 0)
+        model, graph = self._state.model, self._state.graph
+        error = (2 * self._allowed + np.sqrt(model.width)) * self._hears(nodes)
+        steps, weight = model.scales * 2.0**-GRID_BITS, model.weights[_ORDERS]
+        if model.baseline is not None:  # vectors are as long as messages are; some are a message
+            return np.asarray(error * steps.max() * max(_most_times(weight), 1.0))
+        rows, has = self._state.exact.messages(graph, nodes, _ORDERS)
         if model.table is None:
-            return np.asarray(unit * np.linalg.norm(model.weights[_ORDERS].astype(np.float64), 2))
-        weight = float(np.abs(model.weights[_ORDERS]).max())
-        return _of_units(weight * unit, self._mixed(nodes), has > 0)
+            return _of_units(error * steps.max(), _lengths(rows * steps), has > 0) * _most_times(weight)
+        found: Float64 = np.zeros(len(nodes))
+        for columns, length in model.blocks:
+            step = steps[columns]
+            unit = _of_units(error * step.max(), _lengths(rows[:, columns] * step), has > 0)
+            mixed = _of_units(abs(float(weight[0, 0])) * unit, self._mixed(nodes, columns), has > 0)
+            found += (length * mixed) ** 2
+        return np.sqrt(found)
 
-    def _mixed(self, nodes: Nodes) -> Float64:
+    def _hears(self, nodes: Nodes) -> Bool:
+        """Say which nodes have a neighbour whose message may be another one than was announced."""
+        graph = self._state.graph
+        receiver, other, _ = graph.pull.arcs(nodes)
+        unsaid = np.fromiter(self._unsaid, np.int32, len(self._unsaid))  # some may be light by now
+        hears: Bool = np.zeros(graph.ids.high, np.bool_)
+        hears[receiver[heavy_nodes(self._state, other) | np.isin(other, unsaid)]] = True
+        return hears[nodes]
+
+    def _mixed(self, nodes: Nodes, columns: slice) -> Float64:
         """Return the lengths of the mixtures of orders, before they are scaled to length one."""
         state = self._state
-        total: Float64 = np.zeros((len(nodes), state.model.width))
-        step = state.model.scales * 2.0**-GRID_BITS
+        total: Float64 = np.zeros((len(nodes), len(range(*columns.indices(state.model.width)))))
         for order, weight in enumerate(state.model.weights):
-            rows = state.exact.messages(state.graph, nodes, order)[0] * step
-            total += float(weight[0, 0]) * rows / np.maximum(norms(rows.astype(np.float32)), 1e-9)[:, None]
-        lengths: Float64 = np.sqrt((total**2).sum(axis=1))
-        return lengths
+            rows = state.exact.messages(state.graph, nodes, order)[0][:, columns].astype(np.float64)
+            total += float(weight[0, 0]) * rows / np.maximum(_lengths(rows), 1.0)[:, None]
+        return _lengths(total)
+
+
+def _lengths(rows: Float64) -> Float64:
+    return np.asarray(np.sqrt((rows**2).sum(axis=1)))
+
+
+def _most_times(matrix: Float32) -> float:
+    """Return how many times as long a row can become."""
+    return float(np.linalg.norm(matrix.astype(np.float64), 2))
 
 
 def _of_units(error: Float64, lengths: Float64, there: Bool) -> Float64:

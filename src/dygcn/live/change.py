@@ -80,14 +80,19 @@ class Change:
     def _all(self) -> Changed:
         """Return who moved, with the neighbours of hubs, which are looked up when somebody asks."""
         if len(self._moved.heavy):
-            if self._ended or self._live.version != self.version:
-                raise StaleChange(
-                    f"this change is of version {self.version}, the embedding is at {self._live.version}: it "
-                    "reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
-                    "len(change) before the next update"
-                )
-            self._moved = self._live.guard.run(with_listeners, self._live.state.graph, self._moved)
+            self._live.guard.run(self._look_up)
         return self._moved
+
+    def _look_up(self) -> None:
+        if not len(self._moved.heavy):
+            return
+        if self._ended or self._live.version != self.version:
+            raise StaleChange(
+                f"this change is of version {self.version}, the embedding is at {self._live.version}: it "
+                "reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
+                "len(change) before the next update"
+            )
+        self._moved = with_listeners(self._live.state.graph, self._moved)
 
     @property
     def ids(self) -> NDArray[Any]:
@@ -100,7 +105,7 @@ class Change:
 
     def end(self) -> None:
         """Keep what there is: the state of the change is about to become another one."""
-        self._all()
+        self._look_up()
         self.keep()
         self._ended = True
 

@@ -174,6 +174,9 @@ class ChangeRecord:
             by_node = np.argsort(heavy)
             moved = np.concatenate((moved, listener))
             when = np.concatenate((when, at[by_node][np.searchsorted(heavy[by_node], owner)]))
+        if not len(moved):  # hubs that lost all of their neighbours
+            replace_together(self, _waiting=[], _rows=0)
+            return
         nodes, sequences = _latest(moved, when)
         start = self._count
         if start and self._sequences[start - 1] == sequences[0]:  # numbers shall grow inside it

@@ -15,7 +15,7 @@ from dygcn.engine.models import Outcome, State, feature_rows
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import NO_CHANGE, EventBatch
 from dygcn.errors import FeatureError
-from dygcn.live.announcing import Announcer
+from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change, with_listeners
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
@@ -245,6 +245,7 @@ class LiveEmbedding(EmbeddingView):
         201
         """
         allowed = read_tolerance(tolerance)
+        check_orders(self._state, allowed)
         return self._write(lambda: self._tolerate(allowed), published=True)
 
     def _tolerate(self, allowed: float) -> Outcome:
@@ -380,6 +381,7 @@ class LiveEmbedding(EmbeddingView):
         made = LiveEmbedding(copy.deepcopy(self._state, memo), self._version)
         made._changes = copy.deepcopy(self._changes, memo)  # an index that is copied along reads the same one
         made._cache = copy.deepcopy(self._cache, memo)
+        made._announcer = copy.deepcopy(self._announcer, memo)
         return made
 
     def changes(self, sequence: int | Int64 = 0) -> ChangeRecord:

@@ -198,7 +198,7 @@ def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(tmp_path, search
 
 def test_room_is_counted_in_the_shorter_of_two_arrays():
     arcs = Adjacency()
-    arcs.reserve(2)
+    arcs.reserve(2, np.zeros(16, np.int8))
     arcs.reserve_arcs(100, 0)
     arcs.weights = arcs.weights[:50]
     arcs._replace()

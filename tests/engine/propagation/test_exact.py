@@ -47,7 +47,7 @@ def test_sums_equal_python_integers(shape, directed):
     for k, (sums, degree) in enumerate(python_sums(graph, rule)):
         for v in sums:
             assert rule.sums[k].rows(np.array([v], np.int32))[0].tolist() == sums[v]
-            assert rule.degree[k][v] == degree[v]
+            assert rule.sums[k].degree[v] == degree[v]
 
 
 def mean_of(total, degree):
@@ -73,8 +73,8 @@ def test_the_mean_stays_inside_the_range_of_what_was_averaged():
 def state_of(graph, rule):
     nodes = graph.nodes()
     return [
-        (sums.rows(nodes).tolist(), degree[nodes].tolist())
-        for sums, degree in zip(rule.sums, rule.degree, strict=True)
+        [values.tolist() for values in rule.whole_sums(graph, nodes, order)]
+        for order in range(1, rule.orders + 1)
     ]
 
 
@@ -103,7 +103,7 @@ def test_narrow_and_wide_rows_hold_the_same_values(weight):
             for v in (0, 3, 9):
                 node = int(graph.ids.find(read_events([(v, v)]).src)[0])
                 assert rule.sums[k].rows(np.array([node], np.int32))[0].tolist() == sums[node]
-                assert rule.degree[k][node] == degree[node]
+                assert rule.sums[k].degree[node] == degree[node]
         places.append(int((rule.sums[1].slot >= 0).sum()))
     assert places[1] > 0
     assert places[0] == 0

@@ -22,6 +22,7 @@ from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 from tests.live.steps import step, take
 
 TIMED = ("src", "dst", "t")
+ROUNDED = 1e-5  # vectors are sums of float32
 
 
 class Reader:
@@ -69,14 +70,28 @@ class Reader:
         if not page.reset:
             assert page.sequence >= self.shown.sequence
 
-    def catch_up(self, live, limit=1000):
-        """Take pages until there is no more."""
+    def catch_up(self, live, limit=1000, exact=True):
+        """Take pages until there is no more; then all vectors are the exact ones, or within `error_bound`."""
         self.reported, self.reported_left, pages = [], [], 1
         while self.read(live, limit):
             pages += 1
             assert pages < 500, "it never ends"
-        assert self.rows == {one: live[one].tobytes() for one in live}
+        found = {one: live[one].tobytes() for one in live}
+        if exact or not live.tolerance:
+            assert self.rows == found
+        else:
+            self.check_bound(live, found)
         return self
+
+    def check_bound(self, live, found):
+        """Who hears no hub has the exact bits."""
+        assert self.rows.keys() == found.keys()
+        ids = list(found)
+        bound = dict(zip(ids, live.error_bound(ids).tolist(), strict=True))
+        for one, vector in found.items():
+            ours, theirs = (np.frombuffer(each, np.float32) for each in (self.rows[one], vector))
+            far = float(np.linalg.norm(ours.astype(np.float64) - theirs))
+            assert far <= bound[one] * (1 + ROUNDED) + ROUNDED * (bound[one] > 0)
 
 
 IDS = st.integers(0, 6)

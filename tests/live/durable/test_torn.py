@@ -70,7 +70,7 @@ def test_no_room_for_sums_is_found_before_anything_is_written(monkeypatch):
 def test_an_interrupted_update_refuses_and_says_what_heals_it(monkeypatch):
     live = fresh()
     change = live.update(add=[(3, 50)])
-    monkeypatch.setattr(Spreading, "step", fail)
+    monkeypatch.setattr(Spreading, "add", fail)
     with pytest.raises(MemoryError):
         live.update(add=[(i, i + 1000) for i in range(90)])
     monkeypatch.undo()
@@ -116,7 +116,7 @@ def test_a_refused_update_tears_nothing():
 
 def test_reads_of_a_durable_embedding_refuse_after_a_failed_write(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
-    monkeypatch.setattr(Spreading, "step", fail)
+    monkeypatch.setattr(Spreading, "add", fail)
     with pytest.raises(MemoryError):
         live.update(add=[(i, i + 10_000) for i in range(3000)])
     monkeypatch.undo()

@@ -65,7 +65,7 @@ class Bare:
 
     def _keep(self, additions: Additions) -> None:
         k = additions.order - 1
-        slot, degree = self._rule.sums[k].slot, self._rule.degree[k]
+        slot, degree = self._rule.sums[k].slot, self._rule.sums[k].degree
         copied = additions.copied()
         self.kept.append((copied, slot[copied.receivers], degree[copied.receivers]))
 

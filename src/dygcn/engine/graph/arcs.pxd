@@ -68,7 +68,7 @@ cdef void _delete(ArcArrays arcs, int64_t node, int64_t other, int64_t slot) noe
 cdef void _insert(ArcArrays arcs, int64_t node, int64_t other, int64_t weight) noexcept nogil
 
 cdef bint is_upper(ArcArrays arcs, int64_t node, int64_t other) noexcept nogil
-@cython.locals(tier=int64_t, bound=int64_t)
+@cython.locals(tier=int64_t)
 cdef bint tier_is_due(ArcArrays arcs, int64_t node, int64_t count, int64_t heavy_from) noexcept nogil
 @cython.locals(base=int64_t, other=int32_t, weight=int64_t, time=double, count=float)
 cdef void _swap(ArcArrays arcs, int64_t node, int64_t a, int64_t b) noexcept nogil

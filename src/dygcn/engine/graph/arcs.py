@@ -338,9 +338,7 @@ def is_upper(arcs: ArcArrays, node: int, other: int) -> bool:
 def tier_is_due(arcs: ArcArrays, node: int, count: int, heavy_from: int) -> bool:
     """Say whether a node with so many arcs belongs to another tier; see `graph.tiers`."""
     tier = arcs.tiers[node]
-    bound = heavy_from
-    bound <<= tier
-    return count >= bound or (tier > 0 and 4 * count < bound)
+    return bool(count >> tier >= heavy_from or (tier > 0 and 4 * count >> tier < heavy_from))
 
 
 def _swap(arcs: ArcArrays, node: int, a: int, b: int) -> None:

@@ -220,10 +220,8 @@ class ExactRule:
         if order == ALL_DONE:
             reach, heavy = self._buffers.reach.arrays, self._heavy.moved()
             nodes, orders = reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy()
-            touched = graph.buffers.touched().copy()
-            return Changed(
-                nodes, orders, rows, heavy, touched, self._settle(graph, touched) if due else _NOBODY
-            )
+            turned = self._settle(graph, graph.buffers.touched()) if due else _NOBODY
+            return Changed(nodes, orders, rows, heavy, turned)
         delta = transaction.delta(written)
         if order == NOT_BEGUN:
             return self.apply(graph, delta)

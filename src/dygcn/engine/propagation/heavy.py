@@ -40,11 +40,11 @@ class HeavyMessages:
 
     def __init__(self, width: int) -> None:
         self.rows: HeavyRows
+        self._counts = np.zeros(3, np.int64)
         self._replace(_NOBODY, np.zeros((0, width), np.int32), np.empty(0, np.int64), _NOBODY, _NOBODY)
 
     def _replace(self, slot: Int32, rows: Int32, has: Int64, free: Int32, moved: Nodes) -> None:
-        counts = self.rows.arrays.counts if hasattr(self, "rows") else np.zeros(3, np.int64)
-        replace_together(self, rows=HeavyRows(slot, rows, has, free, counts, moved))
+        replace_together(self, rows=HeavyRows(slot, rows, has, free, self._counts, moved))
 
     @property
     def nbytes(self) -> int:
@@ -90,6 +90,5 @@ class HeavyMessages:
 
     def moved(self) -> Nodes:
         """Return whose message the last update moved."""
-        now = self.rows.arrays
-        count = now.counts[2]
-        return now.moved[:count].copy() if count else _NOBODY
+        count = self._counts[2]
+        return self.rows.arrays.moved[:count].copy() if count else _NOBODY

@@ -119,6 +119,7 @@ def finish_order(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order; return how many messages changed and how many nodes the update has reached.
@@ -128,7 +129,7 @@ def finish_order(
     write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)
     n = _add_up(found, work, sums, wave, out, 0, changed_senders)
     if order == 1:
-        follow(heavy, out, 0, n)
+        follow(heavy, out, n, push)
     return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)
 
 
@@ -172,7 +173,19 @@ def do_order(
             _prefetch_sums(sums, work.receivers[i], work.slots[i])
             prefetch_8(marks.seen, work.receivers[i])
     n, reached_count = finish_order(
-        found, work, sums, wave, changes, changed_senders, out, order, marks, reach, heavy, reached_count
+        found,
+        work,
+        sums,
+        wave,
+        changes,
+        changed_senders,
+        out,
+        order,
+        marks,
+        reach,
+        heavy,
+        push,
+        reached_count,
     )
     return DONE, found, n, reached_count
 
@@ -228,12 +241,25 @@ def finish_gathered(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
         done = finish_order(
-            found, work, sums, wave, changes, changed_senders, out, order, marks, reach, heavy, reached_count
+            found,
+            work,
+            sums,
+            wave,
+            changes,
+            changed_senders,
+            out,
+            order,
+            marks,
+            reach,
+            heavy,
+            push,
+            reached_count,
         )
     return done
 

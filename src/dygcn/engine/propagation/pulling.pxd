@@ -31,8 +31,8 @@ cdef class Scratch:
     cdef RowBlock wide
 
 @cython.locals(at=int64_t)
-cdef void follow(HeavyRows heavy, Handoff wave, Py_ssize_t first, Py_ssize_t n) noexcept nogil
-cpdef object follow_wave(HeavyRows heavy, Handoff wave, Py_ssize_t n)
+cdef void follow(HeavyRows heavy, Handoff wave, Py_ssize_t n, ArcArrays push) noexcept nogil
+cpdef object follow_wave(HeavyRows heavy, Handoff wave, Py_ssize_t n, ArcArrays push)
 @cython.locals(start=int64_t, degree=int64_t, at=int64_t, weight=int64_t)
 cdef int64_t _pulled_degree(ArcArrays arcs, HeavyRows heavy, int64_t node) noexcept nogil
 @cython.locals(start=int64_t, weight=int64_t)

@@ -88,24 +88,28 @@ class Scratch:
         )
 
 
-def follow(heavy: HeavyRows, wave: Handoff, first: int, n: int) -> None:
-    """Bring the messages of heavy nodes up to date with the changes of a wave, and note whose moved."""
+def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
+    """Bring the messages of heavy nodes up to date with the first changes of a wave.
+
+    Those whose messages moved, and who have listeners still, are noted.
+    """
     heavy.counts[2] = 0
     if len(heavy.slot) == 0:
         return
-    for i in range(first, first + n):
+    for i in range(n):
         at = heavy.slot[wave.nodes[i]]
         if at >= 0:
             add_row(heavy.rows, at, wave.table, wave.row[i], 1)
             heavy.has[at] += wave.has[wave.row[i]]
-            heavy.moved[heavy.counts[2]] = wave.nodes[i]
-            heavy.counts[2] += 1
+            if push.count[wave.nodes[i]] > 0:
+                heavy.moved[heavy.counts[2]] = wave.nodes[i]
+                heavy.counts[2] += 1
 
 
-def follow_wave(heavy: HeavyRows, wave: Handoff, n: int) -> None:
-    """Do the same for the first `n` nodes of a wave, for plain Python."""
+def follow_wave(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
+    """Do the same, for plain Python."""
     with cython.nogil:
-        follow(heavy, wave, 0, n)
+        follow(heavy, wave, n, push)
 
 
 def _pulled_degree(arcs: ArcArrays, heavy: HeavyRows, node: int) -> int:

@@ -134,7 +134,7 @@ class Spreading:
                 handed = wave.handoff, arcs.changes, changed_senders, handoff
                 changed, reached_count = kernels.finish_gathered(
                     *(found, work, sums.arrays, *handed, order, self.marks, buffers.reach),
-                    *(self._heavy.rows, wave.reached_count),
+                    *(self._heavy.rows, arcs.push, wave.reached_count),
                 )
                 break
         return Wave(handoff, changed, reached_count, wave.rows + found)
@@ -184,7 +184,7 @@ class Spreading:
         reached_count = self.note(changed, order, wave.reached_count)
         handoff = Handoff(given.table, given.has, changed, rows)
         if order == 1:
-            follow_wave(self._heavy.rows, handoff, len(changed))
+            follow_wave(self._heavy.rows, handoff, len(changed), arcs.push)
         return Wave(handoff, len(changed), reached_count, wave.rows + sum(sizes))
 
 

@@ -18,6 +18,7 @@ from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import Changed, Float32, Float64, History, Nodes
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
+from dygcn.live.announcing import check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
@@ -346,10 +347,11 @@ class DurableEmbedding(EmbeddingView):
 
     def tolerate(self, tolerance: float) -> Change:
         """Publish fewer moves, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
-        entry = NewEntry(TOLERANCE, body=pack_tolerance(read_tolerance(tolerance)))
-        _ = self._state.exact  # the paper's rules cannot
+        allowed = read_tolerance(tolerance)
+        check_orders(self._state, allowed)
+        entry = NewEntry(TOLERANCE, body=pack_tolerance(allowed))
         with self._ahead.one_writer():
-            return self._ahead.log_then([entry], lambda: self._live.tolerate(tolerance))
+            return self._ahead.log_then([entry], lambda: self._live.tolerate(allowed))
 
     def flush(self) -> Change:
         """Publish every move that a tolerance has kept back."""

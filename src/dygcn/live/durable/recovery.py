@@ -198,7 +198,7 @@ class Standing:
 
     epoch: Epoch
     tolerance: float
-    tolerated: bool  # whether readers may have been served vectors that were not exact
+    tolerated: bool  # whether moves may have been kept back from readers
     batch_id: int = 0  # of the last change of vectors alone
     refused: list[int] = field(default_factory=list)  # barriers whose change never happened
 

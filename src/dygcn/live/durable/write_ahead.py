@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET
 
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
+from dygcn.live.announcing import announces
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
@@ -231,11 +232,15 @@ class WriteAhead:
         self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
     def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch, refusals, tolerance. All vectors are exact now; readers that had others get them."""
+        """Take up epoch, refusals, tolerance; where moves were kept back, every node counts as moved.
+
+        A tolerance of a model that announces nothing, which older versions took, is followed no longer.
+        """
         self.histories.epoch = standing.epoch
         self.histories.refuse(standing.refused)
         if standing.tolerance > 0:
-            self.live.announce_beyond(standing.tolerance)
+            if announces(self._state):
+                self.live.announce_beyond(standing.tolerance)
             if self.log.last_kind != FLUSH:
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live.renumber(self.log.last_batch_id)

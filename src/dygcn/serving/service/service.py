@@ -178,7 +178,7 @@ class Service:
                     self._best(candidates, vector, 1)
 
     def _publish(self) -> None:
-        """Publish what a tolerance withholds while sinks can take it; the next start would write all rows."""
+        """Publish what a tolerance keeps back while sinks take it; else the next start writes all rows."""
         if self.live.tolerance > 0 and self.accepting:
             with contextlib.suppress(StorageError):  # the log has the failure, and `close` leaves it at that
                 self.live.flush()
