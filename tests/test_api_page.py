@@ -55,7 +55,7 @@ def test_whatever_is_public_is_on_the_page():
         (".. autofunction:: dygcn.open\n", "", ["open"]),
         ("bulk, set_features", "set_features", ["LiveEmbedding.bulk", "DurableEmbedding.bulk"]),
         ("snapshot, saved_at", "saved_at", ["DurableEmbedding.snapshot"]),
-        ("ids, left, vectors, nodes", "ids, left, vectors, nodes, magic", ["Change.magic"]),
+        ("ids, orders, left, vectors, nodes", "ids, orders, left, vectors, nodes, magic", ["Change.magic"]),
         (".. automodule:: dygcn.errors\n   :members:\n", "", None),
     ],
 )

@@ -65,8 +65,9 @@ CLASSES = {
         "tests/live/test_what_if.py::test_the_embedding_is_refused_inside_a_trial_and_the_trial_after_it",
     ],
     # ---- readers of changes ------------------------------------------------------------------------------
-    "vectors that a tolerance withheld change at a restart, and readers are not told": [
-        "tests/live/durable/test_histories.py::test_a_restart_publishes_what_was_withheld",
+    "moves that a tolerance kept back are forgotten at a restart, and readers are not told": [
+        "tests/live/durable/test_histories.py::test_a_restart_publishes_what_was_kept_back",
+        "tests/live/durable/test_announced.py::test_a_reader_is_within_the_bound_and_exact_after_a_flush",
         "lab/tests/soak/test_promises_mirror.py::test_the_promise_holds_and_the_bugs_are_noticed",
     ],
     "readers and sinks of another history are not told to start anew": [

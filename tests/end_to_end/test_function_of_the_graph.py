@@ -122,7 +122,7 @@ def test_removing_every_edge_leaves_the_empty_digest(final_edges, by_day, model)
     assert len(copy) == 0
     assert copy.digest() == dygcn.start(model).digest()
     assert all(not sums.narrow.any() and not sums.wide.any() for sums in copy.state.rule.sums)
-    assert all(not degree.any() for degree in copy.state.rule.degree)
+    assert all(not sums.degree.any() for sums in copy.state.rule.sums)
 
 
 @sizes(40_000)

@@ -24,7 +24,8 @@ class Graph:
 
     def __init__(self):
         self.push = self.pull = self
-        self.upper = np.isin(np.arange(NODES + 1), sum(HUBS.values(), [])).astype(np.int32)
+        listeners = [node for one in HUBS.values() for node in one]
+        self.upper = np.isin(np.arange(NODES + 1), listeners).astype(np.int32)
 
     def arcs(self, nodes):
         pairs = [(hub, node) for hub in nodes.tolist() for node in HUBS[hub]]

@@ -188,16 +188,23 @@ def test_a_kind_that_does_not_exist_is_refused():
         dygcn.fit([(1, 2)], dim=4, rule="rolling", features="hashed")
 
 
-def test_a_tolerance_withholds_and_gives_back():
-    live = fitted()
+def test_a_tolerance_keeps_moves_back_and_reads_are_exact(monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "4")
+    live, twin = fitted(), fitted()
     live.tolerate(0.2)
+    told = live.vectors(range(60))
     for node in range(40):
-        live.update(add=[(node, (node + 20) % 60)])
-    exact = live.recompute()
-    assert live.digest() != exact.digest()
-    assert np.nanmax(live.error_bound(live.ids())) > 0
-    live.flush()
-    assert live.digest() == exact.digest()
+        for one in (live, twin):
+            change = one.update(add=[(node, (node + 20) % 60)])
+            if one is live:
+                told[change.ids] = change.vectors
+        assert (live.vectors(range(60)) == twin.vectors(range(60))).all()
+        bound = live.error_bound(range(60))
+        assert (np.linalg.norm(live.vectors(range(60)) - told, axis=1) <= bound + 1e-6).all()
+    assert (live.vectors(range(60)) != told).any()
+    change = live.flush()
+    told[change.ids] = change.vectors
+    assert (live.vectors(range(60)) == told).all()
 
 
 def test_ids_that_share_a_public_key_do_not_share_a_row():

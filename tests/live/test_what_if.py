@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.errors import FeatureError, OpenTrial, OptionError, UnknownNode
+from dygcn.errors import OpenTrial, OptionError, UnknownNode
 from dygcn.live import layout, view
 
 RANDOM = np.random.default_rng(3)
@@ -133,10 +133,18 @@ def test_an_exception_inside_a_trial_leaves_nothing(live):
     assert live.digest() == live.recompute().digest()
 
 
-def test_a_trial_needs_the_exact_rule_without_a_tolerance(live):
-    live.tolerate(0.01)
-    with pytest.raises(FeatureError, match="tolerate"), live.what_if(add=[(1, 99)]):
-        pass
+def test_a_trial_is_exact_with_a_tolerance_and_announces_nothing(monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "8")
+    live, twin = (dygcn.fit([(0, spoke) for spoke in range(1, 40)], dim=8, features="hashed") for _ in "ab")
+    live.tolerate(0.5)
+    for one in (live, twin):
+        with one.what_if(add=[(0, 99)]) as trial:
+            found = sorted(trial.changes[0].ids.tolist()), trial.digest(), trial[1].tobytes()
+        if one is live:
+            expected = found
+    assert found == expected
+    assert len(live.flush()) == 0
+    assert live.update(add=[(0, 40)]).ids.tolist() == [0, 40]
 
 
 def test_a_trial_of_a_durable_embedding_is_neither_logged_nor_fed(tmp_path):

@@ -133,22 +133,22 @@ def memory():
 def tolerance():
     rows = [
         {
-            "batch": 1,
+            "graph": graph,
+            "model": "fitted",
             "tolerance": at,
-            "rows": 1000,
-            "longest": 2 * at,
-            "bound_honoured": True,
-            "same_bits": True,
-            "error": 2 * at,
-            "worst": 30 * at,
-            "rows_per_event": 38 / times,
+            "rows_per_event": 380 / times,
             "times_fewer_rows": times,
+            "error": at / 30,
+            "worst": at / 2,
+            "bound": 3 * at,
+            "within_bound": True,
+            "recall": 1 - at,
+            "same_bits": True,
         }
-        for at, times in ((0.0, 1.0), (1e-6, 1.2), (1e-5, 1.9), (1e-4, 3.5), (1e-3, 8.0))
+        for graph in GRAPHS
+        for at, times in ((0.0, 1.0), (0.003, 1.9), (0.01, 3.5), (0.03, 8.0))
     ]
-    at_error = [{"batch": 1, "at_error": 1e-3, "times_fewer_rows": 6.0}]
-    setting = {"kind": "tolerance", "graph": "arxiv-coauthor", "width": 100, "orders": 2, "load_average": 0.3}
-    return {**setting, "rows": rows, "at_error": at_error}
+    return {"kind": "tolerance", "events": 2000, "load_average": 0.3, "rows": rows}
 
 
 def threads():

@@ -10,8 +10,11 @@ import pytest
 from tests.cli.test_commands import run, run_json
 
 from costs import made_up
+from dygcn.engine.records import NO_CHANGE
+from dygcn.live.announcing import Announcer
 from dygcn_lab.costs.start import LINES, NOTHING, README, commands
 from dygcn_lab.costs.tables import tables_of
+from dygcn_lab.costs.tolerance import TOLERANCES, measure_tolerance
 
 TINY = ("--width", 16, "--repeats", 1)
 
@@ -72,14 +75,37 @@ def test_memory_is_predicted_and_churn_is_measured():
 
 
 def test_tolerance_counts_rows_and_keeps_its_bound():
-    result = run_json("bench", "tolerance", "power-law-1k-8k", "--width", 16, "--events", 200)
+    result = run_json("bench", "tolerance", "power-law-1k-8k", "--events", 200)
     assert set(result) == set(made_up.tolerance())
     assert set(result["rows"][0]) == set(made_up.tolerance()["rows"][0])
-    assert all(row["bound_honoured"] and row["same_bits"] for row in result["rows"])
-    single = [row for row in result["rows"] if row["batch"] == 1]
-    assert single[-1]["times_fewer_rows"] > single[0]["times_fewer_rows"] == 1
-    assert single[-1]["longest"] <= single[-1]["tolerance"] + 1e-6
-    assert "times fewer rows" in run("bench", "tolerance", "power-law-300-1k", "--events", 20).stdout
+    assert [row["tolerance"] for row in result["rows"]] == list(TOLERANCES)
+    assert all(row["within_bound"] and row["same_bits"] for row in result["rows"])
+    exact, *_, most = result["rows"]
+    assert exact["times_fewer_rows"] == exact["recall"] == 1
+    assert exact["error"] == exact["worst"] == exact["bound"] == 0
+    assert most["times_fewer_rows"] > 1
+    assert 0 < most["error"] < most["worst"] <= most["bound"]
+    shown = run("bench", "tolerance", "power-law-300-1k", "--events", 20).stdout
+    assert "times fewer rows" in shown
+    assert "20 single events" in shown
+
+
+def test_a_sink_that_is_told_too_little_would_be_noticed(monkeypatch):
+    told = Announcer.follow
+
+    def follow(announcer, moved):
+        told(announcer, moved)
+        return NO_CHANGE
+
+    monkeypatch.setattr(Announcer, "follow", follow)
+    found = measure_tolerance(["power-law-1k-8k"], tolerances=(0.03,), events=100)
+    assert not found["rows"][0]["within_bound"]
+
+
+def test_random_rows_stand_in_for_a_fit_of_a_large_graph(monkeypatch):
+    monkeypatch.setattr("dygcn_lab.costs.tolerance._MOST_FITTED", 100)
+    found = measure_tolerance(["power-law-300-2k"], tolerances=(0.0,), events=20)["rows"][0]
+    assert (found["model"], found["within_bound"], found["same_bits"]) == ("random rows", True, True)
 
 
 def test_threads_leave_the_same_bits():

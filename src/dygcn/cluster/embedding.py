@@ -16,7 +16,7 @@ from dygcn.cluster.wire import pack
 from dygcn.engine.events import join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import Changed
+from dygcn.engine.records import NO_CHANGE, Changed
 from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
@@ -178,8 +178,12 @@ class ClusterEmbedding(DurableEmbedding):
 
     def tolerate(self, tolerance: float) -> Change:
         """Refuse all but 0: shards publish everything that moved."""
-        done = self._state.tolerate(read_tolerance(tolerance))
-        return Change(self._live, done, self.version)
+        if read_tolerance(tolerance) > 0:
+            raise FeatureError(
+                "shards publish everything that moved: what was announced last does not follow from the "
+                "graph, so a shard that died could not come back with it; 0 is allowed"
+            )
+        return Change(self._live, Outcome(NO_CHANGE, self.names(self._state.graph.nodes()[:0])), self.version)
 
     def refit(self, progress: Any = "auto") -> NoReturn:
         """Refuse: rows are made of a whole graph."""

@@ -171,19 +171,6 @@ class FrontState(State):
         """Refuse: rows of a shard follow from the model."""
         raise FeatureError("features cannot be set on shards: their rows follow from the model")
 
-    def tolerate(self, tolerance: float) -> Outcome:
-        """Refuse all but 0: shards publish everything that moved."""
-        if tolerance > 0:
-            raise FeatureError(
-                "shards publish everything that moved: what was announced last does not follow from the "
-                "graph, so a shard that died could not come back with it; 0 is allowed"
-            )
-        return Outcome(Changed(_NOBODY, np.empty(0, np.int8)), self.transaction.nobody)
-
-    def flush(self) -> Outcome:
-        """Do nothing: everything is published."""
-        return self.tolerate(0.0)
-
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
         """Refuse: shards replay the log themselves."""
         raise NotImplementedError

@@ -459,16 +459,6 @@ def test_rules_of_the_paper_are_refused():
     assert not state.torn
 
 
-def test_a_tolerance_is_refused():
-    state = small_state(None, "hashed")
-    state.tolerate(0.1)
-    with pytest.raises(FeatureError, match="tolerate"), Trial(state, read_events([(1, 3)])):
-        pass
-    state.tolerate(0.0)
-    with Trial(state, read_events([(1, 3)])) as outcome:
-        assert len(outcome.moved.nodes)
-
-
 def test_a_bad_batch_is_refused_and_nothing_changed():
     state = small_state(2.5, "hashed")
     before = what_is_seen(state), numbers(state)

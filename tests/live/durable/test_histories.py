@@ -720,9 +720,10 @@ def test_what_was_published_by_halves_fails_the_log(hubs, tmp_path, monkeypatch,
     def say(self, nodes):
         raise error("no room for what was announced")
 
-    with monkeypatch.context() as meanwhile, pytest.raises(error):
+    with monkeypatch.context() as meanwhile:
         meanwhile.setattr(Announcer, "_say", say)
-        change(live)
+        with pytest.raises(error):
+            change(live)
     assert isinstance(live.log.failure, WriteFailed)
     for use in (live.flush, lambda: live.update(add=[(3, 77)]), lambda: live.tolerate(1), live.begin_epoch):
         with pytest.raises(WriteFailed):

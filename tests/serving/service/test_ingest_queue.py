@@ -57,6 +57,12 @@ class Answers:
 
 
 @pytest.fixture
+def pushed_to_all(monkeypatch):
+    """An event at a hub costs as many rows as the hub has neighbours."""
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "inf")
+
+
+@pytest.fixture
 def held(folder):
     with dygcn.open(folder(edges=[(0, spoke) for spoke in range(1, 200)])) as live:
         yield Held(live)
@@ -134,6 +140,7 @@ def test_many_requests_make_one_transaction_of_bounded_size(ingest_queue, held):
     assert held.cuts == [[1], [1, 1, 1, 1], [1, 1, 1, 1], [1]]
 
 
+@pytest.mark.usefixtures("pushed_to_all")
 def test_a_cut_is_bounded_in_rows_too(ingest_queue, held):
     queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
@@ -159,6 +166,7 @@ def test_a_queue_full_of_events_sheds(ingest_queue, held):
     assert answers.wait(11)[-1][0] == "again"
 
 
+@pytest.mark.usefixtures("pushed_to_all")
 def test_a_queue_full_of_rows_sheds(ingest_queue, held):
     """Five events at a hub of two hundred are a thousand rows."""
     queue, answers = ingest_queue(), Answers()

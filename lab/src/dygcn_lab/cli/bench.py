@@ -25,7 +25,7 @@ from dygcn_lab.costs.service_reads import RATE, measure_service
 from dygcn_lab.costs.start import GRAPH, HERE, Environment, measure_start
 from dygcn_lab.costs.tables import tables_of
 from dygcn_lab.costs.threads import measure_threads
-from dygcn_lab.costs.tolerance import measure_tolerance
+from dygcn_lab.costs.tolerance import EVENTS, measure_tolerance
 from dygcn_lab.costs.updates import measure_updates
 from dygcn_lab.report.panels import check
 
@@ -206,20 +206,16 @@ def memory(graphs: tuple[str, ...], width: int, orders: int, churn: str, as_json
 
 
 @command.command("tolerance")
-@click.argument("graph", default="power-law", metavar="[GRAPH]")
-@number_option("--width", 100)
-@number_option("--orders", 2)
-@number_option("--events", 8000)
-@click.option("--batch", "sizes", multiple=True, default=(1, 1000), type=click.IntRange(1), show_default=True)
+@graphs_argument
+@number_option("--events", EVENTS)
 @json_option
-def tolerance(
-    graph: str, width: int, orders: int, events: int, sizes: tuple[int, ...], as_json: bool
-) -> None:
-    """Count the rows that a tolerance saves, and how far messages are then from the exact ones."""
+def tolerance(graphs: tuple[str, ...], events: int, as_json: bool) -> None:
+    """Count the rows that a tolerance keeps from a sink, and how far its vectors are then from exact ones.
+
+    Without GRAPH: college-msg, sx-mathoverflow, as-caida and arxiv-coauthor (in the folder DYGCN_DATA).
+    """
     with progress_bar() as notify:
-        result = measure_tolerance(
-            graph, sizes=sizes, events=events, width=width, orders=orders, notify=notify
-        )
+        result = measure_tolerance(graphs, events=events, notify=notify)
     show_result(result, as_json)
 
 

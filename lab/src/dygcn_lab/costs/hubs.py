@@ -23,8 +23,10 @@ import dygcn
 from dygcn.engine.models.readout import Readout
 from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_events
 from dygcn_lab.costs.kinds import random_walks
+from dygcn_lab.report.blocks import put_between
 
-RESULT = Path("results/costs/hubs.json")
+RESULT, PAGE = Path("results/costs/hubs.json"), Path("docs/scale.md")
+MARKS = "<!-- hubs: begin -->", "<!-- hubs: end -->"
 HUBS = "hubs"  # the name of a random graph with greater hubs than a power law of `graphs` has
 _STEEP = 0.75  # chance of a node ~ rank^-0.75: of 1 M nodes and 8 M edges the first has about 100,000
 _TURNS, _SINGLES, _BATCH, _BATCHES = 10, 200, 10_000, 5
@@ -39,6 +41,10 @@ def events_of(name: str) -> Any:
     return distinct_edges(
         *_pairs_by_chance(np.arange(1.0, nodes + 1) ** -_STEEP, int(1.6 * edges), 0, 0), edges
     )
+
+
+def _there_and_back(edge: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"add": [edge]}, {"remove": [edge]}]
 
 
 class Worker:
@@ -74,7 +80,7 @@ class Worker:
         """Add edges one by one, and take them away again."""
         microseconds, rows = [], []
         for pair in self.pairs[turn * _SINGLES : (turn + 1) * _SINGLES]:
-            for change in ({"add": [pair]}, {"remove": [pair]}):
+            for change in _there_and_back(pair):
                 begun = time.perf_counter()
                 done = self.live.update(**change)
                 microseconds.append(1e6 * (time.perf_counter() - begun))
@@ -104,6 +110,7 @@ class Worker:
     def read_each(self) -> dict[str, Any]:
         """Read vectors one by one, as a dict is read."""
         names = [self.names[node] for node in self.reads["uniform"].tolist()]
+        self.live.cached().forget()
         begun = time.perf_counter()
         for name in names:
             self.live[name]
@@ -132,7 +139,7 @@ class Worker:
                 live.update(remove=far)
             us: list[float] = []
             edge, usual = (self.names[hub], self.names[light[-1]]), []
-            for change in ({"add": [edge]}, {"remove": [edge]}) * 100:
+            for change in 100 * _there_and_back(edge):
                 begun = time.perf_counter()
                 live.update(**change)
                 us.append(1e6 * (time.perf_counter() - begun))
@@ -140,7 +147,7 @@ class Worker:
                 live.update(remove=near)
             if far:
                 live.update(add=far)
-            for change in ({"add": [edge]}, {"remove": [edge]}) * 100:
+            for change in 100 * _there_and_back(edge):
                 begun = time.perf_counter()
                 live.update(**change)
                 usual.append(1e6 * (time.perf_counter() - begun))
@@ -248,14 +255,55 @@ def measure(name: str, other: Path | None) -> dict[str, Any]:
             raise SystemExit(f"{name}: engines read other vectors: {sums}")
         for key in engines:
             found[key][f"read_{which.replace(' ', '_')}_us"] = float(np.median(reads[key]))
-    for key, engine in engines.items():
-        found[key]["read_each_us"] = engine.ask("read_each")["us"]
+    each: dict[str, list[float]] = {key: [] for key in engines}
+    for _ in range(_TURNS):
+        for key, engine in engines.items():
+            each[key].append(engine.ask("read_each")["us"])
+    for key in engines:
+        found[key]["read_each_us"] = float(np.median(each[key]))
     if len({each["digest"] for each in found.values()}) > 1:
         raise SystemExit(f"{name}: engines have other digests")
     found["tiers"]["toggles"] = engines["tiers"].ask("toggles")["found"]
     for engine in engines.values():
         engine.end()
     return {"name": name, **found}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown: this engine, the same pushing to all, the one before."""
+    head = ["graph", "greatest hub", "what", "with tiers", "pushed to all", "engine before tiers"]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    for row in rows:
+        name, hub = row["name"], f"{row['tiers']['greatest']:,}"
+        for key, what in _SHOWN.items():
+            found = [
+                row[engine].get(key) if engine in row else None for engine in ("tiers", "pushed", "before")
+            ]
+            cells = ["" if one is None else f"{one:,.1f}" for one in found]
+            lines.append("| " + " | ".join([name, hub, what, *cells]) + " |")
+            name = hub = ""
+        toggles = row["tiers"].get("toggles", [])
+        for key, what in (("mean", "mean"), ("most", "greatest")):
+            ratios = [f"{one['bound']:,}: {one[key] / one['usual']:.1f}" for one in toggles]
+            if ratios:
+                cells = [f"one edge comes and goes at a bound of a tier, {what} us over the usual mean"]
+                lines.append("| " + " | ".join(["", "", *cells, "; ".join(ratios), "", ""]) + " |")
+    return "\n".join(lines)
+
+
+_SHOWN = {
+    "rows": "rows added to, an event",
+    "rows_most": "the most rows added to by one event",
+    "event_us": "us an event, mean",
+    "event_median_us": "us an event, median",
+    "event_p99_us": "us an event, 99th percentile",
+    "batch_event_us": "us an event, batches of 10,000",
+    "read_uniform_us": "us a vector, nodes drawn evenly",
+    "read_by_degree_us": "us a vector, nodes drawn by degree",
+    "read_greatest_us": "us a vector, the 50 greatest hubs",
+    "read_each_us": "us a vector, `live[id]` one by one",
+    "bytes_per_node": "bytes a node, arcs and sums",
+}
 
 
 @click.command()
@@ -275,6 +323,7 @@ def main(names: tuple[str, ...], other: Path | None, served: bool, write: bool) 
             rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
             rows = [row for row in rows if row["name"] != name] + [found]
             RESULT.write_text(json.dumps(rows, indent=1) + "\n")
+            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(rows)))
 
 
 if __name__ == "__main__":

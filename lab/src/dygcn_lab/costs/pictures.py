@@ -211,30 +211,27 @@ def _memory(result: Result) -> Any:
 
 
 def _tolerance(result: Result) -> Any:
-    picture, axes = panels(1, 1, 5.6, 3.9)
+    """Rows an event against the worst error, a line for each graph; it begins at the exact vectors."""
+    picture, axes = panels(1, 1, 6.6, 4.2)
     axis = axes[0][0]
-    for number, batch in enumerate(dict.fromkeys(row["batch"] for row in result["rows"])):
-        # The exact rule has no place on a log axis.
-        rows = [row for row in result["rows"] if row["error"] > 0 and row["batch"] == batch]
-        label = "single edges" if batch == 1 else f"batches of {plain(batch)}"
-        saved = [row["times_fewer_rows"] for row in rows]
-        style = {"marker": "os"[number % 2], "color": SHADES[-1 - number % len(SHADES)]}
-        axis.plot([row["error"] for row in rows], saved, "-", label=label, **style)
-        for row in rows:
-            at = row["error"], row["times_fewer_rows"]
-            shift, side = ((-6, 4), "right") if number == 0 else ((6, -10), "left")
-            axis.annotate(plain(row["tolerance"]), at, shift, textcoords="offset points", ha=side, fontsize=8)
-    axis.axhline(1, color="black", lw=0.8, ls=":")
+    for number, graph in enumerate(dict.fromkeys(row["graph"] for row in result["rows"])):
+        rows = [row for row in result["rows"] if row["graph"] == graph]
+        places = [(row["worst"], row["rows_per_event"]) for row in rows]
+        style = {"marker": "osD^v"[number % 5], "color": f"C{number}", "ms": 5}
+        axis.plot(*zip(*places, strict=True), "-", label=f"{graph} ({rows[0]['model']})", **style)
+        named: dict[tuple[float, float], list[str]] = {}  # some tolerances publish the same
+        for place, row in zip(places, rows, strict=True):
+            named.setdefault(place, []).append(plain(row["tolerance"]))
+        for place, texts in named.items():
+            axis.annotate(", ".join(texts), place, (5, 4), textcoords="offset points", fontsize=8)
     axis.set(
-        xscale="log",
         yscale="log",
-        xlabel="error over all nodes (numbers: tolerance)",
-        ylabel="times fewer rows",
+        xlabel="worst error of a vector in the sink (numbers: tolerance)",
+        ylabel="rows an event",
     )
-    axis.set_title(result["graph"], fontsize=10)
-    axis.margins(x=0.12, y=0.12)
+    axis.margins(x=0.1, y=0.12)
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    _legend_below(picture, axis)
     return picture
 
 

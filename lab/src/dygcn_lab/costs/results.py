@@ -61,8 +61,7 @@ def rows_of(result: Result) -> list[dict[str, Any]]:
     if result["kind"] == "crossover":
         return [{"graph": graph["graph"], **rival} for graph in result["graphs"] for rival in graph["rivals"]]
     rows = result["batches" if result["kind"] == "update" else "rows"]
-    more = [*result.get("at_error", ()), *result.get("services", ())]
-    return [*rows, *more, *([result["churn"]] if "churn" in result else [])]
+    return [*rows, *result.get("services", ()), *([result["churn"]] if "churn" in result else [])]
 
 
 def write_result(result: Result, file: Path) -> None:

@@ -65,16 +65,18 @@ MEMORY = {
     "bytes_per_edge": "bytes an edge",
 }
 TOLERANCE = {
-    "batch": "batch",
+    "graph": "graph",
+    "model": "model",
     "tolerance": "tolerance",
+    "rows_per_event": "rows an event",
+    "times_fewer_rows": "times fewer rows",
     "error": "error",
     "worst": "worst error",
-    "rows_per_event": "rows per event",
-    "times_fewer_rows": "times fewer rows",
-    "bound_honoured": "within the bound",
+    "bound": "greatest bound",
+    "within_bound": "within the bound",
+    "recall": "recall at 10",
     "same_bits": "same bits when flushed",
 }
-AT_ERROR = {"batch": "batch", "at_error": "error", "times_fewer_rows": "times fewer rows"}
 CHURN = {
     "events": "events",
     "ids_seen": "ids seen",
@@ -254,8 +256,7 @@ def tables_of(result: Result) -> list[Table]:
         "scale": lambda found: [_rows(_setting(found, found["orders"]), SCALE, found["rows"])],
         "memory": _memory,
         "tolerance": lambda found: [
-            _rows(_caption_of(found), TOLERANCE, found["rows"]),
-            _rows("Between these, at an error of", AT_ERROR, found["at_error"]),
+            _rows(f"{plain(found['events'])} single events", TOLERANCE, found["rows"])
         ],
         "threads": lambda found: [_rows("", THREADS, found["rows"])],
         "base": lambda found: [_rows("", BASE, found["rows"])],
@@ -394,7 +395,3 @@ def _memory(result: Result) -> list[Table]:
     )
     churn = [_rows("Ids that come and go", CHURN, [result["churn"]])] if "churn" in result else []
     return [_rows("", columns, rows), *churn]
-
-
-def _caption_of(found: dict[str, Any]) -> str:
-    return f"{found['graph']}, {_setting(found, found['orders'])}"

@@ -98,7 +98,7 @@ def _label(row: dict[str, Any], where: dict[str, Any]) -> str:
     words += [
         f"batch of {plain(row[name])}" for name in ("events", "batch") if name in row and _open(name, where)
     ]
-    if "graph" not in row and "tolerance" in row:
+    if "tolerance" in row:
         words.append(f"tolerance {plain(row['tolerance'])}")
     return ", ".join(words) or "found"
 

@@ -34,7 +34,8 @@ def exact_tiers(count: Int32 | Int64, heavy_from: int) -> Int8:
     >>> exact_tiers(np.array([127, 128, 255, 256, 1024]), 128).tolist()
     [0, 1, 1, 2, 4]
     """
-    return np.frexp(np.asarray(count) // heavy_from)[1].astype(np.int8)
+    tiers: Int8 = np.frexp(np.asarray(count) // heavy_from)[1].astype(np.int8)
+    return tiers
 
 
 def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]:
@@ -47,7 +48,8 @@ def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]
 
 def is_pushed(sender: Int8, receiver: Int8) -> Bool:
     """Say over which arcs messages are pushed, given the tiers of both ends."""
-    return (sender == 0) | (receiver > sender)
+    pushed: Bool = (sender == 0) | (receiver > sender)
+    return pushed
 
 
 def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:

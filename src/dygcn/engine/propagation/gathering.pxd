@@ -21,7 +21,9 @@ cdef bint is_own(int64_t v, const int8_t[::1] own) noexcept nogil
 cdef int64_t number_nodes(const int32_t[::1] nodes, Py_ssize_t first, Py_ssize_t n, int32_t[::1] place, int32_t[::1] found, int32_t[::1] row) noexcept nogil
 @cython.locals(into=int32_t[::1], rows=int32_t[::1], count=int64_t)
 cpdef object distinct_rows(const int32_t[::1] nodes, int32_t[::1] place)
+@cython.locals(reach=int64_t)
 cdef int64_t _listeners(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
+@cython.locals(bar=int64_t)
 cdef int64_t _bar(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
 @cython.locals(total=int64_t)
 cpdef int64_t count_pushes(Handoff wave, Py_ssize_t senders, ArcArrays push, SumRows sums) noexcept nogil

@@ -83,12 +83,14 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
 
 def _listeners(push: ArcArrays, sender: int, sums: SumRows) -> int:
     """Return how many of the first arcs of a sender's block have all to whom it pushes."""
-    return push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
+    reach: int = push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
+    return reach
 
 
 def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
     """Return the tier that listeners of a sender must be above for it to push to them."""
-    return push.tiers[sender] if sums.partial and push.tiers[sender] > 0 else -1
+    bar: int = push.tiers[sender] if sums.partial and push.tiers[sender] > 0 else -1
+    return bar
 
 
 def count_pushes(wave: Handoff, senders: int, push: ArcArrays, sums: SumRows) -> int:

@@ -34,6 +34,7 @@ cpdef object order_at_once(Handoff wave, Py_ssize_t senders, ArcChanges changes,
 cpdef object finish_gathered(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays push, int64_t reached_count)
 @cython.locals(v=int64_t, d=int64_t, weight=int64_t)
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
+@cython.locals(first=int64_t)
 cdef int64_t _first_arc(int64_t node, ArcArrays pull, SumRows sums) noexcept nogil
 @cython.locals(weight=int64_t)
 cdef void _sum_row(RowBlock stored, Py_ssize_t at, int64_t start, int64_t stop, ArcArrays pull, RowBlock message, int64_t shift) noexcept nogil

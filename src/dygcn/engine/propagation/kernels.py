@@ -277,7 +277,8 @@ def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows)
 
 def _first_arc(node: int, pull: ArcArrays, sums: SumRows) -> int:
     """Return where the arcs of a node begin that its sum is of."""
-    return pull.start[node] + (pull.upper[node] if sums.partial else 0)
+    first: int = pull.start[node] + (pull.upper[node] if sums.partial else 0)
+    return first
 
 
 def _sum_row(

@@ -1,4 +1,4 @@
-"""What a batch will cost, before it is taken in: rows of state, since one edge at a hub touches them all."""
+"""What a batch will cost, before it is taken in, in rows of state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 
 from dygcn.engine.events import join_ids, python_ids
 from dygcn.engine.graph.fixed import DEEPEST
+from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
+from dygcn.engine.propagation import ExactRule
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.memory import Memory
     from dygcn.engine.models import State
-    from dygcn.engine.records import EventBatch, Float64, Nodes
+    from dygcn.engine.records import EventBatch, Float64, Int32, Nodes
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 
@@ -104,13 +106,21 @@ def _rows_behind(state: State, nodes: Nodes) -> int:
     ring = nodes[nodes >= 0]
     total = ends = len(nodes)
     for order in range(2, orders + 1):
-        arcs = int(np.sum(graph.push.count[ring], dtype=np.int64))
+        arcs = int(np.sum(_pushes(state, ring), dtype=np.int64))
         total += arcs if order == 2 else min(arcs, len(graph)) + ends
         if order < orders and arcs > _LOOK:
             return total + (orders - order) * (len(graph) + ends)
         if order < orders:
             ring = np.unique(np.concatenate((ring, graph.push.arcs(np.unique(ring))[1])))
     return total
+
+
+def _pushes(state: State, nodes: Nodes) -> Int32:
+    """Return to how many neighbours the message of each node is pushed at most."""
+    graph, rule = state.graph, state.rule
+    if not isinstance(rule, ExactRule) or rule.heavy_from == NOBODY_IS_HEAVY:
+        return graph.push.count[nodes]
+    return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], graph.push.count[nodes])
 
 
 def _met_before(batch: EventBatch) -> list[int]:
