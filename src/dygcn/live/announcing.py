@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 _ORDERS = 2
 
 
-def heavy_nodes(state: State, nodes: Nodes) -> Bool:
-    """Say which nodes have so many arcs that they are announced; tiers, which are storage, do not matter."""
-    pull, push = state.graph.pull.count, state.graph.push.count
-    return np.maximum(pull[nodes], push[nodes]) >= heavy_from()
-
-
 def announces(state: State) -> bool:
     """Say whether a rule has the orders that a tolerance is for."""
     return state.exact.orders == _ORDERS
@@ -64,12 +58,17 @@ class Announcer:
     """
 
     def __init__(self, state: State, tolerance: float) -> None:
-        self._state, self.tolerance = state, tolerance
+        self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
         self._allowed = tolerance * state.exact.features.length
         self._said: dict[int, Int32] = {}  # of those who have a message
         self._unsaid: set[int] = set()  # whose message is another one than was announced
         everyone = np.flatnonzero(state.graph.here).astype(np.int32)
-        self._say(everyone[heavy_nodes(state, everyone)])
+        self._say(everyone[self._heavy_nodes(everyone)])
+
+    def _heavy_nodes(self, nodes: Nodes) -> Bool:
+        """Say which nodes have so many arcs that they are announced, whatever their tiers."""
+        pull, push = self._state.graph.pull.count, self._state.graph.push.count
+        return np.maximum(pull[nodes], push[nodes]) >= self._heavy_from
 
     def _say(self, nodes: Nodes) -> None:
         rows, has = self._state.exact.messages(self._state.graph, nodes, 1)
@@ -85,7 +84,7 @@ class Announcer:
         graph = self._state.graph
         first = moved.nodes[moved.orders <= 1]
         touched = graph.buffers.touched() if moved.touched is None else moved.touched
-        heavy = heavy_nodes(self._state, first)
+        heavy = self._heavy_nodes(first)
         light, heard = first[~heavy], self._exceeding(first[heavy])
         for node in light.tolist():
             self._said.pop(node, None)
@@ -142,7 +141,7 @@ class Announcer:
         receiver, other, _ = graph.pull.arcs(nodes)
         unsaid = np.fromiter(self._unsaid, np.int32, len(self._unsaid))  # some may be light by now
         hears: Bool = np.zeros(graph.ids.high, np.bool_)
-        hears[receiver[heavy_nodes(self._state, other) | np.isin(other, unsaid)]] = True
+        hears[receiver[self._heavy_nodes(other) | np.isin(other, unsaid)]] = True
         return hears[nodes]
 
     def _mixed(self, nodes: Nodes, columns: slice) -> Float64:

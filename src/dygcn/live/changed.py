@@ -182,7 +182,8 @@ class ChangeRecord:
         if start and self._sequences[start - 1] == sequences[0]:  # numbers shall grow inside it
             start = int(np.searchsorted(self._sequences[:start], sequences[0]))
             others = self._nodes[self._current(start, self._count)]
-            self._waiting = [(others, _NOBODY, int(sequences[0])), *waiting]  # an interrupt shall lose none
+            again = [(others, _NOBODY, int(sequences[0])), *waiting]
+            replace_together(self, _waiting=again, _count=start)  # an interrupt after it shall lose none
             first = np.full(len(others), sequences[0])
             nodes, sequences = _latest(np.concatenate((others, nodes)), np.concatenate((first, sequences)))
         self._put(start, nodes, sequences)

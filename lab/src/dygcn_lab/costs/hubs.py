@@ -25,7 +25,7 @@ from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_event
 from dygcn_lab.costs.kinds import random_walks
 from dygcn_lab.report.blocks import put_between
 
-RESULT, PAGE = Path("results/costs/hubs.json"), Path("docs/scale.md")
+RESULT, PAGE = Path("results/hubs/hubs.json"), Path("docs/scale.md")
 MARKS = "<!-- hubs: begin -->", "<!-- hubs: end -->"
 HUBS = "hubs"  # the name of a random graph with greater hubs than a power law of `graphs` has
 _STEEP = 0.75  # chance of a node ~ rank^-0.75: of 1 M nodes and 8 M edges the first has about 100,000

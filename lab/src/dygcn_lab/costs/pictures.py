@@ -219,9 +219,9 @@ def _tolerance(result: Result) -> Any:
         places = [(row["worst"], row["rows_per_event"]) for row in rows]
         style = {"marker": "osD^v"[number % 5], "color": f"C{number}", "ms": 5}
         axis.plot(*zip(*places, strict=True), "-", label=f"{graph} ({rows[0]['model']})", **style)
-        named: dict[tuple[float, float], list[str]] = {}  # some tolerances publish the same
-        for place, row in zip(places, rows, strict=True):
-            named.setdefault(place, []).append(plain(row["tolerance"]))
+        named: dict[tuple[float, float], list[str]] = {}  # some tolerances publish nearly the same
+        for (worst, count), row in zip(places, rows, strict=True):
+            named.setdefault((round(worst, 4), round(count)), []).append(plain(row["tolerance"]))
         for place, texts in named.items():
             axis.annotate(", ".join(texts), place, (5, 4), textcoords="offset points", fontsize=8)
     axis.set(
@@ -229,6 +229,9 @@ def _tolerance(result: Result) -> Any:
         xlabel="worst error of a vector in the sink (numbers: tolerance)",
         ylabel="rows an event",
     )
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter("{x:g}")
+    axis.tick_params(axis="y", which="minor", labelsize=7)
     axis.margins(x=0.1, y=0.12)
     axis.grid(alpha=0.3)
     _legend_below(picture, axis)

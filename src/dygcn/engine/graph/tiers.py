@@ -83,7 +83,8 @@ def divide_all(graph: Graph, heavy_from: int) -> Nodes:
     everyone = np.arange(graph.ids.high, dtype=np.int32)
     tiers = exact_tiers(_arcs_of(graph, everyone), heavy_from)
     graph.divided += 1
-    if tiers.any() or graph.tiers.any():
+    parted = graph.pull.upper.any() or graph.push.upper.any()
+    if tiers.any() or graph.tiers.any() or parted:
         graph.tiers[: len(tiers)] = tiers
         for arcs in (graph.pull, graph.push)[: 2 if graph.directed else 1]:
             partition(arcs.arrays, everyone)

@@ -164,6 +164,7 @@ def _orders_from(
         course.marks,
         course.reach,
         course.heavy,
+        course.pull,
         shift,
         order,
         reached_count,

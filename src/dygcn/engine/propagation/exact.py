@@ -143,7 +143,9 @@ class ExactRule:
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
         changed_senders, row = distinct_rows(delta.sender, self._spreading.place)
         changes = ArcChanges(delta.receiver, row, delta.new - delta.old, changed_senders)
-        return Arcs(changes, len(row), changed_senders, graph.push.arrays, graph.weight_shift)
+        return Arcs(
+            changes, len(row), changed_senders, graph.pull.arrays, graph.push.arrays, graph.weight_shift
+        )
 
     def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
         if len(delta.left):
@@ -251,7 +253,7 @@ class ExactRule:
             senders, row = distinct_rows(sender, self._spreading.place)
             turned = ArcChanges(receiver, row, change, senders, True)
             wave = Wave(Handoff(*self.messages(graph, senders, 1), _NOBODY, _NOBODY), 0)
-            arcs = Arcs(turned, len(row), senders, graph.push.arrays, graph.weight_shift)
+            arcs = Arcs(turned, len(row), senders, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
             wave = self._spreading.add(PULLED_ORDER, arcs, wave)
             self._spreading.seen[self._buffers.reach.arrays.nodes[: wave.reached_count]] = 0
         was_heavy = graph.tiers[nodes] > 0
@@ -296,7 +298,7 @@ class ExactRule:
         """Compute the state from nothing: every tier, every row, every order."""
         self.reserve(graph)
         heavy = divide_all(graph, self.heavy_from)
-        self._heavy.clear()
+        self._heavy.clear(len(self._heavy.rows.arrays.slot) if self._pulls_some else 0)
         everyone = np.arange(graph.ids.high, dtype=np.int32)
         for k, sums in enumerate(self.sums):
             if k == 0:
@@ -382,4 +384,6 @@ class ExactRule:
         if self._pulls_some:
             self._heavy.reserve(nodes)
         rows = min(len(self._spreading.seen), *(len(sums.slot) for sums in self.sums))
+        if self._pulls_some:
+            rows = min(rows, len(self._heavy.rows.arrays.slot))
         self._nodes, self._shift = rows, min(shift, self._shift)

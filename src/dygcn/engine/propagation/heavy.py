@@ -80,13 +80,11 @@ class HeavyMessages:
         counts[1] = free + len(nodes)
         now.slot[nodes] = NO_ROW
 
-    def clear(self) -> None:
-        """Keep no message."""
-        now = self.rows.arrays
-        width = now.rows.shape[1]
-        now.slot.fill(NO_ROW)
-        now.counts[:] = 0
-        self._replace(now.slot, np.zeros((0, width), np.int32), np.empty(0, np.int64), _NOBODY, _NOBODY)
+    def clear(self, nodes: int) -> None:
+        """Keep no message, and have places for so many nodes; none: nobody is heavy from now on."""
+        none = np.zeros((0, self.rows.arrays.rows.shape[1]), np.int32)
+        self._counts[:] = 0
+        self._replace(np.full(nodes, NO_ROW, np.int32), none, np.empty(0, np.int64), _NOBODY, _NOBODY)
 
     def moved(self) -> Nodes:
         """Return whose message the last update moved."""

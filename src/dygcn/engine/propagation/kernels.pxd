@@ -20,18 +20,18 @@ cdef int64_t MISPLACED
 cdef int64_t NARROW
 
 cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogil
-@cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint)
-cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t out_row) noexcept nogil
+@cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint, partly=bint)
+cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t out_row, ArcArrays pull) noexcept nogil
 @cython.locals(changed=int64_t)
-cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t changed_senders)
+cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
 @cython.locals(n=int64_t)
-cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays push, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, ArcArrays push, int64_t reached_count) noexcept nogil
 @cython.locals(pushes=int64_t, found=int64_t, moving=int64_t, n=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) do_order(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, int64_t shift, int64_t order, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t, int64_t, int64_t) do_order(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, int64_t shift, int64_t order, int64_t reached_count) noexcept nogil
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t))
-cpdef object order_at_once(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, int64_t shift, int64_t order, int64_t reached_count)
+cpdef object order_at_once(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, int64_t shift, int64_t order, int64_t reached_count)
 @cython.locals(done=(int64_t, int64_t))
-cpdef object finish_gathered(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays push, int64_t reached_count)
+cpdef object finish_gathered(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, ArcArrays push, int64_t reached_count)
 @cython.locals(v=int64_t, d=int64_t, weight=int64_t)
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
 @cython.locals(first=int64_t)

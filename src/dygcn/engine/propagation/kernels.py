@@ -37,7 +37,9 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
     prefetch_stamp(sums.ticks, node)
 
 
-def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int) -> int:
+def _add_up(
+    found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int, pull: ArcArrays
+) -> int:
     """Add to the row of each gathered receiver; return how many messages changed.
 
     The table of `out` takes by how much, a row for each from `out_row` on; it has no rows for the last order.
@@ -86,7 +88,8 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
                 to,
             )
         gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
-        if changed or gained != 0 or sums.partial:  # what is stored does not say whether the whole moved
+        partly = sums.partial and pull.upper[v] > 0  # what is stored does not say whether the whole moved
+        if changed or gained != 0 or partly:
             out.nodes[at + n] = v
             out.row[at + n] = out_row + n
             out.has[out_row + n] = gained
@@ -95,7 +98,14 @@ def _add_up(found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, 
 
 
 def add_part(
-    found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, changed_senders: int
+    found: int,
+    work: Work,
+    sums: SumRows,
+    wave: Handoff,
+    out: Handoff,
+    at: int,
+    changed_senders: int,
+    pull: ArcArrays,
 ) -> int:
     """Add to the rows of one part of the nodes, while other threads add to those of others.
 
@@ -103,7 +113,7 @@ def add_part(
     `out` are those of senders of changed arcs.
     """
     with cython.nogil:
-        changed = _add_up(found, work, sums, wave, out, at, changed_senders + at)
+        changed = _add_up(found, work, sums, wave, out, at, changed_senders + at, pull)
     return changed
 
 
@@ -119,6 +129,7 @@ def finish_order(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    pull: ArcArrays,
     push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
@@ -127,7 +138,7 @@ def finish_order(
     Old messages of this order are taken first, before its sums are written: the next order needs them.
     """
     write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)
-    n = _add_up(found, work, sums, wave, out, 0, changed_senders)
+    n = _add_up(found, work, sums, wave, out, 0, changed_senders, pull)
     if order == 1:
         follow(heavy, out, n, push)
     return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)
@@ -146,6 +157,7 @@ def do_order(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    pull: ArcArrays,
     shift: int,
     order: int,
     reached_count: int,
@@ -184,6 +196,7 @@ def do_order(
         marks,
         reach,
         heavy,
+        pull,
         push,
         reached_count,
     )
@@ -203,6 +216,7 @@ def order_at_once(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    pull: ArcArrays,
     shift: int,
     order: int,
     reached_count: int,
@@ -222,6 +236,7 @@ def order_at_once(
             marks,
             reach,
             heavy,
+            pull,
             shift,
             order,
             reached_count,
@@ -241,6 +256,7 @@ def finish_gathered(
     marks: Marks,
     reach: Reach,
     heavy: HeavyRows,
+    pull: ArcArrays,
     push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
@@ -258,6 +274,7 @@ def finish_gathered(
             marks,
             reach,
             heavy,
+            pull,
             push,
             reached_count,
         )

@@ -118,7 +118,7 @@ class MirroredRule(ExactRule):
             len(one) for one in (delta.receiver, delta.left, delta.arrived, far.change, first.nodes, gone)
         ):
             return Changed(_NOBODY, np.empty(0, np.int8))
-        spreading, push, shift = self._spreading, graph.push.arrays, graph.weight_shift
+        spreading, both, shift = self._spreading, (graph.pull.arrays, graph.push.arrays), graph.weight_shift
         spreading.add_only_to(self.own)
         own_left, arrived = (nodes[self.own[nodes] > 0] for nodes in (delta.left, delta.arrived))
         senders, row = distinct_rows(delta.sender, spreading.place)
@@ -135,11 +135,11 @@ class MirroredRule(ExactRule):
         wave = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
         spreading.seen[own_left] = 1
         wave.reached_count = spreading.note(arrived, 1, 0)
-        wave = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, push, shift), wave)
+        wave = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, *both, shift), wave)
         if len(first.nodes):
             wave = self._with_first_rows(wave, len(senders), first)
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
-        changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, push, shift), wave, own_left)
+        changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, *both, shift), wave, own_left)
         self.sums[0].clear(gone)
         self.sums[1].clear(own_left)
         is_own = self.own[changed.nodes] > 0
@@ -204,7 +204,11 @@ class MirroredRule(ExactRule):
         senders, row = distinct_rows(sender, self._spreading.place)
         rows, has = messages_of(self.sums[0].arrays, senders, self.features.width)
         arcs = ArcChanges(receiver, row, np.abs(weight), _NOBODY)
-        self._add(2, Arcs(arcs, len(row), _NOBODY, graph.push.arrays, graph.weight_shift), _start(rows, has))
+        self._add(
+            2,
+            Arcs(arcs, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift),
+            _start(rows, has),
+        )
 
     # ---- from nothing ----------------------------------------------------------------------------------
 
@@ -234,7 +238,7 @@ class MirroredRule(ExactRule):
         own = here[self.own[here] > 0]
         self.sums[1].place(own, np.zeros(len(own), np.int64))  # all at once: a pool that grows is copied
         nothing = ArcChanges(_NOBODY, _NOBODY, _NOTHING, _NOBODY)
-        arcs = Arcs(nothing, 0, _NOBODY, graph.push.arrays, graph.weight_shift)
+        arcs = Arcs(nothing, 0, _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
         for nodes in blocks_of(here, graph.push.count):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
@@ -244,7 +248,7 @@ class MirroredRule(ExactRule):
         """Add h_0 over arcs, when nobody asks who changed."""
         senders, row = distinct_rows(sender, self._spreading.place)
         changes = ArcChanges(receiver, row, change, _NOBODY)
-        arcs = Arcs(changes, len(row), _NOBODY, graph.push.arrays, graph.weight_shift)
+        arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
         self._add(1, arcs, _start(*self.features.units(senders, graph.ids)))
 
     def _add(self, order: int, arcs: Arcs, wave: Wave) -> None:

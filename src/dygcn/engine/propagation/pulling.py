@@ -16,7 +16,7 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._native import prefetch_32, prefetch_64
-    from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
+    from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
     from dygcn.engine.propagation.work import Handoff
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Int64, Nodes
 
 AHEAD = 6  # rows
+AT_ONCE = 256  # rows that are added in one call
 NO_ROW = -1
 
 HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved")
@@ -79,13 +80,12 @@ class Pulls:
 
 
 class Scratch:
-    """A row to add up in, of either width that rows of the last order have."""
+    """A row to add up in, of either width that rows of the last order have, and what is added to it."""
 
     def __init__(self, width: int) -> None:
-        self.narrow, self.wide = (
-            RowBlock(np.empty((1, width), np.int32)),
-            RowBlock(np.empty((1, width), np.int64)),
-        )
+        self.narrow = RowBlock(np.empty((1, width), np.int32))
+        self.wide = RowBlock(np.empty((1, width), np.int64))
+        self.row, self.factor = np.empty(AT_ONCE, np.int32), np.empty(AT_ONCE, np.int64)
 
 
 def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
@@ -149,23 +149,51 @@ def write_whole(
             if degree <= 0:
                 clear_row(out, i)
             elif sums.slot[nodes[i]] < 0 and degree < sums.limit:  # then a narrow row holds the whole, too
-                _write_one(sums, pulls, nodes[i], degree, scratch.narrow, out, i)
+                _write_one(sums, pulls, nodes[i], degree, scratch, scratch.narrow, out, i)
             else:
-                _write_one(sums, pulls, nodes[i], degree, scratch.wide, out, i)
+                _write_one(sums, pulls, nodes[i], degree, scratch, scratch.wide, out, i)
 
 
 def _write_one(
-    sums: SumRows, pulls: Pulls, node: int, degree: int, scratch: RowBlock, out: RowBlock, to: int
+    sums: SumRows,
+    pulls: Pulls,
+    node: int,
+    degree: int,
+    scratch: Scratch,
+    total: RowBlock,
+    out: RowBlock,
+    to: int,
 ) -> None:
-    """Write the message of a node that pulls some."""
-    clear_row(scratch, 0)
+    """Write the message of a node that pulls some; `total` is the row of `scratch` to add up in."""
     slot = sums.slot[node]
+    clear_row(total, 0)
     if slot >= 0:
-        add_row(scratch, 0, sums.wide, slot, 1)
+        add_row(total, 0, sums.wide, slot, 1)
     elif sums.limit > 0:
-        add_row(scratch, 0, sums.narrow, narrow_row(slot, node), 1)
-    _add_pulled(pulls.arcs, pulls.heavy, node, pulls.shift, scratch, 0)
-    write_message(scratch, 0, sums.scale * inverse_of(degree), out, to)
+        add_row(total, 0, sums.narrow, narrow_row(slot, node), 1)
+    start, stop = pulls.arcs.start[node], pulls.arcs.start[node] + pulls.arcs.upper[node]
+    while start < stop:
+        n = min(stop - start, AT_ONCE)
+        for i in range(n):
+            weight = pulls.arcs.weights[start + i]
+            scratch.row[i] = pulls.heavy.slot[pulls.arcs.others[start + i]]
+            scratch.factor[i] = (weight if weight > 0 else -weight) >> pulls.shift
+        start += n
+        # The row of before counts nothing, so that what moved is the whole message.
+        add_all(
+            total,
+            0,
+            pulls.heavy.rows,
+            scratch.row,
+            scratch.factor,
+            0,
+            n,
+            0,
+            0.0,
+            sums.scale * inverse_of(degree),
+            out,
+            to if start == stop else -1,
+        )
 
 
 def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[Int32, Int64]:

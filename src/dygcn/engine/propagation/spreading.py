@@ -39,6 +39,7 @@ class Arcs:
     changes: ArcChanges
     count: int  # of the changes
     changed_senders: Nodes  # the senders of changed arcs
+    pull: ArcArrays  # who aggregates whom
     push: ArcArrays  # who is aggregated by whom
     shift: int  # every weight is a multiple of 2 to this
 
@@ -120,8 +121,9 @@ class Spreading:
         while True:
             handoff, work = buffers.handoff(order, last), buffers.works[0]
             given = wave.handoff, wave.senders, arcs.changes, arcs.count, changed_senders, arcs.push, work
-            rest = sums.arrays, handoff, self.marks, buffers.reach, self._heavy.rows, arcs.shift, order
-            status, found, changed, reached_count = kernels.order_at_once(*given, *rest, wave.reached_count)
+            rest = sums.arrays, handoff, self.marks, buffers.reach, self._heavy.rows, arcs.pull, arcs.shift
+            done = kernels.order_at_once(*given, *rest, order, wave.reached_count)
+            status, found, changed, reached_count = done
             if status == DONE:
                 break
             if status == SMALL_WORK:
@@ -134,7 +136,7 @@ class Spreading:
                 handed = wave.handoff, arcs.changes, changed_senders, handoff
                 changed, reached_count = kernels.finish_gathered(
                     *(found, work, sums.arrays, *handed, order, self.marks, buffers.reach),
-                    *(self._heavy.rows, arcs.push, wave.reached_count),
+                    *(self._heavy.rows, arcs.pull, arcs.push, wave.reached_count),
                 )
                 break
         return Wave(handoff, changed, reached_count, wave.rows + found)
@@ -170,11 +172,9 @@ class Spreading:
         sizes = [found for found, _, _ in gathered]
         handoff = buffers.handoff_for(order, last, len(changed_senders) + sum(sizes))
         _put_old_messages(sums.arrays, changed_senders, handoff, parts)
-        starts = np.cumsum([0, *sizes[:-1]]).tolist()
+        starts, first = np.cumsum([0, *sizes[:-1]]).tolist(), len(changed_senders)
         calls = [
-            partial(
-                kernels.add_part, found, work, sums.arrays, wave.handoff, handoff, at, len(changed_senders)
-            )
+            partial(kernels.add_part, found, work, sums.arrays, wave.handoff, handoff, at, first, arcs.pull)
             for work, found, at in zip(works, sizes, starts, strict=True)
         ]
         counts = side_by_side(calls)

@@ -241,7 +241,7 @@ class DurableEmbedding(EmbeddingView):
         self._ahead.observer, self.log.on_failure = observer, observer.write_failed
 
     def watch(self, watcher: Callable[[Nodes], None]) -> None:
-        """Call a function with the nodes that moved, at every update, under the lock."""
+        """Call a function with the nodes that moved, but not with neighbours of hubs, under the lock."""
         self._ahead.watchers.append(watcher)
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
