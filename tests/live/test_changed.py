@@ -60,15 +60,15 @@ class Recording(RuleBasedStateMachine):
         self.changes, self.twin = self.record(nodes, sequence, Graph()), Dense(nodes, sequence)
         self.changes.reserve(NODES + 1)
         self.sequence, self.lazy = sequence, False
-        self.kept = {}  # of each node, the tick at which it was read
+        self.read_at = np.full(NODES + 1, -1)
+        self.dirty = set(range(NODES + 1))  # who moved since
         self.readers = {"a": (0, {}), "b": (0, {})}  # the position, and who was seen moving at which sequence
 
     @rule(nodes=st.lists(st.integers(0, NODES), max_size=9), later=st.sampled_from([0, 1, 1, 1, 3]))
     def move(self, nodes, later):
         self.sequence += later
         self.lazy = False
-        for node in nodes:
-            self.kept.pop(node, None)
+        self.dirty |= set(nodes)
         self.changes.append(np.array(nodes, np.int32), self.sequence)
         self.twin.append(nodes, self.sequence)
 
@@ -85,18 +85,17 @@ class Recording(RuleBasedStateMachine):
         self.changes.append(np.array(nodes, np.int32), self.sequence, np.array(heavy, np.int32))
         self.twin.append(nodes, self.sequence)
         self.twin.append_heavy(heavy, self.sequence)
-        for node in {*nodes, *(listener for hub in heavy for listener in HUBS[hub])}:
-            self.kept.pop(node, None)
+        self.dirty |= {*nodes, *(listener for hub in heavy for listener in HUBS[hub])}
 
     @rule()
     def keep_vectors(self):
         """A vector that was read is fresh until it moves; it may be read again earlier."""
-        fresh = self.changes.is_fresh(
-            np.arange(NODES + 1), np.array([self.kept.get(node, -1) for node in range(NODES + 1)])
-        )
-        assert not {node for node in range(NODES + 1) if fresh[node]} - set(self.kept)
-        self.kept = dict.fromkeys(range(NODES + 1), self.changes.tick)
-        assert self.changes.is_fresh(np.arange(NODES + 1), np.full(NODES + 1, self.changes.tick)).all()
+        fresh = self.changes.is_fresh(np.arange(NODES + 1), self.read_at)
+        assert not self.dirty & set(np.flatnonzero(fresh).tolist())
+        for node in range(NODES + 1):
+            assert self.changes.one_is_fresh(node, self.read_at[node]) == fresh[node]
+        self.read_at[:], self.dirty = self.changes.tick, set()
+        assert self.changes.is_fresh(np.arange(NODES + 1), self.read_at).all()
 
     @rule(nodes=st.lists(st.integers(0, 3), min_size=1, max_size=2), times=st.integers(1, 40))
     def a_few_move_often(self, nodes, times):
@@ -197,8 +196,8 @@ MUTANTS = {
         "heavy, at = _latest(heavy, -at); at = -at",
     ),
     "what is read at one tick stays fresh": (
-        "(self._pulled_tick <= read_at)",
-        "(self._pulled_tick <= read_at + 1)",
+        "fresh &= (self._graph.pull.upper[nodes] == 0) | (self._pulled_tick <= read_at)",
+        "fresh &= (self._graph.pull.upper[nodes] == 0) | (self._pulled_tick <= read_at + 1)",
     ),
     "what moved before at the same sequence stays where it was": (
         "if start and self._sequences[start - 1] == sequences[0]:  # numbers shall grow inside it",
@@ -265,3 +264,49 @@ def test_appending_costs_its_rows(monkeypatch):
         changes.append(np.array([sequence % 10, 500], np.int32), sequence)
     assert sum(looked) < 4 * 40_000
     assert len(changes._nodes) <= 2_100
+
+
+def recorded(sequences):
+    changes = module.ChangeRecord(NODES, 0, Graph())
+    for at, sequence in enumerate(sequences):
+        heavy = np.array([0] if at % 3 == 0 else [], np.int32)
+        changes.append(np.array([at % NODES, (5 * at + 2) % NODES], np.int32), sequence, heavy)
+        if at % 2:
+            assert changes.last
+    return changes
+
+
+@pytest.mark.parametrize("sequences", [(1, 2, 3, 4, 5), (1, 1, 1, 1, 2), (1, 2, 2, 2, 2), (1, 1, 2, 2, 2)])
+def test_a_read_that_is_interrupted_at_any_line_loses_nothing(sequences):
+    expected = recorded(sequences).behind(0)
+    line = 0
+    while True:
+        line, count = line + 1, 0
+        changes = recorded(sequences)
+
+        def trace(frame, event, _, line=line):
+            nonlocal count
+            if frame.f_code.co_filename != module.__file__:
+                return None
+            count += event == "line"
+            if event == "line" and count == line:
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            changes.behind(0)
+            break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        found = changes.behind(0)
+        assert found.nodes.tolist() == expected.nodes.tolist(), line
+        assert found.sequences.tolist() == expected.sequences.tolist()
+        assert (np.diff(found.positions) > 0).all()
+        later = changes.behind(changes.position_at(sequences[-1] - 1, NODES))
+        assert set(later.nodes.tolist()) == {
+            node for node, at in zip(expected.nodes, expected.sequences, strict=True) if at >= sequences[-1]
+        }
+    assert line > 20

@@ -14,6 +14,7 @@ from dygcn.engine.graph.tiers import exact_tiers, is_pushed
 from dygcn.engine.models import Model
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.propagation import exact, heavy, set_threads, spreading
+from dygcn.live.shared.sharing import SharedRows, can_share
 from tests.seeded import assert_noticed
 
 KINDS = "hashed", "walks", "given"
@@ -351,3 +352,37 @@ def hunt():
 def test_a_seeded_bug_would_be_noticed(mutant, tmp_path):
     module, line, wrong = MUTANTS[mutant]
     assert_noticed(tmp_path, f"dygcn.engine.{module}", line, wrong, hunt)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="rows are shared on Linux")
+def test_rows_that_other_processes_read_hold_everything():
+    """Readers see no arcs: nobody is heavy any more, also among nodes that come later."""
+    live = star(4, 60)
+    digest = live.digest()
+    for node in live.ids().tolist():
+        live[node]
+    if not can_share(live.state):
+        pytest.skip("loops are not compiled")
+    rows = SharedRows(live.state, lambda: 1)
+    try:
+        assert not live.state.graph.tiers.any()
+        assert live.digest() == digest
+        random = np.random.default_rng(0)
+        for _ in range(20):
+            live.update(add=[(int(a), int(b)) for a, b in random.integers(0, 3_000, (100, 2)) if a != b])
+            assert not live.state.graph.tiers.any()
+        assert live.digest() == live.recompute().digest()
+        for node in live.ids()[:50].tolist():
+            np.testing.assert_array_equal(live[node], live.vectors([node])[0])
+    finally:
+        rows.close()
+
+
+def test_without_hubs_only_what_moved_is_listed():
+    live = dygcn.start(Model((np.eye(WIDTH, dtype=np.float32),) * 3, "int64", "given", np.ones(WIDTH)))
+    live.set_features([1, 2], np.ones((2, WIDTH), np.float32))
+    live.update(add=[(1, 2), (2, 3), (3, 4)])
+    before = {node: live[node] for node in live.ids().tolist()}
+    change = live.update(add=[(4, 5)])
+    moved = {node for node in before if not np.array_equal(before[node], live[node])}
+    assert set(change.ids.tolist()) - {5} == moved
