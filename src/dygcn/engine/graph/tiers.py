@@ -60,7 +60,7 @@ def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Node
     tuple
         Receivers, senders, and weights: above zero for arcs that will be pushed.
     """
-    listener, sender, weight = _incident(graph, nodes)
+    listener, sender, weight = _incident(graph, nodes, tiers)
     old_sender, old_receiver = graph.tiers[sender], graph.tiers[listener]
     new_sender, new_receiver = (_later(graph, ends, nodes, tiers) for ends in (sender, listener))
     was, will = is_pushed(old_sender, old_receiver), is_pushed(new_sender, new_receiver)
@@ -71,11 +71,14 @@ def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Node
 
 def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
     """Give nodes their tiers, and bring arcs to the part of their block where they belong then."""
+    before = graph.tiers[nodes]
     graph.tiers[nodes] = tiers
     for arcs, opposite in ((graph.pull, graph.push), (graph.push, graph.pull))[: 2 if graph.directed else 1]:
         partition(arcs.arrays, nodes)
         node, other, _ = opposite.arcs(nodes)
-        put_right(arcs.arrays, other, node)
+        bar, at = np.maximum(graph.tiers[other], 1), np.searchsorted(nodes, node)
+        moves = np.flatnonzero((before[at] >= bar) != (tiers[at] >= bar))
+        put_right(arcs.arrays, other[moves], node[moves])
 
 
 def divide_all(graph: Graph, heavy_from: int) -> Nodes:
@@ -95,10 +98,13 @@ def _arcs_of(graph: Graph, nodes: Nodes) -> Int64:
     return np.maximum(graph.pull.count[nodes], graph.push.count[nodes]).astype(np.int64)
 
 
-def _incident(graph: Graph, nodes: Nodes) -> tuple[Nodes, Nodes, Int64]:
-    """Return all arcs from or to nodes, each once, as (receiver, sender, weight)."""
-    sender, listener, weight = graph.push.arcs(nodes)
-    receiver, other, more = graph.pull.arcs(nodes)
+def _incident(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
+    """Return the arcs from or to nodes that may turn, each once, as (receiver, sender, weight)."""
+    # Of one heavy node that rises, only arcs to nodes of its tier or above turn.
+    upper = len(nodes) == 1 and bool(tiers[0] > graph.tiers[nodes[0]] > 0)
+    push, pull = (each.upper_arcs if upper else each.arcs for each in (graph.push, graph.pull))
+    sender, listener, weight = push(nodes)
+    receiver, other, more = pull(nodes)
     rest = ~np.isin(other, nodes)  # those between two of the nodes are listed already
     return (
         np.concatenate((listener, receiver[rest])),

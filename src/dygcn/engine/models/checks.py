@@ -41,7 +41,7 @@ def check_recipe(rule: str, recipe: object, wanted: type) -> None:
 
 
 def read_tolerance(value: object) -> float:
-    """Return how long a change may be that is withheld; an OptionError if the value is no such length."""
+    """Return how far a message may move that is not announced; an OptionError if the value is no length."""
     if not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise OptionError(f"tolerance is {value!r}; allowed is a finite number, 0 or more")
     return float(value)

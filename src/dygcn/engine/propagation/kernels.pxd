@@ -19,8 +19,10 @@ cdef int64_t SMALL_TABLE
 cdef int64_t MISPLACED
 cdef int64_t NARROW
 
+@cython.locals(found=bint)
+cdef bint _pulls(int64_t v, int64_t first, int64_t stop, Work work, ArcArrays pull) noexcept nogil
 cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogil
-@cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint, partly=bint)
+@cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint)
 cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t out_row, ArcArrays pull) noexcept nogil
 @cython.locals(changed=int64_t)
 cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)

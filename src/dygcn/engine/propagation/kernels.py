@@ -37,6 +37,14 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
     prefetch_stamp(sums.ticks, node)
 
 
+def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
+    """Say whether a node pulls, or did before: then what is stored does not say whether the whole moved."""
+    found = pull.upper[v] > 0
+    for c in range(first, stop):
+        found = found or work.sorted_factor[c] == 0  # a change over a pulled arc, which may be gone by now
+    return found
+
+
 def _add_up(
     found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int, pull: ArcArrays
 ) -> int:
@@ -88,8 +96,7 @@ def _add_up(
                 to,
             )
         gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
-        partly = sums.partial and pull.upper[v] > 0  # what is stored does not say whether the whole moved
-        if changed or gained != 0 or partly:
+        if changed or gained != 0 or (sums.partial and _pulls(v, first, stop, work, pull)):
             out.nodes[at + n] = v
             out.row[at + n] = out_row + n
             out.has[out_row + n] = gained
