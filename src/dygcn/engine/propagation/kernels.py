@@ -39,7 +39,7 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
 
 def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
     """Say whether a node pulls, or did before: then what is stored does not say whether the whole moved."""
-    found = pull.upper[v] > 0
+    found: bool = pull.upper[v] > 0
     for c in range(first, stop):
         found = found or work.sorted_factor[c] == 0  # a change over a pulled arc, which may be gone by now
     return found
