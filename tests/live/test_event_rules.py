@@ -67,7 +67,7 @@ class EventRules(RuleBasedStateMachine):
     def update_and_keep_the_change(self, events):
         change = self.live.update([self.event(*event) for event in events])
         self.oracle.apply([self.event(*event) for event in events])
-        self.held.append((change, python_ids(self.live.names(change._nodes)).tolist()))
+        self.held.append((change, python_ids(self.live.names(change.nodes)).tolist()))
 
     @rule(
         add=st.lists(st.tuples(NODES, NODES), max_size=6),

@@ -163,13 +163,13 @@ def test_what_is_read_has_the_bits_of_the_embedding(machine):
 
 
 def changes_are_ignored(monkeypatch):
-    monkeypatch.setattr(ChangeRecord, "append", lambda self, nodes, sequence: None)
+    monkeypatch.setattr(ChangeRecord, "note", lambda self, nodes, heavy, turned: None)
 
 
 def the_first_of_what_moved_is_not_written_down(monkeypatch):
-    whole = ChangeRecord.append
+    whole = ChangeRecord.note
     monkeypatch.setattr(
-        ChangeRecord, "append", lambda self, nodes, sequence: whole(self, nodes[1:], sequence)
+        ChangeRecord, "note", lambda self, nodes, heavy, turned: whole(self, nodes[1:], heavy, turned)
     )
 
 

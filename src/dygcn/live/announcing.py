@@ -27,13 +27,14 @@ def announces(state: State) -> bool:
     return state.exact.orders == _ORDERS
 
 
-def check_orders(state: State, tolerance: float) -> None:
-    """Raise a FeatureError if a rule is not exact, or has not the orders that a tolerance is for."""
+def check_orders(state: State, tolerance: float) -> float:
+    """Return a tolerance; a FeatureError if a rule is not exact, or has not the orders that one is for."""
     if not announces(state) and tolerance:
         raise FeatureError(
             f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
             "everything that moved is published; 0 is allowed"
         )
+    return tolerance
 
 
 class Announcer:

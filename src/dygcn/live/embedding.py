@@ -28,7 +28,7 @@ from dygcn.live.view import EmbeddingView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from dygcn.engine.records import Float64, Int64
+    from dygcn.engine.records import Int64
 
 
 class LiveEmbedding(EmbeddingView):
@@ -261,16 +261,8 @@ class LiveEmbedding(EmbeddingView):
         moved = NO_CHANGE if self._announcer is None else self._announcer.flush()
         return Outcome(moved, self._state.transaction.nobody)
 
-    @property
-    def tolerance(self) -> float:
-        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
-        return 0.0 if self._announcer is None else self._announcer.tolerance
-
-    @guarded
-    def error_bound(self, ids: object) -> Float64:
-        """Return how far the vector of each node can be from the one that was published last, (n,)."""
-        nodes = self._find(ids)
-        return np.zeros(len(nodes)) if self._announcer is None else self._announcer.error_bound(nodes)
+    def _announces(self) -> Announcer | None:
+        return self._announcer
 
     @guarded
     def flush(self) -> Change:

@@ -14,7 +14,7 @@ from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine.features import GRID_BITS
 from dygcn.engine.models import Model, State, StateImage
-from dygcn.engine.records import Float32, IdColumn, Nodes
+from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
 from dygcn.errors import OptionError
 from dygcn.live import exporting, plotting
 from dygcn.live.digest import digest_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from dygcn._progress import Asked
     from dygcn.live import embedding, refitting
+    from dygcn.live.announcing import Announcer
     from dygcn.live.search.nearest import VectorCache
 else:  # the second brings all of training, and most who load an embedding never fit one
     embedding, refitting = late("dygcn.live.embedding"), late("dygcn.live.refitting")
@@ -204,7 +205,18 @@ class VectorView(ABC):
     @property
     def tolerance(self) -> float:
         """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
-        return 0.0
+        announcer = self._announces()
+        return 0.0 if announcer is None else announcer.tolerance
+
+    @guarded
+    def error_bound(self, ids: object) -> Float64:
+        """Return how far the vector of each node can be from the one that was published last, (n,)."""
+        nodes, announcer = self._find(ids), self._announces()
+        return np.zeros(len(nodes)) if announcer is None else announcer.error_bound(nodes)
+
+    def _announces(self) -> Announcer | None:
+        """Return what decides who is published as moved; None: everybody who did."""
+        return None
 
     @property
     def model(self) -> Model:

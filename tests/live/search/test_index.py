@@ -304,9 +304,9 @@ def a_recycled_number_answers_with_the_vector_of_the_dead(monkeypatch):
 
 
 def moved_nodes_do_not_wait(monkeypatch):
-    whole = ChangeRecord.append
+    whole = ChangeRecord.announce
     monkeypatch.setattr(
-        ChangeRecord, "append", lambda self, nodes, sequence: whole(self, nodes[:0], sequence)
+        ChangeRecord, "announce", lambda self, nodes, sequence, heavy: whole(self, nodes[:0], sequence)
     )
 
 

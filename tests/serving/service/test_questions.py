@@ -210,7 +210,8 @@ def test_an_explanation_counts_every_event(serve, tmp_path):
     assert refused(served.ask("/v1/explain", {"id": 1, "add": add}))
 
 
-def test_the_passing_of_time_is_bounded_in_rows(serve, tmp_path):
+def test_the_passing_of_time_is_bounded_in_rows(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "inf")  # a hub costs as many rows as it has neighbours
     rows = [(1, 2, 0.0), (2, 3, 1.0)]
     live = dygcn.start(
         dygcn.fit(rows, columns=("src", "dst", "t"), dim=4, features="hashed", memory=100.0).model
@@ -358,10 +359,10 @@ def test_events_that_would_move_a_node_are_explained(serve):
         is_problem(served.ask("/v1/explain", wrong), 400, "bad-option")
 
 
-def test_what_cannot_be_tried_is_a_request_that_is_wrong(serve):
+def test_a_tolerance_does_not_keep_anything_from_being_tried(serve):
     served = serve()
     served.service.live.tolerate(0.01)
-    assert "tolerate" in is_problem(served.ask("/v1/what-if", {"add": [[1, 3]]}), 400, "bad-features")
+    assert served.ask("/v1/what-if", {"add": [[1, 3]]}).status_code == 200
 
 
 def standing(live):

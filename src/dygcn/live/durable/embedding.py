@@ -16,9 +16,9 @@ from dygcn.engine.events.column_names import column_names
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import Changed, Float32, Float64, History, Nodes
+from dygcn.engine.records import Changed, Float32, History, Nodes
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
-from dygcn.live.announcing import check_orders
+from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
@@ -336,19 +336,12 @@ class DurableEmbedding(EmbeddingView):
 
     # ---- changes that are no events, in the log ------------------------------------------------------------
 
-    @property
-    def tolerance(self) -> float:
-        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
-        return self._live.tolerance
-
-    def error_bound(self, ids: object) -> Float64:
-        """Return how far the vector of each node can be from the one that was published last, (n,)."""
-        return self._live.error_bound(ids)
+    def _announces(self) -> Announcer | None:
+        return self._live._announces()
 
     def tolerate(self, tolerance: float) -> Change:
         """Publish fewer moves, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
-        allowed = read_tolerance(tolerance)
-        check_orders(self._state, allowed)
+        allowed = check_orders(self._state, read_tolerance(tolerance))
         entry = NewEntry(TOLERANCE, body=pack_tolerance(allowed))
         with self._ahead.one_writer():
             return self._ahead.log_then([entry], lambda: self._live.tolerate(allowed))
