@@ -212,8 +212,10 @@ class _Engine:
     def end(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
 
 def measure(name: str, other: Path | None) -> dict[str, Any]:
