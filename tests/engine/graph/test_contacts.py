@@ -260,7 +260,7 @@ def test_a_refused_batch_is_no_contact(half_life):
 
 
 BUGS = {
-    "not moved with the arc": ("arcs", "arcs.times[base + slot] = arcs.times[base + last]", "pass"),
+    "not moved with the arc": ("arcs", "arcs.times[base + to] = arcs.times[base + at]", "pass"),
     "not forgotten with the edge": (
         "delta",
         "batch.mark[i] = PARTED",
