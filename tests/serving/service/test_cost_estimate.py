@@ -1,4 +1,4 @@
-"""What a batch is expected to cost: never less than its events, and a hub's degree where it meets one."""
+"""What a batch is expected to cost: its events at least, and a hub's degree where all is pushed."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,10 +22,17 @@ def star():
     return dygcn.fit([(0, spoke) for spoke in range(1, SPOKES)], dim=8)
 
 
-def test_an_event_at_a_hub_costs_its_degree(star):
-    assert expected_rows(star.state, read_events([(0, 999)])) >= SPOKES - 1
-    assert expected_rows(star.state, read_events([(998, 999)])) == 2
-    assert expected_rows(star.state, read_events([(1, 999)])) == 3
+def test_an_event_at_a_hub_costs_no_more_than_elsewhere(star):
+    for event, rows in [((0, 999), 2), ((998, 999), 2), ((1, 999), 3)]:
+        assert expected_rows(star.state, read_events([event])) == rows
+
+
+def test_where_all_messages_are_pushed_it_costs_the_degree(monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "inf")
+    live = dygcn.fit([(0, spoke) for spoke in range(1, SPOKES)], dim=8)
+    assert expected_rows(live.state, read_events([(0, 999)])) >= SPOKES - 1
+    assert expected_rows(live.state, read_events([(998, 999)])) == 2
+    assert expected_rows(live.state, read_events([(1, 999)])) == 3
 
 
 def test_each_event_counts(star):
