@@ -63,7 +63,7 @@ def play(seed):
             check(live, oracle)
 
 
-@pytest.mark.parametrize(("block", "bound"), enumerate(["2", "16", "128", "inf"]))
+@pytest.mark.parametrize(("block", "bound"), list(enumerate(["2", "16", "128", "inf"])))
 def test_streams_with_a_hub(block, bound, monkeypatch):
     monkeypatch.setenv("DYGCN_HEAVY_FROM", bound)
     for seed in range(50 * block, 50 * block + 50):
