@@ -8,17 +8,20 @@ from tests.live.shared.read_beside import read_beside
 
 import dygcn
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.ticks import Ticks
+from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, copy_pulled
 from dygcn.errors import TrainingWarning
-from dygcn.live.shared import RowReader, SharedRows
-from dygcn.live.shared.reading import _View
+from dygcn.live.shared import RowReader, SharedRows, reading
+from dygcn.live.shared.reading import _Pulled, _View
 from dygcn.live.shared.sharing import can_share
 
 LIVE = dygcn.fit([(1, 2), (2, 3)], dim=4)
 pytestmark = pytest.mark.skipif(not can_share(LIVE.state), reason="needs Linux and compiled loops")
 
 
-@pytest.mark.parametrize("kind", ["int64", "string"])
-def test_no_read_is_torn_or_of_another_sequence_or_id(kind):
+@pytest.mark.parametrize(("kind", "heavy"), [("int64", "2"), ("int64", "inf"), ("string", "4")])
+def test_no_read_is_torn_or_of_another_sequence_or_id(kind, heavy, monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", heavy)
     verdict = read_beside(60_000, kind=kind, seed=3)
     assert verdict.reads >= 60_000
     assert len(verdict.sequences) > 50
@@ -42,9 +45,50 @@ def with_recycled_rows():
     IdMap.find_one = find_first
 
 
+def with_messages_of_now():
+    """Take messages of heavy nodes as they are, not as they were after the change that is asked for."""
+    copy = _Pulled.copy
+    _Pulled.copy = lambda self, nodes, tick, latest: copy(self, nodes, (1 << 62) - 1, latest)
+
+
+def with_messages_that_are_kept():
+    """Copy what a node pulls once, and never again."""
+    copy, known = _Pulled.copy, {}
+
+    def copied_once(self, nodes, tick, latest):
+        if known.get(nodes.tobytes()) is self:
+            return True
+        found = copy(self, nodes, tick, latest)
+        known.clear()
+        known[nodes.tobytes()] = self
+        return found
+
+    _Pulled.copy = copied_once
+
+
+def with_batches_that_look_at_no_message():
+    """Do not read again who pulls a message that moved while others of its batch were read again."""
+    copy = _Pulled.copy
+
+    def unnoted(self, nodes, tick, latest):
+        return copy(self, nodes, tick, latest if len(nodes) == 1 else np.empty_like(latest))
+
+    _Pulled.copy = unnoted
+
+
+BUGS = [
+    without_a_check,
+    with_recycled_rows,
+    with_messages_of_now,
+    with_messages_that_are_kept,
+    with_batches_that_look_at_no_message,
+]
+
+
 @pytest.mark.mutant
-@pytest.mark.parametrize("bug", [without_a_check, with_recycled_rows])
-def test_a_seeded_bug_is_noticed(bug):
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_seeded_bug_is_noticed(bug, monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "4")
     assert any(read_beside(60_000, seed=seed, mutate=bug).wrong for seed in range(5))
 
 
@@ -74,6 +118,93 @@ def test_a_reader_follows_growth_finer_weights_and_trials(features, kind):
         assert reader.vector(ids[0]) is None  # being written: the trial is not taken back yet
     assert (reader.vector(ids[0])[1] == live[ids[0]]).all()
     rows.close()
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Return an embedding with a hub that everybody pulls, its shared rows, and a reader of them."""
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "8")
+    live = dygcn.fit([(0, spoke) for spoke in range(1, 60)] + [(100, 101)], dim=8)
+    rows, reader = pair(live)
+    yield live, reader
+    rows.close()
+
+
+def test_who_pulls_a_hub_is_read_while_the_hub_is_being_written(hub):
+    live, reader = hub
+    before = live.vectors([5, 6, 101]).copy()
+    with live.what_if(add=[(0, 100)]) as trial:
+        assert not (trial[5] == before[0]).all()
+        assert (reader.vector(5)[1] == before[0]).all()
+        sequence, _, vectors, _ = reader.vectors([5, 6])
+        assert sequence == live.version
+        assert (vectors == before[:2]).all()
+        assert reader.vector(100) is None  # written itself
+    live.update(add=[(0, 100)])
+    assert (reader.vector(5)[1] == live[5]).all()
+    assert (reader.vector(5)[1] != before[0]).any()
+
+
+def test_a_reader_that_is_two_changes_behind_tries_again(hub, monkeypatch):
+    live, reader = hub
+    ticks = reading.published
+    behind = iter([2, 1, 0])
+
+    def late(words, at):
+        return ticks(words, at) - (next(behind, 0) if at == reading.layout.TICK else 0)
+
+    live.update(add=[(0, 100)])
+    first = live[5].copy()
+    live.update(add=[(0, 101)])
+    monkeypatch.setattr(reading, "published", late)
+    sequence, vector = reader.vector(5)
+    # Two changes behind nobody has the message of the hub any more; one behind it is kept.
+    assert sequence == live.version - 1
+    assert (vector == first).all()
+
+
+@pytest.mark.parametrize("heavy", ["2", "16"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_reader_follows_changes_of_tiers(heavy, directed, monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", heavy)
+    random = np.random.default_rng(7)
+    live = dygcn.fit([(i, i + 1) for i in range(40)], dim=8, directed=directed)
+    rows, reader = pair(live)
+    edges = []
+    for step in range(150):
+        if step % 3 == 2 and len(edges) > 60:  # nodes rise and fall, and many arcs turn
+            gone, edges = edges[:50], edges[50:]
+            live.update(remove=gone)
+        else:
+            a, b = (random.power(0.3, (2, 20)) * 60).astype(int)
+            add = [(int(x), int(y)) for x, y in zip(a, b, strict=True) if x != y]
+            edges += add
+            live.update(add=add)
+        ids = live.ids().tolist()
+        assert (reader.vectors(ids)[2] == live.vectors()).all()
+        assert all((reader.vector(one)[1] == live[one]).all() for one in ids[:5])
+    rows.close()
+
+
+def test_copying_believes_no_number_of_a_process_that_is_writing():
+    none, arcs, messages = np.empty(0, np.int32), 6, 3
+    random = np.random.default_rng(0)
+    outcomes = set()
+    for _ in range(3_000):
+        garbage = [random.integers(-3, 12, 4), random.integers(-3, 8, 4), random.integers(-3, 9, arcs)]
+        start, upper, others = (one.astype(kind) for one, kind in zip(garbage, "qii", strict=True))
+        slot = random.integers(-2, 5, 4).astype(np.int32)
+        stamps = np.where(random.random(messages) < 0.2, 1 << 62, random.integers(0, 4, messages))
+        rows, has = np.ones((messages, 4), np.int32), np.ones(messages, np.int64)
+        earlier = Earlier(rows, has, random.integers(0, 4, messages), Ticks(stamps, np.zeros(1, np.int64)))
+        heavy = HeavyRows(slot, rows, has, none, np.zeros(3, np.int64), none, earlier)
+        copies = PulledCopies(4, messages, 4)
+        pulled = PulledArcs(start, upper, others, np.ones(arcs, np.int64))
+        latest = np.zeros(2, np.int64)
+        nodes = random.integers(0, 4, 2).astype(np.int32)
+        outcomes.add(copy_pulled(pulled, heavy, nodes, 2, copies, latest))
+        assert latest.max() <= 2
+    assert outcomes == {True, False}
 
 
 def test_what_a_reader_does_not_know_it_leaves_to_the_writer():

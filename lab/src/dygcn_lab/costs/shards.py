@@ -163,7 +163,7 @@ def measure_case(case: Case, shards: Sequence[int] = SHARDS) -> dict[str, Any]:
         half = rows_of(events, np.arange(len(events) // 2))
         columns = {"src": half.src.values, "dst": half.dst.values, "op": half.op, "t": half.t}
         model = fit(columns, dim=WIDTH, features="walks", progress=False).model
-    state, many = _one_process(model), [Shards(model, count) for count in shards]
+    state, many = State(model), [Shards(model, count) for count in shards]
     first = len(events) - round(len(events) * case.counted)
     for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
         state.apply(batch)
@@ -185,13 +185,6 @@ def measure_case(case: Case, shards: Sequence[int] = SHARDS) -> dict[str, Any]:
     return {**msgspec.to_builtins(case), **about, "edges": state.graph.edge_count, "rows": lines}
 
 
-def _one_process(model: Model) -> State:
-    """Return a state that pushes every message to all neighbours, as shards do."""
-    state = State(model)
-    state.exact.push_all(state.graph)
-    return state
-
-
 def measure_flat(
     nodes: Iterable[int] = (10_000, 40_000, 160_000, 640_000), shards: int = 4
 ) -> dict[str, Any]:
@@ -200,7 +193,7 @@ def measure_flat(
     for size in nodes:
         events = graph_events(f"steady-{size}-{degree * size}")
         random, first = np.random.default_rng(1), len(events) - churn // 2
-        state, many = _one_process(new_model(events)), Shards(new_model(events), shards)
+        state, many = State(new_model(events)), Shards(new_model(events), shards)
         for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
             state.apply(batch)
             many.apply(batch, counted=False)
@@ -229,7 +222,7 @@ def measure_ratio(sizes: Sequence[int] = (1_000, 10_000), repeats: int = 3) -> d
     for size in sizes:
         ratios, seconds = [], [0.0, 0.0]
         for _ in range(repeats):
-            state, shard = _one_process(model), Shard(model, 0, SlotMap.even(1), 1)
+            state, shard = State(model), Shard(model, 0, SlotMap.even(1), 1)
             both: list[Callable[[EventBatch], object]] = [state.apply, partial(_alone, shard)]
             for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
                 for apply in both:

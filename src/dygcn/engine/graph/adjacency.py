@@ -22,14 +22,17 @@ import numpy as np
 from dygcn.engine.graph import arcs as loops
 from dygcn.engine.graph.arcs import ArcArrays
 from dygcn.engine.graph.fixed import SMALLEST_BLOCK
-from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 
 _OF_NODES = ("start", "count", "_room", "_hub", "_extra", "upper")  # arrays with one value for each node
+_READ = ("start", "upper", "others", "weights")  # by other processes, too
 _HELD = (
     *("start", "count", "_room", "others", "weights", "_hub", "_extra", "_heads", "_tail"),
     *("_table", "times", "counts", "upper", "tiers"),
@@ -61,6 +64,7 @@ class Adjacency:
         self._heads = np.full(32, -1, np.int64)
         self._tail = np.zeros(1, np.int64)
         self._table = new_table()
+        self._zeros: Allocator | None = None  # where other processes read the arrays, allocates them
         self.arrays: ArcArrays  # all of these, for loops
         self.lists: tuple[Int64, Int32, Int32, Int64]
         self._replace()
@@ -73,13 +77,21 @@ class Adjacency:
 
     def reserve(self, nodes: int, tiers: Int8) -> None:
         """Grow to so many nodes, whose tiers the graph keeps."""
-        self._replace(**{name: grown(getattr(self, name), nodes) for name in _OF_NODES}, tiers=tiers)
+        self._replace(**{name: self._grown(name, nodes) for name in _OF_NODES}, tiers=tiers)
 
     def reserve_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
-        pools = {name: grown(getattr(self, name), need) for name in self._pools}
+        pools = {name: self._grown(name, need) for name in self._pools}
         self._replace(**pools, _table=table_with_capacity(self._table, entries))
+
+    def _grown(self, name: str, size: int) -> NDArray[Any]:
+        return grown(getattr(self, name), size, self._zeros if name in _READ else None)
+
+    def share(self, zeros: Allocator) -> None:
+        """Keep what readers of pulled messages need where other processes can read it; see `Sums.share`."""
+        self._zeros = zeros
+        self._replace(**{name: copied(getattr(self, name), zeros) for name in _READ})
 
     def give_blocks(self, most: Int64) -> None:
         """Give nodes that have no arc yet blocks for so many, with a sixteenth to spare: they will be loaded.
@@ -96,8 +108,9 @@ class Adjacency:
     def compact(self) -> None:
         """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
         used = loops.pool_of_all(self.arrays)
-        pools = {name: np.empty(used + used // 16, getattr(self, name).dtype) for name in self._pools}
-        blocks = {"start": self.start.copy(), "_room": self._room.copy()}
+        size, zeros = used + used // 16, self._zeros or np.zeros
+        pools = {name: zeros(size, getattr(self, name).dtype) for name in self._pools}
+        blocks = {"start": copied(self.start, zeros), "_room": self._room.copy()}
         free = {"_heads": np.full_like(self._heads, -1), "_tail": np.zeros(1, np.int64)}
         fresh = {**pools, **blocks, **free, "_table": shrunk_table(self._table)}
         now = vars(self) | fresh

@@ -90,7 +90,7 @@ class NodeArrays:
     last, count
         Last contact and count of contacts; empty where they are not kept.
     ticks
-        Stamps of nodes that came and went.
+        Stamps of nodes that came and went, and of those whose arcs in `pull` were written.
     """
 
     def __init__(

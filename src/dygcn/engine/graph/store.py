@@ -111,7 +111,7 @@ class Graph:
         self._active = np.empty(0, np.int8)
         self._seen = np.empty(0, np.int8)
         self._change = np.empty(0, np.int64)
-        self._ticks, self._zeros = NO_TICKS, cast("Allocator | None", None)
+        self.ticks, self._zeros = NO_TICKS, cast("Allocator | None", None)
         self._node_count = 0
         self.trials: list[Before] = []  # open ones, the outermost first
         self.buffers = PairBuffers()
@@ -124,7 +124,7 @@ class Graph:
     def _replace(self, **fresh: Any) -> None:
         """Put arrays of nodes in the place of others, together with what loops are handed."""
         now = vars(self) | fresh
-        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays, now["_ticks"]
+        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays, now["ticks"]
         replace_together(self, **fresh, node_arrays=NodeArrays(*arrays))
 
     @property
@@ -312,19 +312,20 @@ class Graph:
         fresh["tiers"] = tiers
         if self._zeros is not None:
             fresh["_active"] = grown(self._active, high, self._zeros)
-            fresh["_ticks"] = grown_ticks(self._ticks, high, self._zeros)
+            fresh["ticks"] = grown_ticks(self.ticks, high, self._zeros)
         self._replace(**fresh)
 
     @property
     def shared_arrays(self) -> tuple[Int8, Int64]:
         """Who is in the graph, and the stamps of nodes, as other processes read them."""
-        return self._active, self._ticks.arrays[0]
+        return self._active, self.ticks.arrays[0]
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep ids, and who is in the graph, where other processes can read them; see `Sums.share`."""
+        """Keep ids, arcs, and who is in the graph, where other processes can read them; see `Sums.share`."""
         self.ids.share(zeros)
+        self.pull.share(zeros)
         self._zeros = zeros
-        self._replace(_active=copied(self._active, zeros), _ticks=new_ticks(len(self._active), zeros, now))
+        self._replace(_active=copied(self._active, zeros), ticks=new_ticks(len(self._active), zeros, now))
 
     def forget_scratch(self) -> None:
         """Clear what only means something while a batch is written."""

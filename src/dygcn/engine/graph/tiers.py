@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph.arcs import partition, put_right
+from dygcn.engine.graph.ticks import stamp_all
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
@@ -73,11 +74,13 @@ def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
     """Give nodes their tiers, and bring arcs to the part of their block where they belong then."""
     before = graph.tiers[nodes]
     graph.tiers[nodes] = tiers
+    stamp_all(graph.ticks, nodes)
     for arcs, opposite in ((graph.pull, graph.push), (graph.push, graph.pull))[: 2 if graph.directed else 1]:
         partition(arcs.arrays, nodes)
         node, other, _ = opposite.arcs(nodes)
         bar, at = np.maximum(graph.tiers[other], 1), np.searchsorted(nodes, node)
         moves = np.flatnonzero((before[at] >= bar) != (tiers[at] >= bar))
+        stamp_all(graph.ticks, other[moves])
         put_right(arcs.arrays, other[moves], node[moves])
 
 
@@ -89,6 +92,7 @@ def divide_all(graph: Graph, heavy_from: int) -> Nodes:
     parted = graph.pull.upper.any() or graph.push.upper.any()
     if tiers.any() or graph.tiers.any() or parted:
         graph.tiers[: len(tiers)] = tiers
+        stamp_all(graph.ticks, everyone)
         for arcs in (graph.pull, graph.push)[: 2 if graph.directed else 1]:
             partition(arcs.arrays, everyone)
     return np.flatnonzero(tiers).astype(np.int32)

@@ -7,6 +7,7 @@ from dygcn.engine.graph.arcs cimport (
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play
 from dygcn.engine.graph.ghosts cimport GhostArrays, recall
+from dygcn.engine.graph.ticks cimport stamp
 from dygcn.engine.graph.touching cimport touch_nodes
 
 cdef int64_t DONE
@@ -62,7 +63,7 @@ cdef int64_t commit(
 ) noexcept nogil
 @cython.locals(n=int64_t, edges=int64_t)
 cdef bint _write_changed(
-    BatchArrays batch, int64_t found, bint directed, ArcArrays pull, ArcArrays push
+    BatchArrays batch, int64_t found, bint directed, ArcArrays pull, ArcArrays push, NodeArrays nodes
 ) noexcept nogil
 cdef bint _capacity_for_arcs(
     BatchArrays batch, int64_t n, bint directed, ArcArrays pull, ArcArrays push

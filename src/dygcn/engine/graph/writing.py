@@ -43,6 +43,7 @@ if not cython.compiled:
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
     from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play
     from dygcn.engine.graph.ghosts import GhostArrays, recall
+    from dygcn.engine.graph.ticks import stamp
     from dygcn.engine.graph.touching import touch_nodes
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def commit(
     found = batch.sizes[FOUND]
     for kind in range(UNCHANGED):
         batch.sizes[kind] = 0
-    if not _write_changed(batch, found, directed, pull, push):
+    if not _write_changed(batch, found, directed, pull, push, nodes):
         return SMALL_POOL
     if contacts:
         set_contacts(pull, found, batch.a, batch.b, batch.new, batch.last, batch.count)
@@ -242,7 +243,9 @@ def commit(
     return DONE
 
 
-def _write_changed(batch: BatchArrays, found: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
+def _write_changed(
+    batch: BatchArrays, found: int, directed: bool, pull: ArcArrays, push: ArcArrays, nodes: NodeArrays
+) -> bool:
     """Write the pairs whose stored weight is another one now, if there is capacity."""
     n, edges = 0, 0
     for p in range(found):
@@ -254,6 +257,10 @@ def _write_changed(batch: BatchArrays, found: int, directed: bool, pull: ArcArra
             n += 1
     if not _capacity_for_arcs(batch, n, directed, pull, push):
         return False
+    for i in range(n):  # whose arcs in `pull` are written
+        stamp(nodes.ticks, batch.end_a[i])
+        if not directed:
+            stamp(nodes.ticks, batch.end_b[i])
     reserve(pull, n, batch.end_a)
     reserve(push, n, batch.end_b)
     write(pull, n, batch.end_a, batch.end_b, batch.weight)

@@ -122,7 +122,7 @@ class State:
     def share(self, zeros: Allocator, now: Int64) -> None:
         """Keep rows, ids and who is in the graph where other processes can read them; see `Sums.share`."""
         self.graph.share(zeros, now)
-        self.exact.share(self.graph, zeros, now)
+        self.exact.share(zeros, now)
 
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""

@@ -29,7 +29,7 @@ from dygcn.engine.propagation.at_once import Course, Step, update_at_once, updat
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.heavy import HeavyMessages, heavy_from
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
-from dygcn.engine.propagation.pulling import Pulls, add_pulled, put_whole
+from dygcn.engine.propagation.pulling import PulledArcs, Pulls, add_pulled, put_whole
 from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
 from dygcn.engine.propagation.spreading import Arcs, Spreading, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
@@ -97,12 +97,13 @@ class ExactRule:
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
         self._parts: tuple[object, ...] = ()  # what the course below was made of
         self._course: Course
+        self._pulled: tuple[object, ...] = ()  # what this was made of
         self._pulls: Pulls | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the course out of copies: it would bring all rows of a walk model, which copies share."""
         kept = {name: value for name, value in vars(self).items() if name != "_course"}
-        return kept | {"_parts": (), "_pulls": None}
+        return kept | {"_parts": (), "_pulled": (), "_pulls": None}
 
     @property
     def _pulls_some(self) -> bool:
@@ -112,9 +113,11 @@ class ExactRule:
         """Return what readers add to the sums of the last order; None: these hold everything."""
         if not self._pulls_some:
             return None
-        parts = graph.pull.arrays, self._heavy.rows, self.sums[-1].weight_shift
-        if self._pulls is None or self._pulls.parts != parts:
-            self._pulls = Pulls(*parts)
+        pull, heavy, shift = graph.pull, self._heavy.rows, self.sums[-1].weight_shift
+        parts = pull.arrays, heavy, shift
+        if self._pulled != parts:
+            arcs = PulledArcs(pull.start, pull.upper, pull.others, pull.weights)
+            self._pulled, self._pulls = parts, Pulls(arcs, heavy, shift)
         return self._pulls
 
     def whole_sums(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int64, Int64]:
@@ -263,12 +266,6 @@ class ExactRule:
         set_tiers(graph, nodes, tiers)
         return receiver
 
-    def push_all(self, graph: Graph) -> None:
-        """Let nobody be heavy from now on: sums hold all messages, for those who read rows without arcs."""
-        self.heavy_from = NOBODY_IS_HEAVY
-        self.sums[-1].hold_all()
-        self.rebuild(graph)
-
     def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
         table, has = self.features.units(changed_senders, graph.ids)
@@ -313,12 +310,11 @@ class ExactRule:
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
-    def share(self, graph: Graph, zeros: Allocator, now: Int64) -> None:
+    def share(self, zeros: Allocator, now: Int64) -> None:
         """Keep all rows where other processes can read them; see `Sums.share`."""
-        if self._pulls_some:
-            self.push_all(graph)
         for sums in self.sums:
             sums.share(zeros, now)
+        self._heavy.share(zeros, now)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""

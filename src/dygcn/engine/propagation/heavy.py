@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
+from dygcn.engine.graph.ticks import Ticks
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
-from dygcn.engine.propagation.pulling import NO_ROW, HeavyRows
+from dygcn.engine.propagation.pulling import NO_ROW, Earlier, HeavyRows, keep_all
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,23 +41,38 @@ class HeavyMessages:
 
     def __init__(self, width: int) -> None:
         self.rows: HeavyRows
-        self._counts = np.zeros(3, np.int64)
-        self._replace(_NOBODY, np.zeros((0, width), np.int32), np.empty(0, np.int64), _NOBODY, _NOBODY)
+        self._no_rows, self._counts = np.zeros((0, width), np.int32), np.zeros(3, np.int64)
+        self._zeros: Allocator | None = None  # where other processes read messages, allocates them
+        self._now = np.zeros(1, np.int64)
+        self.clear(0)
 
-    def _replace(self, slot: Int32, rows: Int32, has: Int64, free: Int32, moved: Nodes) -> None:
-        replace_together(self, rows=HeavyRows(slot, rows, has, free, self._counts, moved))
+    def _replace(
+        self, slot: Int32, rows: Int32, has: Int64, free: Int32, moved: Nodes, earlier: Earlier | None
+    ) -> None:
+        replace_together(self, rows=HeavyRows(slot, rows, has, free, self._counts, moved, earlier))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(array.nbytes for array in self.rows.arrays)
+    def share(self, zeros: Allocator, now: Int64) -> None:
+        """Keep messages where other processes can read them, and the ones before; see `Sums.share`."""
+        self._zeros, self._now = zeros, now
+        slot, rows, has, free, _, moved, _ = self.rows.arrays
+        shared = copied(slot, zeros), copied(rows, zeros), copied(has, zeros)
+        self._replace(*shared, free, moved, self._earlier(len(rows)))
+
+    def _earlier(self, size: int, made: Earlier | None = None) -> Earlier | None:
+        """Return places for so many earlier messages, with those that were made; None: nobody else reads."""
+        zeros, none = self._zeros, np.empty(0, np.int64)
+        if zeros is None:
+            return None
+        rows, has, since, ticks = made.arrays if made else (self._no_rows, none, none, Ticks(none, self._now))
+        words = [grown(array, size, zeros) for array in (has, since, ticks.arrays[0])]
+        return Earlier(grown(rows, size, zeros), words[0], words[1], Ticks(words[2], self._now))
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
         now = self.rows.arrays
-        slot = grown(now.slot, nodes)
+        slot = grown(now.slot, nodes, self._zeros)
         slot[len(now.slot) :] = NO_ROW
-        self._replace(slot, now.rows, now.has, now.free, now.moved)
+        self._replace(slot, now.rows, now.has, now.free, now.moved, now.earlier)
 
     def put(self, nodes: Nodes, messages: Int32, has: Int64) -> None:
         """Keep the messages of nodes that became heavy."""
@@ -64,12 +80,14 @@ class HeavyMessages:
         again = min(int(counts[1]), len(nodes))
         size = int(counts[0]) + len(nodes) - again
         if size > len(now.rows):
-            rows: Any = (grown(array, size) for array in (now.rows, now.has, now.free, now.moved))
-            self._replace(now.slot, *rows)
+            read = grown(now.rows, size, self._zeros), grown(now.has, size, self._zeros)
+            kept = grown(now.free, size), grown(now.moved, size)
+            self._replace(now.slot, *read, *kept, self._earlier(size, now.earlier))
             now = self.rows.arrays
         free = int(counts[1])
         at = np.concatenate((now.free[free - again : free], np.arange(counts[0], size, dtype=np.int32)))
         counts[0], counts[1] = size, free - again
+        keep_all(self.rows, at)
         now.slot[nodes], now.rows[at], now.has[at] = at, messages, has
 
     def drop(self, nodes: Nodes) -> None:
@@ -82,9 +100,11 @@ class HeavyMessages:
 
     def clear(self, nodes: int) -> None:
         """Keep no message, and have places for so many nodes; none: nobody is heavy from now on."""
-        none = np.zeros((0, self.rows.arrays.rows.shape[1]), np.int32)
+        zeros = self._zeros or np.zeros
+        slot = zeros(nodes, np.int32)
+        slot[:] = NO_ROW
         self._counts[:] = 0
-        self._replace(np.full(nodes, NO_ROW, np.int32), none, np.empty(0, np.int64), _NOBODY, _NOBODY)
+        self._replace(slot, self._no_rows, np.empty(0, np.int64), _NOBODY, _NOBODY, self._earlier(0))
 
     def moved(self) -> Nodes:
         """Return whose message the last update moved."""

@@ -15,20 +15,48 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
-    from dygcn.engine._native import prefetch_32, prefetch_64
-    from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
+    from dygcn.engine._native import fence, load_64, prefetch_32, prefetch_64, store_64
+    from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, copy_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.ticks import Ticks
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
     from dygcn.engine.propagation.work import Handoff
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from dygcn.engine.records import Int32, Int64, Nodes
 
 AHEAD = 6  # rows
 AT_ONCE = 256  # rows that are added in one call
 NO_ROW = -1
+CHANGED = -1  # meanwhile: what was to be copied is not to be had
+BUSY = 1 << 62  # the stamp of a message whose earlier version is being written
 
-HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved")
+HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier")
+
+
+class Earlier:
+    """Messages as they were before their last change: for readers in other processes, who are behind by one.
+
+    Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
+
+    Parameters
+    ----------
+    rows, has
+        What a message was before the change that `ticks` names.
+    since
+        The change that made it so.
+    ticks
+        The change that made each message what it is now.
+    """
+
+    def __init__(self, rows: Int32, has: Int64, since: Int64, ticks: Ticks) -> None:
+        self.arrays = rows, has, since, ticks
+        self.rows, self.has, self.since, self.ticks = RowBlock(rows), has, since, ticks
+
+    def __reduce__(self) -> tuple[type[Earlier], tuple[Int32, Int64, Int64, Ticks]]:
+        return Earlier, self.arrays
 
 
 class HeavyRows:
@@ -45,17 +73,38 @@ class HeavyRows:
         last update moved.
     moved
         Whose these are.
+    earlier
+        Where other processes read, the messages before these.
     """
 
     def __init__(
-        self, slot: Int32, rows: Int32, has: Int64, free: Int32, counts: Int64, moved: Nodes
+        self,
+        slot: Int32,
+        rows: Int32,
+        has: Int64,
+        free: Int32,
+        counts: Int64,
+        moved: Nodes,
+        earlier: Earlier | None = None,
     ) -> None:
-        self.arrays = HeavyArrays(slot, rows, has, free, counts, moved)
+        self.arrays = HeavyArrays(slot, rows, has, free, counts, moved, earlier)
         self.slot, self.rows, self.has = slot, RowBlock(rows), has
         self.free, self.counts, self.moved = free, counts, moved
+        self.earlier: Any = earlier
 
     def __reduce__(self) -> tuple[type[HeavyRows], HeavyArrays]:
         return HeavyRows, self.arrays
+
+
+class PulledArcs:
+    """Over which arcs each node pulls: `upper` of them, from `start` on; their other ends and weights."""
+
+    def __init__(self, start: Int64, upper: Int32, others: Int32, weights: Int64) -> None:
+        self.arrays = start, upper, others, weights
+        self.start, self.upper, self.others, self.weights = start, upper, others, weights
+
+    def __reduce__(self) -> tuple[type[PulledArcs], tuple[Int64, Int32, Int32, Int64]]:
+        return PulledArcs, self.arrays
 
 
 class Pulls:
@@ -64,18 +113,18 @@ class Pulls:
     Parameters
     ----------
     arcs
-        Whom each node aggregates, pulled ones first.
+        Whom each node pulls.
     heavy
         Their messages.
     shift
         Sums are in units of 2 to this.
     """
 
-    def __init__(self, arcs: ArcArrays, heavy: HeavyRows, shift: int) -> None:
+    def __init__(self, arcs: PulledArcs, heavy: HeavyRows, shift: int) -> None:
         self.parts = arcs, heavy, shift
         self.arcs, self.heavy, self.shift = arcs, heavy, shift
 
-    def __reduce__(self) -> tuple[type[Pulls], tuple[ArcArrays, HeavyRows, int]]:
+    def __reduce__(self) -> tuple[type[Pulls], tuple[PulledArcs, HeavyRows, int]]:
         return Pulls, self.parts
 
 
@@ -86,6 +135,30 @@ class Scratch:
         self.narrow = RowBlock(np.empty((1, width), np.int32))
         self.wide = RowBlock(np.empty((1, width), np.int64))
         self.row, self.factor = np.empty(AT_ONCE, np.int32), np.empty(AT_ONCE, np.int64)
+
+
+def keep(heavy: HeavyRows, at: int) -> None:
+    """Before a message is written in a change for the first time: keep what it was, where others read."""
+    if heavy.earlier is None:
+        return
+    last = heavy.earlier.ticks.stamps[at]
+    if last == heavy.earlier.ticks.now[0]:
+        return
+    store_64(heavy.earlier.ticks.stamps, at, BUSY)
+    fence()
+    copy_row(heavy.rows, at, heavy.earlier.rows, at)
+    heavy.earlier.has[at] = heavy.has[at]
+    heavy.earlier.since[at] = last
+    fence()
+    store_64(heavy.earlier.ticks.stamps, at, heavy.earlier.ticks.now[0])
+    fence()
+
+
+def keep_all(heavy: HeavyRows, rows: Int32) -> None:
+    """Keep several messages; see `keep`."""
+    with cython.nogil:
+        for i in range(len(rows)):
+            keep(heavy, rows[i])
 
 
 def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
@@ -99,6 +172,7 @@ def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
     for i in range(n):
         at = heavy.slot[wave.nodes[i]]
         if at >= 0:
+            keep(heavy, at)
             add_row(heavy.rows, at, wave.table, wave.row[i], 1)
             heavy.has[at] += wave.has[wave.row[i]]
             if push.count[wave.nodes[i]] > 0:
@@ -112,7 +186,7 @@ def follow_wave(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> Non
         follow(heavy, wave, n, push)
 
 
-def _pulled_degree(arcs: ArcArrays, heavy: HeavyRows, node: int) -> int:
+def _pulled_degree(arcs: PulledArcs, heavy: HeavyRows, node: int) -> int:
     """Return the weight of the neighbours whose messages a node pulls, of those that have one."""
     start, degree = arcs.start[node], 0
     for i in range(start, start + arcs.upper[node]):
@@ -122,7 +196,7 @@ def _pulled_degree(arcs: ArcArrays, heavy: HeavyRows, node: int) -> int:
     return degree
 
 
-def _add_pulled(arcs: ArcArrays, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> None:
+def _add_pulled(arcs: PulledArcs, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> None:
     """Add the messages that a node pulls to a row, in units of ``2**shift``."""
     start = arcs.start[node]
     for i in range(start, start + arcs.upper[node]):
@@ -212,3 +286,115 @@ def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
         for i in range(len(nodes)):
             degree[i] += _pulled_degree(pulls.arcs, pulls.heavy, nodes[i])
             _add_pulled(pulls.arcs, pulls.heavy, nodes[i], 0, out, i)
+
+
+# ---- for readers in other processes ------------------------------------------------------------------------
+
+
+class PulledCopies:
+    """What a reader copied of the arcs and messages of another process, to read from it as from its own.
+
+    Parameters
+    ----------
+    nodes, rows, width
+        How many nodes there are, and messages of heavy ones; columns.
+    """
+
+    def __init__(self, nodes: int, rows: int, width: int) -> None:
+        none, start, upper = np.empty(0, np.int32), np.zeros(nodes, np.int64), np.zeros(nodes, np.int32)
+        self._nodes = start, upper
+        held = np.arange(rows, dtype=np.int32), np.zeros((rows, width), np.int32), np.zeros(rows, np.int64)
+        self.heavy = HeavyRows(*held, none, np.zeros(3, np.int64), none)
+        self.since = np.full(rows, CHANGED)  # the change that made each message what was copied
+        self.reserve(AT_ONCE)
+
+    def reserve(self, arcs: int) -> None:
+        """Have places for so many arcs."""
+        self.arcs = PulledArcs(*self._nodes, np.empty(arcs, np.int32), np.empty(arcs, np.int64))
+
+    def pulls(self, shift: int) -> Pulls:
+        """Return what was copied last, for `write_whole`."""
+        return Pulls(self.arcs, self.heavy, shift)
+
+
+def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) -> int:
+    """Copy a message as it was after a change; return the change that made it so, or `CHANGED`.
+
+    A message that was copied before is not copied again.
+    """
+    stamp = load_64(heavy.earlier.ticks.stamps, at)
+    fence()
+    since = stamp
+    if stamp > tick:
+        since = heavy.earlier.since[at]
+    if stamp == BUSY or since > tick:
+        return CHANGED
+    if copies.since[at] == since:
+        return since
+    copies.since[at] = CHANGED
+    if stamp > tick:
+        copy_row(heavy.earlier.rows, at, copies.heavy.rows, at)
+        copies.heavy.has[at] = heavy.earlier.has[at]
+    else:
+        copy_row(heavy.rows, at, copies.heavy.rows, at)
+        copies.heavy.has[at] = heavy.has[at]
+    fence()
+    if load_64(heavy.earlier.ticks.stamps, at) != stamp:
+        return CHANGED
+    copies.since[at] = since
+    return since
+
+
+def _copy_arcs(
+    arcs: PulledArcs, heavy: HeavyRows, node: int, tick: int, copies: PulledCopies, used: int
+) -> int:
+    """Copy the arcs over which a node pulls, and the messages; return the latest change of these.
+
+    Another process may be writing: numbers are looked at before they are used as places.
+    """
+    latest, start, upper = 0, arcs.start[node], arcs.upper[node]
+    end = start + upper
+    if start < 0 or upper < 0 or end > len(arcs.others) or end > len(arcs.weights):
+        return CHANGED
+    if used + upper > len(copies.arcs.others):
+        return CHANGED
+    copies.arcs.start[node], copies.arcs.upper[node] = used, upper
+    for i in range(upper):
+        other = arcs.others[start + i]
+        if other < 0 or other >= len(heavy.slot):
+            return CHANGED
+        at = heavy.slot[other]
+        if at < 0 or at >= len(copies.since):
+            return CHANGED
+        since = _copy_message(heavy, at, tick, copies)
+        if since == CHANGED:
+            return CHANGED
+        latest = max(latest, since)
+        copies.arcs.others[used + i] = at
+        copies.arcs.weights[used + i] = arcs.weights[start + i]
+    return latest
+
+
+def copy_pulled(
+    arcs: PulledArcs, heavy: HeavyRows, nodes: Nodes, tick: int, copies: PulledCopies, latest: Int64
+) -> bool:
+    """Copy what nodes pull, as it was after a change; say whether it was to be had.
+
+    `latest` takes, for each node, the last change of a message that it pulls. Arcs are those of now: whoever
+    asks looks at the stamps of the nodes afterwards.
+    """
+    found, wanted = True, 0
+    with cython.nogil:
+        for i in range(len(nodes)):
+            wanted += max(arcs.upper[nodes[i]], 0)
+    if wanted > len(copies.arcs.others):
+        copies.reserve(2 * wanted)
+    with cython.nogil:
+        used = 0
+        for i in range(len(nodes)):
+            latest[i] = _copy_arcs(arcs, heavy, nodes[i], tick, copies, used)
+            if latest[i] == CHANGED:
+                found = False
+                break
+            used += copies.arcs.upper[nodes[i]]
+    return found

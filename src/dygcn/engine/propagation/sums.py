@@ -164,10 +164,6 @@ class Sums:
             return
         place_rows(self.arrays, nodes, degree)
 
-    def hold_all(self) -> None:
-        """Hold sums of all messages from now on; `ExactRule.rebuild` computes them."""
-        self._replace(_partial=False)
-
     def rows(self, nodes: Nodes) -> Int64:
         """Return what is stored, on the grid, (n, width) int64."""
         return self._stored(nodes) << (self.message_shift + self.weight_shift)

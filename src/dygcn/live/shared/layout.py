@@ -39,6 +39,18 @@ class OrderPlaces(msgspec.Struct, frozen=True):
     limit: int
 
 
+class PulledPlaces(msgspec.Struct, frozen=True):
+    """What readers add to the sums of the last order: arcs, and messages of heavy nodes, now and before."""
+
+    arcs: list[Place]
+    slot: Place
+    rows: Place
+    has: Place
+    earlier: list[Place]
+    stamps: Place
+    shift: int
+
+
 class UnitPlaces(msgspec.Struct, frozen=True):
     """Where features are looked up, or how they are drawn."""
 
@@ -67,3 +79,4 @@ class ArrayList(msgspec.Struct, frozen=True):
     active: Place
     stamps: Place
     orders: list[OrderPlaces]
+    pulled: PulledPlaces | None

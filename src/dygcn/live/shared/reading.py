@@ -13,17 +13,21 @@ from dygcn.engine.features.units import UnitTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.ticks import Ticks, latest, published, stamps_of
 from dygcn.engine.models.readout import ReadPlan
+from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, copy_pulled
 from dygcn.engine.propagation.sum_rows import SumRows
 from dygcn.errors import AmbiguousId, EventError
 from dygcn.live.shared import layout
 from dygcn.live.shared.segments import Place, attach
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.records import Float32, IdColumn, Int64, Nodes
 
-_TRIES = 8
+_TRIES = 7
 _ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
 _PAUSE = 5e-4  # seconds
 _NONE = np.empty(0, np.int32)
@@ -51,6 +55,9 @@ class _View:
             self.ticks.append(ticks)
         sizes = [len(ticks.arrays[0]) for ticks in self.ticks]
         sizes += [min(len(sums.arrays[0]), len(sums.arrays[1])) for sums in self.sums]
+        self._pulled = None if listed.pulled is None else _Pulled(listed.pulled, at)
+        if self._pulled is not None:
+            sizes.append(self._pulled.nodes)
         self.size = min(*sizes, len(self.active))
         self.plan = ReadPlan(
             [at(place) for place in listed.weights],
@@ -62,8 +69,17 @@ class _View:
             listed.message_shift,
         )
 
+    def pull(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
+        """Get messages of heavy nodes, as they were after a change; False: nobody has them any more."""
+        if self._pulled is None:
+            latest[:] = 0
+            return True
+        return self._pulled.copy(nodes, tick, latest)
+
     def vectors(self, nodes: Nodes) -> Float32:
-        return self.plan.vectors(nodes, self.ids, self.units, self.sums)
+        """Read vectors, with the messages that were pulled last."""
+        pulls = None if self._pulled is None else self._pulled.pulls()
+        return self.plan.vectors(nodes, self.ids, self.units, self.sums, pulls)
 
     def latest(self, nodes: Nodes) -> int:
         """Return the last change that wrote to any of the nodes."""
@@ -86,6 +102,27 @@ class _View:
         nodes = self.ids.find(column)
         inside = nodes.min() >= 0 and nodes.max() < self.size and self.active[nodes].all()
         return nodes if inside else None
+
+
+class _Pulled:
+    """Arcs to heavy nodes and messages of these, and copies to read from."""
+
+    def __init__(self, listed: layout.PulledPlaces, at: Callable[[Place], NDArray[Any]]) -> None:
+        self._arcs = PulledArcs(*(at(place) for place in listed.arcs))
+        slot, rows, has = at(listed.slot), at(listed.rows), at(listed.has)
+        before, had, since = map(at, listed.earlier)
+        earlier = Earlier(before, had, since, Ticks(at(listed.stamps), _NOW))
+        self._heavy = HeavyRows(slot, rows, has, _NONE, _NOW, _NONE, earlier)
+        self.nodes = min(len(array) for array in (*self._arcs.arrays[:2], slot))
+        messages = min(len(array) for array in (rows, has, before, had, since))
+        self._copies = PulledCopies(self.nodes, messages, rows.shape[1])
+        self._shift = listed.shift
+
+    def copy(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
+        return bool(copy_pulled(self._arcs, self._heavy, nodes, tick, self._copies, latest))
+
+    def pulls(self) -> Pulls:
+        return self._copies.pulls(self._shift)
 
 
 _NOW = np.zeros(2, np.int64)
@@ -121,7 +158,7 @@ class RowReader:
         self._words = attach(found.process, found.words)
         self._list = attach(found.process, found.list)
         self._view: _View | None = None
-        self._one = np.zeros(1, np.int32)
+        self._one, self._latest = np.zeros(1, np.int32), np.zeros(1, np.int64)
 
     @property
     def sequence(self) -> int:
@@ -133,7 +170,9 @@ class RowReader:
 
     def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
         """Return a sequence and the vector that a node has at it; None: ask the writer."""
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
+            if tried > 1:
+                time.sleep(_PAUSE * 2 ** (tried - 4))  # the change is still being made
             view = self._view_of_now()
             if view is None:
                 continue
@@ -145,6 +184,8 @@ class RowReader:
             if not 0 <= at < view.size or not view.active[at]:
                 return None
             self._one[0] = at
+            if not view.pull(self._one, tick, self._latest):
+                continue
             vector: Float32 = view.vectors(self._one)[0]
             if view.latest(self._one) <= tick and self._is_of_now(view):
                 sequence = self._sequence_of(tick)
@@ -173,23 +214,33 @@ class RowReader:
         return None
 
     def _read(self, view: _View, column: IdColumn, nodes: Nodes, tick: int) -> tuple[int, Float32] | None:
-        """Read all, then what was written meanwhile, until nothing was; None: ids or arrays are others."""
-        vectors, read_at = view.vectors(nodes), np.full(len(nodes), tick)
+        """Read all, then what was written meanwhile, until nothing was; None: ids or arrays are others.
+
+        What a node pulls is a part of its vector: who pulls another message than before is read again, too.
+        """
+        count = len(nodes)
+        vectors, read_at = np.empty((count, view.plan.dim), np.float32), np.full(count, -1)
+        pulled = np.zeros(count, np.int64)
         for _ in range(_ROUNDS):
+            there = view.pull(nodes, tick, pulled)
+            if there:
+                stale = np.flatnonzero((pulled > read_at) | (read_at < 0))
+                vectors[stale], read_at[stale] = view.vectors(nodes[stale]), tick
             stamps = view.stamps(nodes)
             if not self._is_of_now(view):
                 return None
             stale = np.flatnonzero(stamps > read_at)
-            if len(stale) == 0:
+            if there and len(stale) == 0:
                 return tick, vectors
             last, tick = tick, published(self._words, layout.TICK)
             if tick == last:
                 time.sleep(_PAUSE)  # the change is still being made
                 continue
-            found = view.find(take(column, stale))  # the number of a node may be another id's by now
-            if found is None:
-                return None
-            nodes[stale], vectors[stale], read_at[stale] = found, view.vectors(found), tick
+            if len(stale):
+                found = view.find(take(column, stale))  # the number of a node may be another id's by now
+                if found is None:
+                    return None
+                nodes[stale], read_at[stale] = found, -1
         return None
 
     def _view_of_now(self) -> _View | None:

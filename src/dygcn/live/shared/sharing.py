@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import State
+    from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.records import UInt64
 
 
@@ -76,9 +77,10 @@ class SharedRows:
         graph, rule = self._state.graph, self._state.exact
         if self._state.model is not self._model:
             self._share_hashes()
-        arrays = graph.ids.arrays, graph.node_arrays, *(sums.arrays for sums in rule.sums)
+        pulls = rule.pulls(graph)
+        arrays = graph.ids.arrays, graph.node_arrays, pulls, *(sums.arrays for sums in rule.sums)
         if arrays != self._arrays:
-            self._list_arrays(graph.ids)
+            self._list_arrays(graph.ids, pulls)
             self._arrays = arrays
         tick = int(self._now[0])
         self._words[layout.SEQUENCES + tick % layout.KEPT] = self._sequence()
@@ -121,7 +123,7 @@ class SharedRows:
             "units": layout.UnitPlaces(table.hashed, table.seed, *(place(one) for one in units)),
         }
 
-    def _list_arrays(self, ids: IdMap) -> None:
+    def _list_arrays(self, ids: IdMap, pulls: Pulls | None) -> None:
         place, graph = self._segments.place, self._state.graph
         orders = []
         for sums in self._state.exact.sums:
@@ -135,6 +137,7 @@ class SharedRows:
             active=place(active),
             stamps=place(node_stamps),
             orders=orders,
+            pulled=None if pulls is None else self._pulled_places(pulls),
         )
         text = np.frombuffer(msgspec.json.encode(listed), np.uint8)
         generation = int(self._words[layout.GENERATION])
@@ -142,3 +145,18 @@ class SharedRows:
         self._list[: len(text)] = text
         self._words[layout.LIST_BYTES] = len(text)
         publish(self._words, layout.GENERATION, generation + 2)
+
+    def _pulled_places(self, pulls: Pulls) -> layout.PulledPlaces:
+        place = self._segments.place
+        arcs, heavy, shift = pulls.parts
+        slot, rows, has, *_, earlier = heavy.arrays
+        *before, ticks = earlier.arrays
+        return layout.PulledPlaces(
+            [place(array) for array in arcs.arrays],
+            place(slot),
+            place(rows),
+            place(has),
+            [place(array) for array in before],
+            place(ticks.arrays[0]),
+            shift,
+        )

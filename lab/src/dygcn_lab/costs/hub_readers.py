@@ -1,0 +1,170 @@
+"""What reader processes meet on graphs with hubs, beside a writer: how often they try again, or ask the writer.
+
+``python -m dygcn_lab.costs.hub_readers GRAPH... [--write]``: the writer adds and removes edges
+whose ends are drawn by degree, at a set rate, in batches of several sizes. One reader process reads single
+vectors and batches of vectors meanwhile, of nodes drawn evenly and by degree.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from dygcn.live.shared import RowReader, SharedRows
+from dygcn_lab.costs.hubs import Worker
+from dygcn_lab.report.blocks import put_between
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+RESULT, PAGE = Path("results/hubs/readers.json"), Path("docs/scale.md")
+MARKS = "<!-- hub readers: begin -->", "<!-- hub readers: end -->"
+RATE, SECONDS = 10_000, 10.0
+_SIZES = 1, 10, 100  # events of a batch
+_MANY = 100  # vectors of a read
+
+
+class _CountedReader(RowReader):
+    """A reader that counts its tries."""
+
+    tries = 0
+
+    def _view_of_now(self) -> Any:
+        self.tries += 1
+        return super()._view_of_now()
+
+    def read(self, names: list[Any], many: bool, seconds: float) -> dict[str, float]:
+        """Read for a while, one vector a read or many; count reads, tries, and what the writer was asked."""
+        until, reads, again, asked, took = time.perf_counter() + seconds, 0, 0, 0, []
+        while (begun := time.perf_counter()) < until:
+            at, before = reads * (_MANY if many else 1) % len(names), self.tries
+            found = self.vectors(names[at : at + _MANY]) if many else self.vector(names[at])
+            took.append(1e6 * (time.perf_counter() - begun))
+            reads += 1
+            again += self.tries > before + 1
+            asked += found is None
+        shown = {"median_us": float(np.median(took)), "p99_us": float(np.quantile(took, 0.99))}
+        return {"reads": reads, "again": again / reads, "asked": asked / reads, **shown}
+
+
+def _serve(to: Connection, handle: bytes, names: dict[str, list[Any]]) -> None:
+    reader = _CountedReader(handle)
+    while True:
+        request = to.recv()
+        if request is None:
+            return
+        which, many, seconds = request
+        to.send(reader.read(names[which], many, seconds))
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Measure one graph."""
+    worker = Worker(name)
+    live = worker.live
+    rows = SharedRows(live.state, lambda: live.version)
+    names = {
+        which: [worker.names[node] for node in worker.reads[which].tolist()]
+        for which in ("uniform", "by degree", "greatest")
+    }
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, rows.handle(), names), daemon=True)
+    process.start()
+    lines = []
+    for size in (0, *_SIZES):
+        for which in names:
+            for many in (False, True):
+                ours.send((which, many, SECONDS))
+                events, spent = _write_beside(worker, size, ours)
+                line = {
+                    "batch": size,
+                    "nodes": which,
+                    "many": many,
+                    "events_a_second": events,
+                    "writer_busy": spent,
+                }
+                lines.append(line | ours.recv())
+                click.echo(json.dumps(lines[-1]))
+    ours.send(None)
+    process.join()
+    rows.close()
+    return {"name": name, "greatest": int(worker.degree.max()), "lines": lines}
+
+
+def _write_beside(worker: Worker, size: int, until: Connection) -> tuple[float, float]:
+    """Write at the set rate while a reader reads; return events a second, and the part of the time that it took."""
+    begun, events, at, busy = time.perf_counter(), 0, 0, 0.0
+    pairs = worker.pairs
+    while not until.poll():
+        if size == 0:
+            time.sleep(0.05)
+            continue
+        ahead = events / RATE - (time.perf_counter() - begun)
+        if ahead > 0:
+            time.sleep(ahead)
+        some = [pairs[(at + i) % len(pairs)] for i in range(size)]
+        before = time.perf_counter()
+        worker.live.update(add=some)
+        worker.live.update(remove=some)
+        busy += time.perf_counter() - before
+        events, at = events + 2 * size, at + size
+    took = time.perf_counter() - begun
+    return events / took, busy / took
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown."""
+    head = (
+        "graph",
+        "batches of",
+        "events a second",
+        "nodes",
+        "vectors a read",
+        "us, median",
+        "p99",
+        "again",
+        "asked",
+    )
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    for row in rows:
+        for one in row["lines"]:
+            sizes = str(one["batch"]) if one["batch"] else "no events"
+            cells = (
+                row["name"],
+                sizes,
+                f"{one['events_a_second']:,.0f}",
+                one["nodes"],
+                str(_MANY if one["many"] else 1),
+            )
+            shown = (
+                f"{one['median_us']:,.0f}",
+                f"{one['p99_us']:,.0f}",
+                f"{one['again']:.3%}",
+                f"{one['asked']:.3%}",
+            )
+            lines.append("| " + " | ".join((*cells, *shown)) + " |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--write", is_flag=True, help="Replace the rows of these graphs in the committed result.")
+def main(names: tuple[str, ...], write: bool) -> None:
+    """Measure graphs, and print what was found."""
+    for name in names:
+        found = measure(name)
+        if write:
+            rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
+            rows = [row for row in rows if row["name"] != name] + [found]
+            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
+            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(rows)))
+
+
+if __name__ == "__main__":
+    main()
