@@ -1,29 +1,40 @@
-"""What reader processes meet on graphs with hubs, beside a writer: how often they try again, or ask the writer.
+"""What reader processes meet on graphs with hubs, beside a writer: how often they try again, or ask it.
 
 ``python -m dygcn_lab.costs.hub_readers GRAPH... [--write]``: the writer adds and removes edges
 whose ends are drawn by degree, at a set rate, in batches of several sizes. One reader process reads single
 vectors and batches of vectors meanwhile, of nodes drawn evenly and by degree.
+
+``--http`` compares a service whose nodes pull the messages of hubs with one that pushes them to all: single
+vectors of nodes drawn by degree, from a reader process, by turns.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import statistics
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from dygcn.live import fit
 from dygcn.live.shared import RowReader, SharedRows
+from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.hubs import Worker
+from dygcn_lab.costs.service_reads import ASKED, Wrk, reader_of, served
 from dygcn_lab.report.blocks import put_between
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 RESULT, PAGE = Path("results/hubs/readers.json"), Path("docs/scale.md")
+HTTP = Path("results/hubs/http.json")
 MARKS = "<!-- hub readers: begin -->", "<!-- hub readers: end -->"
 RATE, SECONDS = 10_000, 10.0
 _SIZES = 1, 10, 100  # events of a batch
@@ -98,7 +109,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def _write_beside(worker: Worker, size: int, until: Connection) -> tuple[float, float]:
-    """Write at the set rate while a reader reads; return events a second, and the part of the time that it took."""
+    """Write at the set rate while a reader reads; return events a second, and the part of the time spent."""
     begun, events, at, busy = time.perf_counter(), 0, 0, 0.0
     pairs = worker.pairs
     while not until.poll():
@@ -116,6 +127,31 @@ def _write_beside(worker: Worker, size: int, until: Connection) -> tuple[float, 
         events, at = events + 2 * size, at + size
     took = time.perf_counter() - begun
     return events / took, busy / took
+
+
+def measure_http(name: str, seconds: int = 5, repeats: int = 7) -> dict[str, Any]:
+    """Read one vector a request from two services, by turns; return medians, and those of ratios."""
+    live = fit(graph_events(name), progress=False)
+    ids, degree = live.ids(), np.array([len(live.neighbors(one)) for one in live.ids().tolist()])
+    drawn = np.random.default_rng(0).choice(ids, ASKED, p=degree / degree.sum()).tolist()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        wrk, services = Wrk(drawn, folder), {}
+        for kind, heavy_from in (("pulled", "128"), ("pushed", "inf")):
+            live.save(f"{folder}/{kind}")
+            os.environ["DYGCN_HEAVY_FROM"] = heavy_from
+            address, process = stack.enter_context(served(f"{folder}/{kind}"))
+            services[kind] = address, reader_of(process)
+        del os.environ["DYGCN_HEAVY_FROM"]
+        rounds = [
+            {kind: wrk.run(where[0], seconds, where[1]) for kind, where in services.items()}
+            for _ in range(repeats)
+        ]
+    found: dict[str, Any] = {"name": name, "rounds": rounds}
+    for key in ("a_second", "cpu_us", "p99_ms"):
+        pairs = [(one["pulled"][key], one["pushed"][key]) for one in rounds]
+        found[key] = [statistics.median(side) for side in zip(*pairs, strict=True)]
+        found[f"{key}_ratio"] = statistics.median(a / b for a, b in pairs)
+    return found
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -154,10 +190,17 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True)
+@click.option("--http", "over_http", is_flag=True, help="Compare services instead.")
 @click.option("--write", is_flag=True, help="Replace the rows of these graphs in the committed result.")
-def main(names: tuple[str, ...], write: bool) -> None:
+def main(names: tuple[str, ...], over_http: bool, write: bool) -> None:
     """Measure graphs, and print what was found."""
     for name in names:
+        if over_http:
+            compared = measure_http(name)
+            click.echo(json.dumps(compared))
+            if write:
+                HTTP.write_text(json.dumps(compared, indent=1) + "\n")
+            continue
         found = measure(name)
         if write:
             rows = json.loads(RESULT.read_text()) if RESULT.exists() else []

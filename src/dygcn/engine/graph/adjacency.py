@@ -82,6 +82,7 @@ class Adjacency:
     def reserve_arcs(self, pool: int, entries: int) -> None:
         """Grow the pool and the hubs' table by so much."""
         need = int(self._tail[0]) + pool
+        need += need // 16  # after a large batch the next event shall not have to copy the whole pool
         pools = {name: self._grown(name, need) for name in self._pools}
         self._replace(**pools, _table=table_with_capacity(self._table, entries))
 
