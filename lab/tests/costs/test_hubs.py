@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from dygcn_lab.costs import hubs
+import pytest
+
+from dygcn_lab.costs import hub_readers, hubs
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,11 +19,32 @@ def test_engines_take_turns_and_agree():
     assert "| hubs-600-4000 |" in hubs.table([found])
 
 
-def test_the_page_shows_what_was_measured():
-    rows = json.loads((ROOT / hubs.RESULT).read_text())
-    begin, end = hubs.MARKS
-    shown = (ROOT / hubs.PAGE).read_text().partition(begin)[2].partition(end)[0]
-    assert shown.strip() == hubs.table(rows)
+@pytest.mark.parametrize(
+    ("result", "marks", "table"),
+    [
+        (hubs.RESULT, hubs.MARKS, hubs.table),
+        (hubs.COUNTS, hubs.COUNTS_MARKS, hubs.counts_table),
+        (hub_readers.RESULT, hub_readers.MARKS, hub_readers.table),
+    ],
+)
+def test_the_page_shows_what_was_measured(result, marks, table):
+    rows = json.loads((ROOT / result).read_text())
+    shown = (ROOT / hubs.PAGE).read_text().partition(marks[0])[2].partition(marks[1])[0]
+    assert shown.strip() == table(rows)
+
+
+def test_rows_are_counted_without_other_engines():
+    found = hubs.count("hubs-600-4000")
+    assert found["rows"] < found["pushed_to_all"]
+    assert "| hubs-600-4000," in hubs.counts_table([found])
+
+
+def test_readers_beside_events_answer(monkeypatch):
+    monkeypatch.setattr(hub_readers, "SECONDS", 0.2)
+    found = hub_readers.measure("hubs-600-4000")
+    assert len(found["lines"]) == 24
+    assert all(line["reads"] > 0 and line["asked"] < 1 for line in found["lines"])
+    assert "| hubs-600-4000 |" in hub_readers.table([found])
 
 
 def test_an_event_meets_few_rows_on_every_graph_that_was_measured():

@@ -26,14 +26,14 @@ import numpy as np
 from dygcn.live import fit
 from dygcn.live.shared import RowReader, SharedRows
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.hubs import Worker
+from dygcn_lab.costs.hubs import PAGE, Worker, written
 from dygcn_lab.costs.service_reads import ASKED, Wrk, reader_of, served
 from dygcn_lab.report.blocks import put_between
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-RESULT, PAGE = Path("results/hubs/readers.json"), Path("docs/scale.md")
+RESULT = Path("results/hubs/readers.json")
 HTTP = Path("results/hubs/http.json")
 MARKS = "<!-- hub readers: begin -->", "<!-- hub readers: end -->"
 RATE, SECONDS = 10_000, 10.0
@@ -203,9 +203,7 @@ def main(names: tuple[str, ...], over_http: bool, write: bool) -> None:
             continue
         found = measure(name)
         if write:
-            rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
-            rows = [row for row in rows if row["name"] != name] + [found]
-            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
+            rows = written(RESULT, found)
             PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(rows)))
 
 

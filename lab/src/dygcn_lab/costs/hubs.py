@@ -2,7 +2,8 @@
 
 ``python -m dygcn_lab.costs.hubs GRAPH... [--other CHECKOUT] [--write]`` runs each engine in a process of its
 own, with the default kind of model, and lets them take turns: the same events, then the same reads. The other
-checkout needs its kernels compiled.
+checkout needs its kernels compiled. ``--counts`` counts rows alone, in one process, with narrow vectors: for
+graphs that fit the memory once, and not three times.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import click
 import numpy as np
 
 import dygcn
+from dygcn.engine.events import id_column
 from dygcn.engine.models.readout import Readout
 from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_events
 from dygcn_lab.costs.kinds import random_walks
@@ -31,6 +33,11 @@ HUBS = "hubs"  # the name of a random graph with greater hubs than a power law o
 _STEEP = 0.75  # chance of a node ~ rank^-0.75: of 1 M nodes and 8 M edges the first has about 100,000
 _TURNS, _SINGLES, _BATCH, _BATCHES = 10, 200, 10_000, 5
 _READS, _GREATEST = 2_000, 50
+_NARROW = 16
+COUNTS, COUNTS_MARKS = (
+    Path("results/hubs/counts.json"),
+    ("<!-- hub counts: begin -->", "<!-- hub counts: end -->"),
+)
 
 
 def events_of(name: str) -> Any:
@@ -50,9 +57,9 @@ def _there_and_back(edge: tuple[Any, Any]) -> list[dict[str, Any]]:
 class Worker:
     """One engine at work on one graph, asked over standard input."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dim: int = 128) -> None:
         events = events_of(name)
-        self.live = dygcn.start(random_walks(events))
+        self.live = dygcn.start(random_walks(events, dim))
         self.live.update(dataclasses.replace(events, t=None))
         graph = self.live.state.graph
         self.degree = np.maximum(graph.pull.count, graph.push.count)[: graph.ids.high].astype(np.int64)
@@ -87,6 +94,13 @@ class Worker:
                 rows.append(done.rows)
                 del done
         return {"us": microseconds, "rows": rows}
+
+    def expected_rows(self) -> float:
+        """Return how many rows the same events would add to if every message was pushed to all neighbours."""
+        ends = self.live.state.graph.find(
+            id_column([end for pair in self.pairs[: _TURNS * _SINGLES] for end in pair])
+        )
+        return 2.0 + 2.0 * float(self.degree[ends].mean())
 
     def batch(self, turn: int) -> dict[str, Any]:
         """Add a batch of edges, and take it away again."""
@@ -271,6 +285,40 @@ def measure(name: str, other: Path | None) -> dict[str, Any]:
     return {"name": name, **found}
 
 
+def count(name: str) -> dict[str, Any]:
+    """Count the rows that single events add to, and the messages that a read pulls."""
+    worker = Worker(name, _NARROW)
+    rows = np.array([row for turn in range(_TURNS) for row in worker.singles(turn)["rows"]])
+    graph = worker.live.state.graph
+    pulled = {which: graph.pull.upper[nodes] for which, nodes in worker.reads.items()}
+    found: dict[str, Any] = {"name": name, "nodes": len(graph), "edges": graph.edge_count}
+    found |= {"greatest": int(worker.degree.max()), "dim": _NARROW, "rows": float(rows.mean())}
+    found |= {"rows_p99": float(np.quantile(rows, 0.99)), "rows_most": int(rows.max())}
+    found |= {"pushed_to_all": float(worker.expected_rows())}
+    return found | {"pulled": {which: [float(one.mean()), int(one.max())] for which, one in pulled.items()}}
+
+
+def counts_table(lines: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown: rows an event, and messages that a read pulls."""
+    head = (
+        "graph, greatest hub",
+        "rows an event, if pushed to all",
+        "rows an event",
+        "99th percentile",
+        "most",
+    )
+    reads = "messages pulled by a read: nodes drawn evenly, most", "by degree, most"
+    rows = ["| " + " | ".join(head + reads) + " |", "| " + " | ".join(["---"] * 7) + " |"]
+    for one in lines:
+        cells = f"{one['name']}, {one['greatest']:,}", f"{one['pushed_to_all']:,.0f}", f"{one['rows']:,.0f}"
+        most = f"{one['rows_p99']:,.0f}", f"{one['rows_most']:,}"
+        pulled = [
+            f"{mean:,.1f}, {top:,}" for mean, top in (one["pulled"][key] for key in ("uniform", "by degree"))
+        ]
+        rows.append("| " + " | ".join((*cells, *most, *pulled)) + " |")
+    return "\n".join(rows)
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return a table in Markdown: this engine, the same pushing to all, the one before."""
     head = ["graph", "greatest hub", "what", "with tiers", "pushed to all", "engine before tiers"]
@@ -308,24 +356,33 @@ _SHOWN = {
 }
 
 
+def written(path: Path, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Replace the rows of one graph in a committed result; return all."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    rows = [row for row in rows if row["name"] != found["name"]] + [found]
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    return rows
+
+
 @click.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--other", type=click.Path(path_type=Path), help="Another checkout, compiled.")
 @click.option("--serve", "served", is_flag=True, hidden=True)
+@click.option("--counts", is_flag=True, help="Count rows alone.")
 @click.option("--write", is_flag=True, help="Replace the rows of these graphs in the committed result.")
-def main(names: tuple[str, ...], other: Path | None, served: bool, write: bool) -> None:
+def main(names: tuple[str, ...], other: Path | None, served: bool, counts: bool, write: bool) -> None:
     """Measure graphs, and print what was found."""
     if served:
         serve(names[0])
         return
     for name in names:
-        found = measure(name, other)
+        found = count(name) if counts else measure(name, other)
         click.echo(json.dumps(found, indent=1))
-        if write:
-            rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
-            rows = [row for row in rows if row["name"] != name] + [found]
-            RESULT.write_text(json.dumps(rows, indent=1) + "\n")
-            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(rows)))
+        if write and counts:
+            text = counts_table(written(COUNTS, found))
+            PAGE.write_text(put_between(PAGE.read_text(), COUNTS_MARKS, text))
+        elif write:
+            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(written(RESULT, found))))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to r
 ROWS_RANKED = 256  # that count for one node whose nearest are wanted
 
 
+def is_bounded(state: State) -> bool:
+    """Say whether no event touches many rows, whoever it meets: then events are counted, and not looked up."""
+    return isinstance(state.rule, ExactRule) and state.rule.heavy_from != NOBODY_IS_HEAVY
+
+
 def expected_rows(state: State, batch: EventBatch) -> int:
     """Return about how many rows events will touch: each end, whoever aggregates it, and so on up to order K.
 
@@ -117,8 +122,8 @@ def _rows_behind(state: State, nodes: Nodes) -> int:
 
 def _pushes(state: State, nodes: Nodes) -> Int32:
     """Return to how many neighbours the message of each node is pushed at most."""
-    graph, rule = state.graph, state.rule
-    if not isinstance(rule, ExactRule) or rule.heavy_from == NOBODY_IS_HEAVY:
+    graph = state.graph
+    if not is_bounded(state):
         return graph.push.count[nodes]
     return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], graph.push.count[nodes])
 

@@ -12,7 +12,7 @@ from typing import Any
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
-from dygcn.serving.service.cost_estimate import expected_rows
+from dygcn.serving.service.cost_estimate import expected_rows, is_bounded
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.rejections import Rejections
@@ -101,8 +101,12 @@ class IngestQueue:
         Closing
             If nothing more is taken.
         """
-        with self._live.lock:
-            rows = expected_rows(self._live.state, part.batch)
+        state = self._live.state
+        if is_bounded(state):
+            rows = len(part.batch)
+        else:
+            with self._live.lock:
+                rows = expected_rows(state, part.batch)
         self._put_part(part, rows, answer, wait)
 
     def submit_work(
@@ -129,14 +133,16 @@ class IngestQueue:
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
-        """Do what `submit` does, if the embedding can be asked without waiting; say whether it was done."""
+        """Do what `submit` does, if that takes no waiting; say whether it was done."""
+        if is_bounded(self._live.state):
+            self.submit(part, answer)
+            return True
         if not self._live.lock.acquire(blocking=False):
             return False
         try:
-            rows = expected_rows(self._live.state, part.batch)
+            self.submit(part, answer)
         finally:
             self._live.lock.release()
-        self._put_part(part, rows, answer, 0.0)
         return True
 
     def refuse_if_full(self) -> None:
