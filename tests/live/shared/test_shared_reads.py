@@ -8,8 +8,6 @@ from tests.live.shared.read_beside import read_beside
 
 import dygcn
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.graph.ticks import Ticks
-from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, copy_pulled
 from dygcn.errors import TrainingWarning
 from dygcn.live.shared import RowReader, SharedRows, reading
 from dygcn.live.shared.reading import _Pulled, _View
@@ -184,27 +182,6 @@ def test_a_reader_follows_changes_of_tiers(heavy, directed, monkeypatch):
         assert (reader.vectors(ids)[2] == live.vectors()).all()
         assert all((reader.vector(one)[1] == live[one]).all() for one in ids[:5])
     rows.close()
-
-
-def test_copying_believes_no_number_of_a_process_that_is_writing():
-    none, arcs, messages = np.empty(0, np.int32), 6, 3
-    random = np.random.default_rng(0)
-    outcomes = set()
-    for _ in range(3_000):
-        garbage = [random.integers(-3, 12, 4), random.integers(-3, 8, 4), random.integers(-3, 9, arcs)]
-        start, upper, others = (one.astype(kind) for one, kind in zip(garbage, "qii", strict=True))
-        slot = random.integers(-2, 5, 4).astype(np.int32)
-        stamps = np.where(random.random(messages) < 0.2, 1 << 62, random.integers(0, 4, messages))
-        rows, has = np.ones((messages, 4), np.int32), np.ones(messages, np.int64)
-        earlier = Earlier(rows, has, random.integers(0, 4, messages), Ticks(stamps, np.zeros(1, np.int64)))
-        heavy = HeavyRows(slot, rows, has, none, np.zeros(3, np.int64), none, earlier)
-        copies = PulledCopies(4, messages, 4)
-        pulled = PulledArcs(start, upper, others, np.ones(arcs, np.int64))
-        latest = np.zeros(2, np.int64)
-        nodes = random.integers(0, 4, 2).astype(np.int32)
-        outcomes.add(copy_pulled(pulled, heavy, nodes, 2, copies, latest))
-        assert latest.max() <= 2
-    assert outcomes == {True, False}
 
 
 def test_what_a_reader_does_not_know_it_leaves_to_the_writer():

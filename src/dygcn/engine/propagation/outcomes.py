@@ -10,3 +10,7 @@ SPANS = 256
 """Spans of nodes that pushes are sorted by, at most."""
 EVERYBODY = (1 << 30) - 1
 """All nodes, where threads have a part each: a bit for each of 30 blocks, after which these come again."""
+CHANGED = -1
+"""Of what a reader of another process copies: it was written meanwhile, and is not to be had."""
+BUSY = 1 << 62
+"""The stamp of a message whose earlier version is being written."""

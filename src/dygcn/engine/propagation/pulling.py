@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.propagation.outcomes import BUSY, CHANGED
+
 try:
     import cython
 except ImportError:
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 AHEAD = 6  # rows
 AT_ONCE = 256  # rows that are added in one call
 NO_ROW = -1
-CHANGED = -1  # meanwhile: what was to be copied is not to be had
-BUSY = 1 << 62  # the stamp of a message whose earlier version is being written
 
 HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier")
 
