@@ -155,7 +155,7 @@ def test_rows_lie_where_the_allocator_put_them(case):
     weight, half_life, _ = CASES[case]
     shared = Shared()
     graph, rule = Graph("int64", half_life=half_life), ExactRule(FEATURES, orders=2)
-    rule.share(graph, shared, np.ones(1, np.int64))
+    rule.share(shared, np.ones(1, np.int64))
     for events in batches(weight):
         graph.release(written_at_once(graph, rule, read_events(events)).left)
         check(graph, rule)

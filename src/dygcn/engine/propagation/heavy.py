@@ -67,6 +67,11 @@ class HeavyMessages:
         words = [grown(array, size, zeros) for array in (has, since, ticks.arrays[0])]
         return Earlier(grown(rows, size, zeros), words[0], words[1], Ticks(words[2], self._now))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without what is kept for readers in other processes."""
+        return sum(array.nbytes for array in self.rows.arrays[:-1])
+
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
         now = self.rows.arrays
