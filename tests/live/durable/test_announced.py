@@ -5,10 +5,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -39,7 +38,7 @@ from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import GRAPH_FILE, load_snapshot
 from dygcn.testing.seeding import small_model
 from tests.live.crashing import WIDTH, begin, crash, many_folders, refuse_one, reopened
-from tests.live.durable.test_feed import Reader
+from tests.live.durable.readers import RUN, Dated, OneFolder, Reader, hunting
 from tests.live.steps import step, take
 
 NODES, NOBODY, BEYOND = 24, np.empty(0, np.int32), LiveEmbedding.announce_beyond
@@ -69,7 +68,7 @@ def announced(live):
     )
 
 
-class TwinMachine(RuleBasedStateMachine):
+class TwinMachine(Dated):
     """Two folders of the same log: one is never closed, the other ends in every way. Both tell the same."""
 
     @initialize(
@@ -83,17 +82,13 @@ class TwinMachine(RuleBasedStateMachine):
         self.whole, self.ended = (
             dygcn.open(self.new_folder(), dygcn.start(model), snapshot_every=10**9) for _ in range(2)
         )
-        self.readers, self.taken, self.t = (Reader(), Reader()), None, 0.0
+        self.readers, self.taken = (Reader(), Reader()), None
         self.update([(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)])
         self.tolerate(tolerance)
         self.catch_up()
 
     def both(self, change):
         return [change(live) for live in (self.whole, self.ended)]
-
-    def dated(self, events):
-        self.t += 1
-        return [(a, b, self.t, *rest) for a, b, _, *rest in events]
 
     # -- what both do
 
@@ -219,7 +214,7 @@ def raising(error):
     return fail
 
 
-class AnnouncedMachine(RuleBasedStateMachine):
+class AnnouncedMachine(OneFolder):
     """One reader that follows the feed of a graph of hubs, over tolerances, restarts and the end of hubs."""
 
     @initialize(
@@ -232,15 +227,10 @@ class AnnouncedMachine(RuleBasedStateMachine):
         half_life = 2.0 if memory else None
         model = small_model(features=features, directed=directed, half_life=half_life)
         self.live = dygcn.open(self.new_folder(), dygcn.start(model), snapshot_every=10**9)
-        self.reader, self.t = Reader(), 0.0
+        self.reader = Reader()
         spokes = [(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)]
         self.update(spokes)
         self.live.tolerate(tolerance)
-
-    def dated(self, events):
-        """Time goes on with every batch."""
-        self.t += 1
-        return [(a, b, self.t, *rest) for a, b, _, *rest in events]
 
     @rule(events=EVENTS)
     def update(self, events):
@@ -268,23 +258,7 @@ class AnnouncedMachine(RuleBasedStateMachine):
         self.live.flush()
         self.must_be_exact()
 
-    @rule()
-    def snapshot(self):
-        self.live.snapshot()
-
-    @rule()
-    def crash(self):
-        before = self.live.tolerance, self.live.digest()
-        self.live = reopened(self.live)
-        assert (self.live.tolerance, self.live.digest()) == before
-        self.catch_up()
-
-    @rule()
-    def close(self):
-        before = self.live.tolerance, self.live.digest()
-        self.live.close()
-        self.live = dygcn.open(self.live.folder)
-        assert (self.live.tolerance, self.live.digest()) == before
+    def restarted(self):
         self.catch_up()
 
     @rule(limit=st.sampled_from([1, 3, 1000]))
@@ -318,21 +292,8 @@ class AnnouncedMachine(RuleBasedStateMachine):
         crash(self.live)
 
 
-RUN = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-HUNT = settings(
-    RUN,
-    max_examples=500,
-    phases=[Phase.generate],
-    derandomize=True,
-    database=None,
-    report_multiple_bugs=False,
-)
+RUN = settings(RUN, max_examples=40)
+HUNT = hunting(RUN, 500)
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import dataclasses
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 import dygcn
 from dygcn.engine.records import History
@@ -19,7 +19,7 @@ from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains,
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
-from tests.live.durable.test_feed import Reader
+from tests.live.durable.readers import RUN, OneFolder, Reader, hunting
 from tests.live.steps import step, take
 from tests.live.test_rolled import begun
 
@@ -31,7 +31,7 @@ LIMITS = st.sampled_from([1, 2, 7, 1000])
 TOLERANCES = st.sampled_from([0, 0.3, 10.0, 10.0])  # with the last one no hub is ever announced
 
 
-class MirrorMachine(RuleBasedStateMachine):
+class MirrorMachine(OneFolder):
     """Mirrors that the feed alone feeds, over restarts, tolerances, new epochs and restored copies."""
 
     @initialize()
@@ -58,32 +58,10 @@ class MirrorMachine(RuleBasedStateMachine):
         self.live.tolerate(tolerance)
 
     @rule()
-    def flush(self):
-        self.live.flush()
-
-    @rule()
-    def snapshot(self):
-        self.live.snapshot()
-
-    @rule()
     def begin_epoch(self):
         self.live.begin_epoch()
 
     # -- the end of the process, and of the disk
-
-    @rule()
-    def crash(self):
-        before = self.live.tolerance
-        self.live = reopened(self.live)
-        assert self.live.tolerance == before
-
-    @rule()
-    def close(self):
-        before, history = self.live.tolerance, self.live.history
-        self.live.close()
-        self.live = dygcn.open(self.live.folder)
-        assert self.live.tolerance == before
-        assert self.live.confirms(history)
 
     @rule()
     def back_up(self):
@@ -159,21 +137,8 @@ class MirrorMachine(RuleBasedStateMachine):
         crash(self.live)
 
 
-RUN = settings(
-    max_examples=30,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-HUNT = settings(
-    RUN,
-    max_examples=2000,
-    phases=[Phase.generate],
-    derandomize=True,
-    database=None,
-    report_multiple_bugs=False,
-)
+RUN = settings(RUN, max_examples=30, stateful_step_count=30)
+HUNT = hunting(RUN, 2000)
 
 
 @pytest.fixture
