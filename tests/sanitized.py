@@ -46,9 +46,9 @@ class Fault:
 MEMORY_FAULTS = [
     Fault(
         "an overrun by one element",
-        "src/dygcn/engine/_rows.c",
-        "for (ptrdiff_t j = 0; j < n; j++) square += (double)row[j] * (double)row[j];",
-        "for (ptrdiff_t j = 0; j <= n; j++) square += (double)row[j] * (double)row[j];",
+        "src/dygcn/engine/_products.h",
+        "for (ptrdiff_t j = 0; j < n; j++) out[(first + i) * n + j] = (float)(row[j] * inverse);",
+        "for (ptrdiff_t j = 0; j <= n; j++) out[(first + i) * n + j] = (float)(row[j] * inverse);",
         "tests/engine/test_rows.py",
         "AddressSanitizer: heap-buffer-overflow",
     ),

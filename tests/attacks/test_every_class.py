@@ -66,8 +66,9 @@ CLASSES = {
     ],
     # ---- readers of changes ------------------------------------------------------------------------------
     "moves that a tolerance kept back are forgotten at a restart, and readers are not told": [
-        "tests/live/durable/test_histories.py::test_a_restart_publishes_what_was_kept_back",
+        "tests/live/durable/test_histories.py::test_a_restart_keeps_back_what_was_kept_back",
         "tests/live/durable/test_announced.py::test_a_reader_is_within_the_bound_and_exact_after_a_flush",
+        "tests/live/durable/test_announced.py::test_a_restart_tells_what_would_have_been_told_without_it",
         "lab/tests/soak/test_promises_mirror.py::test_the_promise_holds_and_the_bugs_are_noticed",
     ],
     "readers and sinks of another history are not told to start anew": [

@@ -40,13 +40,13 @@ def test_a_block_is_contiguous_and_of_integers(array):
 def test_a_block_outlives_the_growth_of_its_array():
     """It holds the old array, and not just its address."""
     rows, width = np.full((8, 400), 3, np.int64), 400
-    block, messages = RowBlock(rows), RowBlock(np.zeros((1, width), np.int32))
+    block = RowBlock(rows)
     rows = grown(rows, 20)
     total, units, ones = (
         np.zeros((8, width)),
         np.empty((8, width), np.float32),
         np.empty((8, width), np.float32),
     )
-    read_rows(block, messages, np.ones(width), 1e-9, total, units, ones)
+    read_rows(block, np.ones(width), 1e-9, total, units, ones)
     np.testing.assert_allclose(units, 1 / np.sqrt(width), rtol=1e-6)
     assert (block.array == rows[:8]).all()

@@ -179,13 +179,6 @@ ROWS(int16_t, uint16_t, 16)
 ROWS(int32_t, uint32_t, 32)
 ROWS(int64_t, uint64_t, 64)
 
-/* The squares are not exact in sum: their order is part of the result. */
-static double length(const int32_t *row, ptrdiff_t n) {
-    double square = 0.0;
-    for (ptrdiff_t j = 0; j < n; j++) square += (double)row[j] * (double)row[j];
-    return sqrt(square);
-}
-
 #define OF_KINDS(name) {name##_8, name##_16, name##_32, name##_64}
 const dygcn_row_loops JOIN(dygcn_rows_, LEVEL) = {
     TEXT(LEVEL),
@@ -194,7 +187,6 @@ const dygcn_row_loops JOIN(dygcn_rows_, LEVEL) = {
     OF_KINDS(message),
     OF_KINDS(add_units),
     OF_KINDS(units),
-    length,
     scale_to_one,
     dots,
     project,

@@ -59,8 +59,6 @@ typedef struct {
     /* out = row * steps / max(|row * steps|, floor) for each row, squares summed in order */
     void (*units[DYGCN_KINDS])(const void *rows, ptrdiff_t count, const double *steps, double floor, float *out,
                                ptrdiff_t n);
-    /* the square root of the sum of squares, summed in order */
-    double (*length)(const int32_t *row, ptrdiff_t n);
     /* out = row / |row| for each row, squares summed in order; how many are zero, and were not
        written. The rows are zero afterwards */
     ptrdiff_t (*scale_to_one)(double *rows, ptrdiff_t count, float *out, ptrdiff_t n);

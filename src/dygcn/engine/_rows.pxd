@@ -8,7 +8,6 @@ cdef extern from "_rows.h":
         void (*message[4])(const void *stored, double inverse, int32_t *out, Py_ssize_t n) noexcept nogil
         void (*add_units[4])(const void *rows, Py_ssize_t count, double floor, double weight, double *out, Py_ssize_t n) noexcept nogil
         void (*units[4])(const void *rows, Py_ssize_t count, const double *steps, double floor, float *out, Py_ssize_t n) noexcept nogil
-        double (*length)(const int32_t *row, Py_ssize_t n) noexcept nogil
         Py_ssize_t (*scale_to_one)(double *rows, Py_ssize_t count, float *out, Py_ssize_t n) noexcept nogil
         void (*dots)(const float *left, const int64_t *left_at, const float *right, const int64_t *right_at, Py_ssize_t count, double *out, Py_ssize_t n) noexcept nogil
         void (*project)(const float *inputs, Py_ssize_t rows, Py_ssize_t width, const float *weights, Py_ssize_t dim, float *out) noexcept nogil
@@ -95,10 +94,6 @@ cdef inline void write_message(RowBlock stored, Py_ssize_t at, double inverse, R
     stored.loops.message[stored.kind](
         row_at(stored, at), inverse, <int32_t *>(row_at(out, to)), stored.width
     )
-
-
-cdef inline double length_of(RowBlock block, Py_ssize_t at) noexcept nogil:
-    return block.loops.length(<const int32_t *>(row_at(block, at)), block.width)
 
 
 cdef inline void add_units(RowBlock block, Py_ssize_t n, double floor, double weight, double[:, ::1] out) noexcept nogil:

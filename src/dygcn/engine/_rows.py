@@ -8,7 +8,6 @@ DYGCN_CPU names another one. All give the same bits.
 from __future__ import annotations
 
 import warnings
-from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,14 +128,6 @@ def add_all(
 
 def _means(row: Stored, inverse: float) -> Stored:
     return np.rint(row.astype(np.float64) * inverse).astype(np.int32)
-
-
-def length_of(block: RowBlock, at: int) -> float:
-    """Return the length of a row of int32, squares summed in order."""
-    square = 0.0
-    for value in block.array[at].tolist():
-        square += float(value) * float(value)
-    return sqrt(square)
 
 
 def add_units(block: RowBlock, n: int, floor: float, weight: float, out: Float64) -> None:

@@ -6,6 +6,7 @@ a heavy node count as moved when its message is further than the tolerance from 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State
-    from dygcn.engine.records import Bool, Float32, Float64, Int32, Nodes
+    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Nodes
 
 _ORDERS = 2
 
@@ -37,8 +38,18 @@ def check_orders(state: State, tolerance: float) -> float:
     return tolerance
 
 
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Who may have another message than was announced, and what was: without internal ids, for a snapshot."""
+
+    ids: IdColumn  # (n,)
+    rows: Int32  # (n, width) on the grid
+
+
 class Announcer:
     """What was announced of the messages of heavy nodes.
+
+    It is a function of the state and of `image`: of any other node the message was announced that it has.
 
     Parameters
     ----------
@@ -46,6 +57,8 @@ class Announcer:
         Of the exact rule, with two orders.
     tolerance
         How far a message may be from what was announced of it, where a feature vector has length one.
+    unsaid
+        Where other messages were announced than there are; None: nowhere.
 
     Examples
     --------
@@ -58,13 +71,22 @@ class Announcer:
     (3, 200)
     """
 
-    def __init__(self, state: State, tolerance: float) -> None:
+    def __init__(self, state: State, tolerance: float, unsaid: Unsaid | None = None) -> None:
         self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
         self._allowed = tolerance * state.exact.features.length
-        self._said: dict[int, Int32] = {}  # of those who have a message
+        self._said: dict[int, Int32] = {}  # of heavy ones who have a message, and of those in `_unsaid`
         self._unsaid: set[int] = set()  # whose message is another one than was announced
-        everyone = np.flatnonzero(state.graph.here).astype(np.int32)
-        self._say(everyone[self._heavy_nodes(everyone)])
+        self._say_all()
+        if unsaid is not None:
+            nodes = state.graph.find(unsaid.ids).tolist()
+            self._said.update(zip(nodes, unsaid.rows, strict=True))
+            self._unsaid.update(nodes)
+
+    def image(self) -> Unsaid:
+        """Return what a snapshot of the state has to hold besides."""
+        nodes = sorted(self._unsaid)
+        rows = np.array([self._said[node] for node in nodes], np.int32).reshape(-1, self._state.model.width)
+        return Unsaid(self._state.graph.ids.names(np.array(nodes, np.int32)), rows)
 
     def _heavy_nodes(self, nodes: Nodes) -> Bool:
         """Say which nodes have so many arcs that they are announced, whatever their tiers."""
@@ -80,19 +102,41 @@ class Announcer:
                 self._said.pop(node, None)
         self._unsaid.difference_update(nodes.tolist())
 
+    def _say_all(self) -> None:
+        """Note that what was announced is what is there."""
+        self._said.clear()
+        self._unsaid.clear()
+        everyone = self._state.graph.nodes()
+        self._say(everyone[self._heavy_nodes(everyone)])
+
+    def _say_of_rising(self, nodes: Nodes) -> None:
+        """Note the messages of nodes that became heavy and have the messages that listeners know."""
+        heavy = nodes[self._heavy_nodes(nodes)].tolist()
+        self._say(np.array([node for node in heavy if node not in self._said], np.int32))
+
+    def _drop(self, nodes: Nodes) -> None:
+        for node in nodes.tolist():
+            self._said.pop(node, None)
+            self._unsaid.discard(node)
+
     def follow(self, moved: Changed) -> Changed:
         """Return what is published of an update: who moved at once, and whoever hears an announcement."""
         graph = self._state.graph
         first = moved.nodes[moved.orders <= 1]
+        if len(first) == len(graph):  # everyone is listed
+            self._say_all()
+            return _listed(moved, first, first[:0])
         touched = graph.buffers.touched() if moved.touched is None else moved.touched
+        here = graph.present(touched)
+        gone, touched = touched[~here], touched[here]
         heavy = self._heavy_nodes(first)
         light, heard = first[~heavy], self._exceeding(first[heavy])
-        for node in light.tolist():
-            self._said.pop(node, None)
-            self._unsaid.discard(node)
+        self._drop(light)
+        self._drop(gone)
         self._say(heard)
+        self._say_of_rising(touched)
         listeners = graph.push.arcs(np.concatenate((light, heard)))[1]
-        return _listed(moved, np.concatenate((first, touched[graph.present(touched)])), listeners)
+        return _listed(moved, np.concatenate((first, touched)), listeners)
 
     def _exceeding(self, nodes: Nodes) -> Nodes:
         """Return the heavy nodes whose messages are new, gone, or too far from what was announced."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
+    from dygcn.live.announcing import Unsaid
 
 _LEAST = 16  # capacity, in entries
 _LAST_NODE = (1 << 31) - 1
@@ -37,6 +38,7 @@ class FeedImage:
     moved: Int64  # (n,) the sequence of its last move, for each node in the order of the image's ids
     left: IdColumn  # (m,) ids that left, in that order
     left_at: Int64  # (m,) at which sequence, growing
+    unsaid: Unsaid | None = None  # what a tolerance keeps back; None: there is none, or nobody knows
 
 
 class ChangeRecord:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from dygcn.engine.records import Int64
+    from dygcn.live.announcing import Unsaid
 
 
 class LiveEmbedding(EmbeddingView):
@@ -253,9 +254,13 @@ class LiveEmbedding(EmbeddingView):
         self.announce_beyond(allowed)
         return done
 
-    def announce_beyond(self, tolerance: float) -> None:
-        """Take up a tolerance; what was kept back before it must be published already."""
-        self._announcer = Announcer(self._state, tolerance) if tolerance else None
+    def announce_beyond(self, tolerance: float, unsaid: Unsaid | None = None) -> None:
+        """Take up a tolerance; whatever else was kept back before it must be published already."""
+        self._announcer = Announcer(self._state, tolerance, unsaid) if tolerance else None
+
+    def unsaid(self) -> Unsaid | None:
+        """Return what is kept back; None without a tolerance."""
+        return None if self._announcer is None else self._announcer.image()
 
     def _flushed(self) -> Outcome:
         moved = NO_CHANGE if self._announcer is None else self._announcer.flush()

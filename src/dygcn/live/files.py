@@ -39,6 +39,7 @@ from dygcn.engine.models.folder import take_tensor as _take
 from dygcn.engine.models.links import PAST, SAVED, TRAITS, count_products
 from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
+from dygcn.live.announcing import Unsaid
 from dygcn.live.changed import FeedImage
 from dygcn.live.history_files import checked_next, clock_of, history_tensors, read_history
 from dygcn.live.id_tensors import id_tensors, take_ids
@@ -218,9 +219,11 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
     try:
         settings = msgspec.convert(raw, Settings)
         model = _read_model(settings, files[MODEL_FILE])
-        feed = _read_feed(settings, files[GRAPH_FILE])
+        feed = _read_feed(settings, files[GRAPH_FILE], model.width)
         image = _read_image(settings, files[GRAPH_FILE], model)
         state = State.from_image(model, image, rebuilt=False)
+        if feed is not None and feed.unsaid is not None and (state.graph.find(feed.unsaid.ids) < 0).any():
+            raise ValueError("announcements of nodes that are not there")
     except (msgspec.ValidationError, KeyError, ValueError, TypeError) as error:
         raise DamagedFolder(f"{path} contradicts itself: {error}") from None
     if (len(state.graph), state.graph.edge_count) != (settings.nodes, settings.edges):
@@ -267,15 +270,20 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
 def _feed_tensors(feed: FeedImage | None) -> Tensors:
     if feed is None:
         return {}
-    return {"moved": feed.moved, "left_at": feed.left_at, **id_tensors("left", feed.left)}
+    unsaid = feed.unsaid
+    kept = {} if unsaid is None else {**id_tensors("unsaid", unsaid.ids), "said": unsaid.rows}
+    return {"moved": feed.moved, "left_at": feed.left_at, **id_tensors("left", feed.left), **kept}
 
 
-def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
+def _read_feed(settings: Settings, tensors: Tensors, width: int) -> FeedImage | None:
     """Take out who moved and left when; a ValueError if it cannot have been so."""
     if settings.log is None:
         return None
     moved, left_at = (_take(tensors, name, np.int64) for name in ("moved", "left_at"))
-    feed = FeedImage(moved, take_ids(tensors, "left", settings.ids), left_at)
+    left, unsaid = take_ids(tensors, "left", settings.ids), None
+    if "said" in tensors:
+        unsaid = Unsaid(take_ids(tensors, "unsaid", settings.ids), _take(tensors, "said", np.int32, 2))
+    feed = FeedImage(moved, left, left_at, unsaid)
     last, floor = settings.log.sequence, settings.log.floor
     faults = {
         "moves of other nodes than there are": len(moved) != settings.nodes,
@@ -285,6 +293,8 @@ def _read_feed(settings: Settings, tensors: Tensors) -> FeedImage | None:
         "departures outside of what is known": len(left_at) > 0
         and not floor < left_at[0] <= left_at[-1] <= last,
         "a floor outside of the log": not 0 <= floor <= last,
+        "announcements of another shape": unsaid is not None
+        and unsaid.rows.shape != (len(unsaid.ids), width),
     }
     for fault, found in faults.items():
         if found:

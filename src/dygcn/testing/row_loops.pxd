@@ -7,7 +7,6 @@ from dygcn.engine._rows cimport (
     add_units,
     clear_row,
     copy_row,
-    length_of,
     number_at,
     scale_to_one,
     write_dots,
@@ -20,8 +19,8 @@ from dygcn.engine._rows cimport (
 cpdef int64_t change_rows(
     RowBlock stored, RowBlock table, RowBlock messages, const int32_t[::1] rows, const int64_t[::1] factors, double was, double now
 )
-cpdef double read_rows(
-    RowBlock block, RowBlock messages, const double[::1] steps, double floor, double[:, ::1] total, float[:, ::1] units, float[:, ::1] ones
+cpdef object read_rows(
+    RowBlock block, const double[::1] steps, double floor, double[:, ::1] total, float[:, ::1] units, float[:, ::1] ones
 )
 cpdef object multiply_rows(
     const float[:, ::1] left, const int64_t[::1] at, double[::1] squares, double[::1] dots, const float[:, ::1] weights, float[:, ::1] out

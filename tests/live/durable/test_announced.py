@@ -1,41 +1,220 @@
 """A tolerance is of what is published: readers are within `error_bound`, and exact after a flush."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
     run_state_machine_as_test,
 )
+from safetensors.numpy import load_file
 
 import dygcn
-from dygcn.engine.records import NO_CHANGE
+from dygcn.engine.records import NO_CHANGE, IdColumn
 from dygcn.errors import FeatureError
-from dygcn.live.announcing import Announcer
-from dygcn.live.durable.storage import FLUSH, TOLERANCE, EventLog, NewEntry, pack_tolerance
+from dygcn.live.announcing import Announcer, Unsaid
+from dygcn.live.durable import recovery
+from dygcn.live.durable.feed import Feed
+from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.storage import (
+    BARRIER,
+    FLUSH,
+    TOLERANCE,
+    EventLog,
+    NewEntry,
+    list_snapshots,
+    pack_tolerance,
+    snapshot_path,
+)
 from dygcn.live.durable.write_ahead import WriteAhead
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.files import GRAPH_FILE, load_snapshot
 from dygcn.testing.seeding import small_model
-from tests.live.crashing import begin, crash, many_folders, reopened
-from tests.live.durable.test_feed import Reader
+from tests.live.crashing import WIDTH, begin, crash, many_folders, refuse_one, reopened
+from tests.live.durable.readers import RUN, Dated, OneFolder, Reader, hunting
 from tests.live.steps import step, take
 
-NODES = 24
+NODES, NOBODY, BEYOND = 24, np.empty(0, np.int32), LiveEmbedding.announce_beyond
 HUBS, IDS = st.integers(0, 2), st.integers(0, NODES - 1)
 EVENT = st.tuples(
     HUBS | IDS, IDS, st.just(0.0), st.sampled_from([1, 1, 1, -1]), st.sampled_from([1.0, 1.0, 2.0])
 )
 EVENTS = st.lists(EVENT, max_size=8)
 TOLERANCES = st.sampled_from([0.0, 0.001, 0.05, 0.3, 0.9, 10.0])
+KEEPING = TOLERANCES.filter(bool)
 
 
-class AnnouncedMachine(RuleBasedStateMachine):
+def announced(live):
+    """What was announced of each heavy node, who has another message now, and when each node moved last."""
+    announcer, state, live = live._announces(), live._live.state, live._live
+    said, nodes = announcer._said, state.graph.nodes()
+    assert announcer._unsaid <= said.keys() <= {*nodes.tolist()}
+    wanted = [
+        node for node in said if announcer._heavy_nodes(np.array([node]))[0] or node in announcer._unsaid
+    ]
+    ids = dict(zip(nodes.tolist(), live.names(nodes).values.tolist(), strict=True))
+    return (
+        {ids[node]: said[node].tobytes() for node in wanted},
+        {ids[node] for node in announcer._unsaid},
+        dict(zip(ids.values(), live.changes().sequences_of(nodes).tolist(), strict=True)),
+        dict(zip(ids.values(), live.error_bound(list(ids.values())).tolist(), strict=True)),
+    )
+
+
+class TwinMachine(Dated):
+    """Two folders of the same log: one is never closed, the other ends in every way. Both tell the same."""
+
+    @initialize(
+        features=st.sampled_from(["hashed", "walks"]),
+        directed=st.booleans(),
+        memory=st.booleans(),
+        tolerance=KEEPING,
+    )
+    def start(self, features, directed, memory, tolerance):
+        model = small_model(features=features, directed=directed, half_life=2.0 if memory else None)
+        self.whole, self.ended = (
+            dygcn.open(self.new_folder(), dygcn.start(model), snapshot_every=10**9) for _ in range(2)
+        )
+        self.readers, self.taken = (Reader(), Reader()), None
+        self.update([(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)])
+        self.tolerate(tolerance)
+        self.catch_up()
+
+    def both(self, change):
+        return [change(live) for live in (self.whole, self.ended)]
+
+    # -- what both do
+
+    @rule(events=EVENTS)
+    def update(self, events):
+        events = self.dated(events)
+        one, other = self.both(lambda live: {*live.update(events).ids.tolist()})
+        assert one == other
+
+    @rule(hub=HUBS, count=st.integers(1, 6))
+    def many_small_moves(self, hub, count):
+        for n in range(count):
+            self.update([(hub, 100 + n, 0.0, 1, 1.0)])
+
+    @rule(hub=HUBS, count=st.integers(1, 6))
+    def listeners(self, hub, count):
+        """In a directed graph more hear a node whose message stays."""
+        self.update([(200 + n, hub, 0.0, 1, 1.0) for n in range(count)])
+
+    @rule(events=EVENTS)
+    def bulk(self, events):
+        self.finish()
+        events = self.dated(events)
+        self.both(lambda live: live.bulk([events]))
+
+    @rule(one=HUBS | IDS)
+    def remove_nodes(self, one):
+        self.finish()
+        self.both(lambda live: live.remove_nodes([one]))
+
+    @rule(one=HUBS | IDS)
+    def forget(self, one):
+        self.finish()
+        self.both(lambda live: live.forget([one]))
+        assert not self.whole._live.unsaid().rows.size
+        self.catch_up()  # a restart begins readers anew who were not shown that an id left that was forgotten
+
+    @rule(tolerance=KEEPING)
+    def tolerate(self, tolerance):
+        self.both(lambda live: live.tolerate(tolerance))
+
+    @rule()
+    def flush(self):
+        self.both(lambda live: live.flush())
+
+    # -- what one does
+
+    @rule()
+    def snapshot(self):
+        self.finish()
+        self.ended.snapshot()
+
+    @rule()
+    def begin_snapshot(self):
+        """Take one, as for the thread that writes it while events come."""
+        self.finish()
+        self.taken = self.ended._snapshots._take()
+
+    @rule()
+    def finish(self):
+        taken, self.taken = self.taken, None
+        if taken is not None:
+            self.ended._snapshots._write(taken)
+
+    @rule()
+    def crash(self):
+        """A snapshot that was being written is lost."""
+        self.taken, self.ended = None, reopened(self.ended)
+
+    @rule()
+    def close(self):
+        self.finish()
+        self.ended.close()
+        self.ended = dygcn.open(self.ended.folder)
+
+    @rule(events=EVENTS)
+    def crash_behind_the_log(self, events):
+        """The process ends between an entry of the log and its change."""
+        events = self.dated(events)
+        self.whole.update(events)
+        self.ended._live.apply = raising(OSError("the end"))
+        with pytest.raises(OSError, match="the end"):
+            self.ended.update(events)
+        self.crash()
+
+    @rule()
+    def crash_before_a_snapshot(self):
+        """The process ends before the snapshot is there that a change waits for: it never happened."""
+        self.finish()
+        refuse_one(self.whole)
+        log = self.ended.log
+        log.append([NewEntry(BARRIER, body=bytes(16))], log.last_batch_id + 1)
+        self.crash()
+
+    # -- what they tell
+
+    @invariant()
+    def both_know_the_same(self):
+        one, other = self.both(lambda live: (live.sequence, live.tolerance, live.version, *announced(live)))
+        assert one == other
+
+    @rule()
+    def catch_up(self):
+        told = []
+        for reader, live in zip(self.readers, (self.whole, self.ended), strict=True):
+            reader.catch_up(live, 5, exact=False)
+            told.append((sorted(reader.reported), sorted(reader.reported_left), reader.resets))
+        assert told[0] == told[1]
+        assert self.readers[0].rows == self.readers[1].rows
+
+    def teardown(self):
+        self.catch_up()
+        self.flush()
+        for reader, live in zip(self.readers, (self.whole, self.ended), strict=True):
+            reader.catch_up(live)
+            crash(live)
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+class AnnouncedMachine(OneFolder):
     """One reader that follows the feed of a graph of hubs, over tolerances, restarts and the end of hubs."""
 
     @initialize(
@@ -48,15 +227,10 @@ class AnnouncedMachine(RuleBasedStateMachine):
         half_life = 2.0 if memory else None
         model = small_model(features=features, directed=directed, half_life=half_life)
         self.live = dygcn.open(self.new_folder(), dygcn.start(model), snapshot_every=10**9)
-        self.reader, self.t = Reader(), 0.0
+        self.reader = Reader()
         spokes = [(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)]
         self.update(spokes)
         self.live.tolerate(tolerance)
-
-    def dated(self, events):
-        """Time goes on with every batch."""
-        self.t += 1
-        return [(a, b, self.t, *rest) for a, b, _, *rest in events]
 
     @rule(events=EVENTS)
     def update(self, events):
@@ -84,24 +258,8 @@ class AnnouncedMachine(RuleBasedStateMachine):
         self.live.flush()
         self.must_be_exact()
 
-    @rule()
-    def snapshot(self):
-        self.live.snapshot()
-
-    @rule()
-    def crash(self):
-        before = self.live.tolerance
-        self.live = reopened(self.live)
-        assert self.live.tolerance == before
-        self.must_be_exact()
-
-    @rule()
-    def close(self):
-        before = self.live.tolerance
-        self.live.close()
-        self.live = dygcn.open(self.live.folder)
-        assert self.live.tolerance == before
-        self.must_be_exact()
+    def restarted(self):
+        self.catch_up()
 
     @rule(limit=st.sampled_from([1, 3, 1000]))
     def read(self, limit):
@@ -134,21 +292,8 @@ class AnnouncedMachine(RuleBasedStateMachine):
         crash(self.live)
 
 
-RUN = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-HUNT = settings(
-    RUN,
-    max_examples=500,
-    phases=[Phase.generate],
-    derandomize=True,
-    database=None,
-    report_multiple_bugs=False,
-)
+RUN = settings(RUN, max_examples=40)
+HUNT = hunting(RUN, 500)
 
 
 @pytest.fixture(autouse=True)
@@ -163,8 +308,24 @@ def machine(monkeypatch):
         yield AnnouncedMachine
 
 
+@pytest.fixture
+def twins(monkeypatch):
+    with many_folders() as new_folder:
+        monkeypatch.setattr(TwinMachine, "new_folder", staticmethod(new_folder), raising=False)
+        yield TwinMachine
+
+
 def test_a_reader_is_within_the_bound_and_exact_after_a_flush(machine):
     run_state_machine_as_test(machine, settings=RUN)
+
+
+def test_a_restart_tells_what_would_have_been_told_without_it(twins):
+    run_state_machine_as_test(twins, settings=settings(RUN, max_examples=20))
+
+
+@pytest.mark.slow
+def test_many_more_restarts_do(twins):
+    run_state_machine_as_test(twins, settings=settings(RUN, max_examples=1000, stateful_step_count=50))
 
 
 @pytest.mark.slow
@@ -184,12 +345,8 @@ def what_was_kept_back_is_forgotten(monkeypatch):
 
 
 def a_restart_tells_nobody(monkeypatch):
-    def go_on_from(self, standing):
-        self.histories.epoch = standing.epoch
-        if standing.tolerance:
-            self.live.announce_beyond(standing.tolerance)
-
-    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
+    """What is there counts as announced."""
+    monkeypatch.setattr(LiveEmbedding, "announce_beyond", lambda self, to, unsaid=None: BEYOND(self, to))
 
 
 def a_bound_is_of_half_of_the_neighbours(monkeypatch):
@@ -200,7 +357,6 @@ def a_bound_is_of_half_of_the_neighbours(monkeypatch):
 MUTANTS = [
     nobody_hears_of_a_hub,
     what_was_kept_back_is_forgotten,
-    a_restart_tells_nobody,
     a_bound_is_of_half_of_the_neighbours,
 ]
 
@@ -210,6 +366,80 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+# -- of a restart
+
+
+def what_was_announced_is_not_written(monkeypatch):
+    def image(self):
+        return Unsaid(self._state.graph.ids.names(NOBODY), np.empty((0, WIDTH), np.int32))
+
+    monkeypatch.setattr(Announcer, "image", image)
+
+
+def the_messages_of_now_are_written(monkeypatch):
+    whole = Announcer.image
+
+    def image(self):
+        found = whole(self)
+        nodes = self._state.graph.find(found.ids)
+        return Unsaid(found.ids, self._state.exact.messages(self._state.graph, nodes, 1)[0])
+
+    monkeypatch.setattr(Announcer, "image", image)
+
+
+def what_was_announced_is_read_when_it_is_written(monkeypatch):
+    """Behind what a snapshot holds, where events came meanwhile."""
+    whole = Snapshots._write
+
+    def write(self, taken, needed=False):
+        feed = dataclasses.replace(taken.feed, unsaid=self._ahead.live.unsaid())
+        whole(self, dataclasses.replace(taken, feed=feed), needed)
+
+    monkeypatch.setattr(Snapshots, "_write", write)
+
+
+def cuts_are_joined_at_a_restart(monkeypatch):
+    whole = recovery.batches
+    monkeypatch.setattr(recovery, "batches", lambda found, merge, end=None: whole(found, lambda: True, 10**9))
+
+
+def a_restart_counts_everyone_as_moved(monkeypatch):
+    whole = WriteAhead._go_on_from
+
+    def go_on_from(self, standing):
+        self._known = False
+        whole(self, standing)
+
+    monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
+
+
+def who_became_a_hub_is_not_noted(monkeypatch):
+    monkeypatch.setattr(Announcer, "_say_of_rising", lambda self, nodes: None)
+
+
+def who_left_is_remembered(monkeypatch):
+    monkeypatch.setattr(Announcer, "_drop", lambda self, nodes: None)
+
+
+RESTARTS = [
+    a_restart_tells_nobody,
+    what_was_announced_is_not_written,
+    the_messages_of_now_are_written,
+    what_was_announced_is_read_when_it_is_written,
+    cuts_are_joined_at_a_restart,
+    a_restart_counts_everyone_as_moved,
+    who_became_a_hub_is_not_noted,
+    who_left_is_remembered,
+]
+
+
+@pytest.mark.parametrize("mutant", RESTARTS, ids=lambda mutant: mutant.__name__)
+def test_a_seeded_bug_of_a_restart_would_be_noticed(mutant, twins, monkeypatch):
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(twins, settings=HUNT)
 
 
 SMALL_MOVES = [  # each is less than the tolerance, and together they are more
@@ -303,6 +533,114 @@ def test_a_copy_keeps_its_tolerance():
     copied = copy.deepcopy(live)
     copied.update(add=[(0, 41)])
     assert (copied.tolerance, len(copied.flush()), len(live.flush())) == (0.5, 41, 40)
+
+
+def test_all_that_a_bulk_lists_is_announced(live):
+    live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    assert len(live.bulk([[(0, 41)]])) == 42
+    assert len(live.flush()) == 0
+
+
+# ---- what a snapshot holds of it -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_back(live):
+    """A folder whose newest snapshot holds what was announced of a hub, and a reader of it."""
+    live.tolerate(0.5)
+    live.update(add=[(0, 40)])
+    live.snapshot()
+    return live, Reader().catch_up(live, exact=False)
+
+
+def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypatch):
+    whole = Feed.image
+
+    def image(self, nodes):
+        feed, floor = whole(self, nodes)
+        return dataclasses.replace(feed, unsaid=None), floor
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Feed, "image", image)
+        live.tolerate(0.5)
+        reader = Reader().catch_up(live)
+        live.update(add=[(0, 40)])
+        live.snapshot()
+        reader.catch_up(live, exact=False)
+    again = reopened(live)
+    assert len(reader.catch_up(again).reported) == 41
+    assert (again.tolerance, again.log.last_kind, len(again._live.unsaid().ids)) == (0.5, FLUSH, 0)
+    again.update(add=[(0, 41)])
+    reader.catch_up(again, exact=False)
+    again = reopened(again)
+    assert len(reader.catch_up(again).reported) == 42  # the snapshot is the same
+    again.snapshot()
+    again = reopened(again)
+    assert reader.catch_up(again).reported == []
+    again.let_go()
+
+
+def test_an_older_snapshot_and_the_log_tell_the_same(kept_back):
+    live, reader = kept_back
+    live.update(add=[(0, 41)])
+    live.snapshot()
+    reader.catch_up(live, exact=False)
+    before = announced(live)
+    (snapshot_path(live.folder, live.saved_at) / "manifest.json").write_text("")
+    again = reopened(live)
+    assert len(again.damage) == 1
+    assert announced(again) == before
+    assert reader.catch_up(again, exact=False).reported == []
+    again.let_go()
+
+
+def test_no_tolerance_among_events_is_replayed_in_its_place(live):
+    """What stands before it in the log is applied, too."""
+    for n in range(9):
+        live.update(add=[(100 + n, 1)])
+        live.tolerate(0.0)
+        live.flush()
+    live.update(add=[(200, 1)])
+    before = live.digest(), live.version, live.sequence
+    again = reopened(live)
+    assert (again.digest(), again.version, again.sequence) == before
+    again.let_go()
+
+
+@pytest.mark.parametrize("fault", ["shape", "nodes"])
+def test_announcements_that_cannot_be(live, monkeypatch, fault):
+    """The snapshot is not used; the log behind the one before tells it all."""
+    live.tolerate(0.5)
+    live.snapshot()
+    live.update(add=[(0, 40)])
+    ids = IdColumn(np.array([7777 if fault == "nodes" else 0]))
+    rows = np.zeros((1 + (fault == "shape"), WIDTH), np.int32)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Announcer, "image", lambda self: Unsaid(ids, rows))
+        live.snapshot()
+    before = announced(live)
+    again = reopened(live)
+    assert "announcements of" in again.damage[0]
+    assert announced(again) == before
+    again.let_go()
+
+
+def test_no_file_has_what_was_announced_of_forgotten_ids(kept_back):
+    """Nor what was announced of their neighbours, whose messages were made of them."""
+    live, reader = kept_back
+    assert len(live._live.unsaid().ids) == 1
+    live.forget([5])
+    assert set(reader.catch_up(live).reported) == {*range(41)} - {5}
+    for _, path in list_snapshots(live.folder):
+        feed = load_snapshot(path)[3]
+        assert feed.unsaid is None or len(feed.unsaid.ids) == 0
+    assert reader.catch_up(reopened(live)).reported == []
+
+
+def test_folders_without_a_tolerance_are_written_as_before(live):
+    live.snapshot()
+    assert not {"unsaid", "said"} & {*load_file(snapshot_path(live.folder, live.saved_at) / GRAPH_FILE)}
 
 
 # ---- models that announce nothing ----------------------------------------------------------------------

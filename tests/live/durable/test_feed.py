@@ -4,9 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 import dygcn
 from dygcn.engine.models import State
@@ -19,81 +18,10 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import ALL_NODES, Cursor, Histories
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
+from tests.live.durable.readers import RUN, Dated, Reader, hunting
 from tests.live.steps import step, take
 
 TIMED = ("src", "dst", "t")
-ROUNDED = 1e-5  # vectors are sums of float32
-
-
-class Reader:
-    """Keeps what the feed tells, as a sink does."""
-
-    def __init__(self):
-        self.cursor, self.rows = "", {}
-        self.reported, self.reported_left, self.resets = [], [], 0
-        self.shown = None  # the position of the last page
-
-    def read(self, live, limit=1000):
-        """Take one page; return whether there is more."""
-        page = live.feed.since(self.cursor, limit)
-        rows = page.rows
-        self.check(live, page)
-        if page.reset:
-            self.rows, self.resets = {}, self.resets + 1
-        assert len(rows) <= limit
-        np.testing.assert_array_equal(rows.vectors, live.vectors(rows.ids.tolist()))
-        for one, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
-            self.rows[one] = vector.tobytes()
-        for one in rows.left.tolist():
-            self.rows.pop(one, None)
-        self.reported += rows.ids.tolist()
-        self.reported_left += rows.left.tolist()
-        self.cursor, self.shown = page.next, rows.history
-        return page.more
-
-    def check(self, live, page):
-        """A page is of one position, which the log confirms; pages never go back without a reset."""
-        rows = page.rows
-        assert len(rows.ids) == len(rows.vectors)
-        assert rows.versions.tolist() == [page.sequence] * len(rows.ids)
-        assert rows.left_versions.tolist() == [page.sequence] * len(rows.left)
-        assert not {*rows.ids.tolist()} & {*rows.left.tolist()}
-        assert len({*rows.ids.tolist(), *rows.left.tolist()}) == len(rows)
-        assert rows.history == live.history
-        assert live.confirms(rows.history)
-        assert page.floor == (page.sequence if page.reset else 0)
-        cursor = Cursor.read(page.next)
-        assert (cursor.page_position is not None) == page.more
-        assert (cursor.epoch, cursor.sequence) == (rows.history.epoch, page.sequence)
-        if self.shown is None or self.shown.epoch != rows.history.epoch:
-            assert page.reset
-        if not page.reset:
-            assert page.sequence >= self.shown.sequence
-
-    def catch_up(self, live, limit=1000, exact=True):
-        """Take pages until there is no more; then all vectors are the exact ones, or within `error_bound`."""
-        self.reported, self.reported_left, pages = [], [], 1
-        while self.read(live, limit):
-            pages += 1
-            assert pages < 500, "it never ends"
-        found = {one: live[one].tobytes() for one in live}
-        if exact or not live.tolerance:
-            assert self.rows == found
-        else:
-            self.check_bound(live, found)
-        return self
-
-    def check_bound(self, live, found):
-        """Who hears no hub has the exact bits."""
-        assert self.rows.keys() == found.keys()
-        ids = list(found)
-        bound = dict(zip(ids, live.error_bound(ids).tolist(), strict=True))
-        for one, vector in found.items():
-            ours, theirs = (np.frombuffer(each, np.float32) for each in (self.rows[one], vector))
-            far = float(np.linalg.norm(ours.astype(np.float64) - theirs))
-            assert far <= bound[one] * (1 + ROUNDED) + ROUNDED * (bound[one] > 0)
-
-
 IDS = st.integers(0, 6)
 EVENTS = st.lists(
     st.tuples(IDS, IDS, st.just(0), st.sampled_from([1, 1, -1]), st.sampled_from([1.0, 2.0])), max_size=5
@@ -101,7 +29,7 @@ EVENTS = st.lists(
 LIMITS = st.sampled_from([1, 2, 7, 1000])
 
 
-class FeedMachine(RuleBasedStateMachine):
+class FeedMachine(Dated):
     """Three readers, each at a cursor of its own, while the graph changes and the program dies."""
 
     most_left, half_life = 2, None
@@ -110,7 +38,6 @@ class FeedMachine(RuleBasedStateMachine):
     def start(self, directed, orders):
         self.before, module.MOST_LEFT = module.MOST_LEFT, self.most_left
         self.live = begin(self.new_folder(), directed=directed, orders=orders, half_life=self.half_life)
-        self.t = 0
         self.readers = [Reader() for _ in range(3)]
         self.history = []  # (sequence, ids that moved, ids that left)
         self.joined = set()  # sequences that may have been replayed as one with the next
@@ -119,11 +46,6 @@ class FeedMachine(RuleBasedStateMachine):
 
     def note(self, change):
         self.history.append((self.live.sequence, set(change.ids.tolist()), set(change.left.tolist())))
-
-    def dated(self, events):
-        """Time goes on with every batch."""
-        self.t += 1
-        return [(a, b, float(self.t), *rest) for a, b, _, *rest in events]
 
     @rule(events=EVENTS)
     def update(self, events):
@@ -228,21 +150,7 @@ class Fading(FeedMachine):
     most_left, half_life = 10**6, 2.0
 
 
-RUN = settings(
-    max_examples=25,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-HUNT = settings(
-    RUN,
-    max_examples=1500,
-    phases=[Phase.generate],
-    derandomize=True,
-    database=None,
-    report_multiple_bugs=False,
-)
+HUNT = hunting(RUN, 1500)
 
 
 @pytest.fixture(autouse=True)

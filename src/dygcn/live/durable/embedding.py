@@ -472,8 +472,6 @@ class DurableEmbedding(EmbeddingView):
             self._snapshots.wait()
             try:
                 whole = self.log.failure is None and not self._ahead.pending and not self._state.torn
-                if whole and self.tolerance > 0 and self.log.last_kind != FLUSH:
-                    self.flush()  # else the next start would count every node as moved
                 if whole and self.saved_at != self.sequence:
                     self._snapshots.write()
             except StorageError:

@@ -50,7 +50,7 @@ def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[
         return feed, floor
     floor = max(floor, int(feed.left_at[~known].max()))
     rows = np.flatnonzero(known & (feed.left_at > floor))
-    return FeedImage(feed.moved, take(feed.left, rows), feed.left_at[rows]), floor
+    return replace(feed, left=take(feed.left, rows), left_at=feed.left_at[rows]), floor
 
 
 class Feed:
@@ -119,12 +119,10 @@ class Feed:
     def image(self, nodes: Nodes) -> tuple[FeedImage, int]:
         """Return what is to be saved, for nodes in this order, and up to where nobody knows who left."""
         run, moved = self._departures.everything(), self._changes.sequences_of(nodes)
+        unsaid, floor = self._live.unsaid(), self._departures.floor
         if run is None:
-            none = self._live.names(nodes[:0])
-            return FeedImage(moved, none, np.empty(0, np.int64)), self._departures.floor
-        return without_forgotten(
-            FeedImage(moved, run.ids, run.sequences), self._departures.floor, self._erasures
-        )
+            return FeedImage(moved, self._live.names(nodes[:0]), np.empty(0, np.int64), unsaid), floor
+        return without_forgotten(FeedImage(moved, run.ids, run.sequences, unsaid), floor, self._erasures)
 
     @property
     def history(self) -> History:

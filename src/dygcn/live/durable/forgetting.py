@@ -146,6 +146,7 @@ class Forgetting:
             nodes = redaction.nodes_in(live.state, now)
             live.remove_nodes(python_ids(live.names(nodes)))
             redaction.forget_rows(live.state, now)
+            live.flush()  # what was announced last was made of them, too
             return len(nodes)
 
         found = 0

@@ -21,11 +21,9 @@ from dygcn.live.durable.moments import read_moment
 from dygcn.live.durable.recovery import Replayed, batches, logged_batches, makes_sense
 from dygcn.live.durable.storage import (
     BARRIER,
-    FLUSH,
     FORGET,
     LOG_FILE,
     REFUSAL,
-    TOLERANCE,
     Entry,
     list_snapshots,
     times,
@@ -41,7 +39,7 @@ from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from datetime import datetime
 
     from dygcn.engine.models import State
@@ -225,21 +223,13 @@ class _Replay:
 
     def run(self, entries: Iterable[Entry]) -> None:
         """Apply entries."""
-        remaining = iter(entries)
-        while True:
-            stretch = _Stretch(remaining)
-            for one in batches(logged_batches(stretch), self._from_graph):
-                self._apply(one, one.certain or stretch.ended_by is not None)
-            if stretch.ended_by is None:
-                break
-            self.version = stretch.ended_by.batch_id
+        for one in batches(logged_batches(entries), lambda: self._from_graph):
+            self._apply(one)
         if self._from_graph:
             self._state.rebuild()
 
-    def _apply(self, one: Replayed, certain: bool) -> None:
+    def _apply(self, one: Replayed) -> None:
         last = one.logged_batches[-1][-1]
-        if last.kind == BARRIER and certain:
-            raise DamagedFolder(f"the snapshot that holds entry {last.seq} is missing; restore a copy")
         if last.kind == BARRIER:
             raise NoSuchPast(
                 f"the change of sequence {last.seq} was not over yet: whoever has the folder open is making "
@@ -254,23 +244,8 @@ class _Replay:
             else:
                 self._live.apply(one.batch, one.now)
         except EventError:
-            if certain:
+            if one.certain:
                 raise
             self.version = before  # it is refused, and the refusal is not in the log yet
         except Warning:  # it was shown when it happened, and what it is about is done
             pass
-
-
-class _Stretch:
-    """Entries up to the next one that sets a tolerance or publishes what it kept back: it moves no vector."""
-
-    def __init__(self, remaining: Iterator[Entry]) -> None:
-        self._remaining = remaining
-        self.ended_by: Entry | None = None
-
-    def __iter__(self) -> Iterator[Entry]:
-        for entry in self._remaining:
-            if entry.kind in (TOLERANCE, FLUSH):
-                self.ended_by = entry
-                return
-            yield entry

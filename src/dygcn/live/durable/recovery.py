@@ -135,7 +135,7 @@ def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool
                 )
             yield pending, False
             pending = []
-        if entry.kind in (EVENTS, BARRIER, FORGET):
+        if entry.kind in (EVENTS, BARRIER, FORGET, TOLERANCE, FLUSH):
             pending.append(entry)
     if pending:
         yield pending, True
@@ -152,14 +152,14 @@ class Replayed:
 
 
 def batches(
-    found: Iterable[tuple[LoggedBatch, bool]], merge: bool, end: int | None = None
+    found: Iterable[tuple[LoggedBatch, bool]], merge: Callable[[], bool], end: int | None = None
 ) -> Iterator[Replayed]:
     """Yield what to apply: each logged batch, or many as one where borders do not show in the result.
 
     Parameters
     ----------
     merge
-        Whether they are joined at all.
+        Says whether the next ones are joined at all.
     end
         The last entry of the log, where it matters when each node moved: readers are mostly near the end, so
         no more than a quarter of what remains is joined, and the last batches are alone. None: it does not.
@@ -169,7 +169,7 @@ def batches(
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
         now = read[0][1]
         one = Replayed(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
-        alone = not merge or doubtful or now is not None or logged[0].kind == FORGET
+        alone = not merge() or doubtful or now is not None or logged[0].kind not in (EVENTS, BARRIER)
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and end is not None:
             start = gathered[0].logged_batches[0][0].seq
@@ -199,7 +199,6 @@ class Standing:
     epoch: Epoch
     tolerance: float
     tolerated: bool  # whether moves may have been kept back from readers
-    batch_id: int = 0  # of the last change of vectors alone
     refused: list[int] = field(default_factory=list)  # barriers whose change never happened
 
     def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -215,16 +214,18 @@ class Standing:
             elif entry.kind == TOLERANCE:
                 self.tolerance = unpack_tolerance(entry.body)
                 self.tolerated |= self.tolerance > 0
-            if entry.kind in (TOLERANCE, FLUSH):
-                self.batch_id = entry.batch_id
             yield entry
 
 
 def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> Standing:
-    """Hand events behind a snapshot to `apply`, in order, every byte checked; return what else there is."""
+    """Hand changes behind a snapshot to `apply`, in order, every byte checked; return what else there is.
+
+    Where there is a tolerance, every batch is alone: what is announced depends on where they end.
+    """
     standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
-    for one in batches(logged_batches(standing.follow(entries)), merge, log.last):
+    found = logged_batches(standing.follow(entries))
+    for one in batches(found, lambda: merge and not standing.tolerance, log.last):
         apply(one)
     return standing
 

@@ -117,7 +117,7 @@ class Redaction:
         def image(of: Nodes) -> tuple[FeedImage, int]:
             assert feed is not None
             assert position is not None
-            kept = FeedImage(moved[of], feed.left, feed.left_at)
+            kept = FeedImage(moved[of], feed.left, feed.left_at)  # nothing unsaid: rows were made of the ids
             return without_forgotten(kept, position.floor, self._erasures)
 
         taken = take_snapshot(state, version, position, image if feed is not None else None)

@@ -17,7 +17,17 @@ from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
-from dygcn.live.durable.storage import BARRIER, EPOCH, FLUSH, FORGET, REFUSAL, Epoch, NewEntry
+from dygcn.live.durable.storage import (
+    BARRIER,
+    EPOCH,
+    FLUSH,
+    FORGET,
+    REFUSAL,
+    TOLERANCE,
+    Epoch,
+    NewEntry,
+    unpack_tolerance,
+)
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.embedding import LiveEmbedding
 
@@ -69,9 +79,14 @@ class WriteAhead:
         where = position.sequence, position.floor
         self.feed = Feed(self.live, self.histories, self.erasures, *where, begin.feed)
         self._state = begin.state
+        unsaid = None if begin.feed is None else begin.feed.unsaid
+        self._known = unsaid is not None or not position.tolerance
+        if position.tolerance > 0 and announces(self._state):
+            self._state.rebuild()
+            self.live.announce_beyond(position.tolerance, unsaid)
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
-        self._state.rebuild()
-        self.live.renumber(max(self.live.version, standing.batch_id))
+        if not self.live.tolerance:
+            self._state.rebuild()
         self._go_on_from(standing)
         self.reach()  # a refusal may stand behind the last batch
 
@@ -207,6 +222,12 @@ class WriteAhead:
         if last.kind == FORGET:
             self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
+        if last.kind == TOLERANCE and announces(self._state):
+            self._replay_tolerance(unpack_tolerance(last.body))
+            return
+        if last.kind == FLUSH and self.live.tolerance:
+            self.live.flush()
+            return
         try:
             self._replay_batch(one)
         except EventError:
@@ -224,26 +245,31 @@ class WriteAhead:
 
     def _replay_batch(self, one: Replayed) -> None:
         """Apply a batch again: to the graph alone, where all else follows from it."""
-        if not self._state.model.spec.from_graph:
+        if self.live.tolerance or not self._state.model.spec.from_graph:
             self.live.apply(one.batch, one.now)
             return
         delta, left = self._state.apply_to_graph(one.batch, one.now)
         self.live.renumber(self._making[1])
         self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
-    def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch, refusals, tolerance; where moves were kept back, every node counts as moved.
+    def _replay_tolerance(self, tolerance: float) -> None:
+        """Take up a tolerance: what is announced from here on follows from messages, so these come first."""
+        if tolerance > 0 and not self.live.tolerance:
+            self._state.rebuild()
+        self.live.tolerate(tolerance)
 
-        A tolerance of a model that announces nothing, which older versions took, is followed no longer.
+    def _go_on_from(self, standing: Standing) -> None:
+        """Take up epoch and refusals; where nobody knows what was kept back, every node counts as moved.
+
+        So it is with an older folder, and with a tolerance of a model that announces nothing, which older
+        versions took: it is followed no longer.
         """
         self.histories.epoch = standing.epoch
         self.histories.refuse(standing.refused)
-        if standing.tolerance > 0:
-            if announces(self._state):
-                self.live.announce_beyond(standing.tolerance)
-            if self.log.last_kind != FLUSH:
+        if standing.tolerated and not (self._known and announces(self._state)):
+            if standing.tolerance > 0 and self.log.last_kind != FLUSH:
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live.renumber(self.log.last_batch_id)
-        if standing.tolerated:  # nobody knows any more what was announced last
             everyone = self._state.graph.nodes()
+            self.live.announce_beyond(self.live.tolerance)
             self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.records import Float32, Nodes
-from dygcn.errors import DygcnError, FeatureError, OptionError, StorageError
+from dygcn.errors import DygcnError, FeatureError, OptionError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.histories import Cursor
 from dygcn.live.durable.opening import open as open_folder
@@ -135,7 +135,6 @@ class Service:
             source.ask_to_stop()
         ended = [source.stop(self.drain.sources_until) for source in self.sources]
         self.ingest_queue.close()
-        self._publish()
         with contextlib.suppress(DygcnError):  # the log has the failure, and `close` leaves it at that
             self.live.snapshot()
         for sink in self.sinks:
@@ -176,12 +175,6 @@ class Service:
                     candidates = self.index.candidates(vector, 1)
                 with self.live.lock:
                     self._best(candidates, vector, 1)
-
-    def _publish(self) -> None:
-        """Publish what a tolerance keeps back while sinks take it; else the next start writes all rows."""
-        if self.live.tolerance > 0 and self.accepting:
-            with contextlib.suppress(StorageError):  # the log has the failure, and `close` leaves it at that
-                self.live.flush()
 
     # ---- notifying -----------------------------------------------------------------------------------
 
