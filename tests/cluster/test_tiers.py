@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dygcn.cluster.local_shards import divide
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.engine.events import id_column, python_ids, read_events
@@ -10,6 +11,7 @@ from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import set_threads, spreading
 from dygcn.live.digest import digest_of
+from dygcn.serving.service.cost_estimate import expected_rows
 from dygcn.testing.simulated_cluster import SimulatedCluster
 from tests.cluster.test_shard import apply, digest, loaded_again, move, small, spread
 from tests.live.test_tiers import check_tiers, heavy_from
@@ -186,6 +188,19 @@ def test_who_pulls_from_a_hub_has_moved():
     shards = star(16, 300, 2)
     told = [shard.settle(read_events([(0, 305)])) for shard in shards]
     assert moved_ids(spread_all(shards, told), shards) == {*range(301), 305}
+
+
+def test_a_front_expects_what_an_event_at_a_hub_costs():
+    """Not more than shards push: they have fewer arcs of a light node than make one heavy."""
+    expected = []
+    for bound in (16, "inf"):
+        with heavy_from(bound):
+            state = State(small())
+            state.apply(read_events([(0, spoke) for spoke in range(1, 301)]))
+            front = divide(state, 2)
+        expected.append(expected_rows(front, read_events([(0, 999)])))
+        assert expected_rows(front, read_events([(1, 999)])) == 3
+    assert expected == [2 + 2 * 16, 2 + 300]
 
 
 def test_a_mirror_that_nobody_aggregates_is_light_again():

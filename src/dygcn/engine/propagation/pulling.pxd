@@ -8,6 +8,7 @@ from dygcn.engine.propagation.work cimport Handoff
 
 cdef int64_t AHEAD
 cdef int64_t AT_ONCE
+cdef int64_t NARROW
 
 @cython.final
 cdef class HeavyRows:
