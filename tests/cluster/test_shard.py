@@ -29,6 +29,32 @@ def apply(shards, batch, now=None):
     spread(shards, [shard.settle(batch, now) for shard in shards])
 
 
+def move(shards, slots, count):
+    """Let slots have other owners; a shard that is new is added to the list."""
+    settled = [shard.settle_move(slots, count) for shard in shards]
+    for shard in shards:
+        told = {one.number: settled[one.number][0][shard.number] for one in shards if one is not shard}
+        leaving = [images[shard.number] for _, images in settled if shard.number in images]
+        shard.spread_move(told, leaving)
+    if count > len(shards):
+        fresh = Shard(shards[0].model, count - 1, slots, count)
+        fresh.settle_move(slots, count)
+        told = {one.number: settled[one.number][0][count - 1] for one in shards}
+        fresh.spread_move(told, [images[count - 1] for _, images in settled if count - 1 in images])
+        shards.append(fresh)
+
+
+def loaded_again(shards, number):
+    """Return a shard as it is after a restart: from edges of its own, and rows that the others send."""
+    before = shards[number]
+    again = Shard(before.model, number, before.slots, before.shards)
+    again.load(before.image())
+    for other, mirrors in again.mirrors().items():
+        again.take_rows(shards[other].rows_for(mirrors))
+    again.rebuild()
+    return again
+
+
 def digest(shards):
     return digest_of_parts(shards[0].model, [part_of(shard) for shard in shards])
 
@@ -168,17 +194,7 @@ def test_slots_move_and_shards_come(how):
         slots = shards[0].slots.moved(
             random.choice(SLOTS, 900, replace=False).tolist(), int(random.integers(count))
         )
-        settled = [shard.settle_move(slots, count) for shard in shards]
-        for shard in shards:
-            told = {one.number: settled[one.number][0][shard.number] for one in shards if one is not shard}
-            leaving = [images[shard.number] for _, images in settled if shard.number in images]
-            shard.spread_move(told, leaving)
-        if count > len(shards):
-            fresh = Shard(model, count - 1, slots, count)
-            fresh.settle_move(slots, count)
-            told = {one.number: settled[one.number][0][count - 1] for one in shards}
-            fresh.spread_move(told, [images[count - 1] for _, images in settled if count - 1 in images])
-            shards.append(fresh)
+        move(shards, slots, count)
         assert digest(shards) == digest_of(state)
 
 
@@ -188,12 +204,7 @@ def test_a_shard_is_rebuilt_from_edges_and_rows_of_mirrors():
     for batch in batches(20, 40, seed=9, times=True):
         state.apply(batch)
         apply(shards, batch)
-        again = Shard(model, 1, shards[1].slots, 3)
-        again.load(shards[1].image())
-        for other, mirrors in again.mirrors().items():
-            again.take_rows(shards[other].rows_for(mirrors))
-        again.rebuild()
-        shards[1] = again
+        shards[1] = loaded_again(shards, 1)
         assert digest(shards) == digest_of(state)
 
 

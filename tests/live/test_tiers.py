@@ -72,7 +72,10 @@ def batches(random, model, nodes, steps):
 
 def check_blocks(live):
     """Tiers and the order of the arcs are what the definition says."""
-    graph, rule = live.state.graph, live.state.exact
+    check_tiers(live.state.graph, live.state.exact)
+
+
+def check_tiers(graph, rule):
     high = graph.ids.high
     for arcs in (graph.pull, graph.push):
         for node in range(high):

@@ -6,7 +6,9 @@ from dygcn.engine.events import read_events
 from dygcn_lab.costs import shards, shards_large
 
 
-def test_rows_are_those_of_one_process_and_of_mirrors():
+def test_rows_are_those_of_one_process_and_of_mirrors(monkeypatch):
+    """As long as all messages are pushed; those of hubs are not, and then there are fewer rows."""
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "inf")
     result = shards.measure_flat([2_000], shards=3)
     (line,) = result["rows"]
     assert line["digest_of_one_process"]
@@ -14,6 +16,10 @@ def test_rows_are_those_of_one_process_and_of_mirrors():
     assert line["rows_a_shard"] == line["predicted_rows_a_shard"]
     assert line["mirrors_a_node"] > 1
     assert "rows_a_shard" in shards.table("flat", result)
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "8")
+    (pulled,) = shards.measure_flat([2_000], shards=3)["rows"]
+    assert pulled["digest_of_one_process"]
+    assert pulled["rows_a_shard"] < line["rows_a_shard"]
 
 
 def test_the_last_events_of_a_case_are_counted():

@@ -191,8 +191,7 @@ def _rows(question: ask.AskRows, worker: Worker) -> ask.Answer:
         np.zeros(len(nodes), np.int64),
     )
     if question.sums:
-        sums = shard.rule.sums[question.order - 1]
-        rows[here], degree[here] = sums.rows(nodes[here]), sums.degree[nodes[here]]
+        degree[here], rows[here] = shard.rule.whole_sums(shard.graph, nodes[here], question.order)
     else:
         rows[here], degree[here] = shard.rule.messages(shard.graph, nodes[here], question.order)
     return ask.Rows(worker.position, rows, degree)

@@ -64,7 +64,7 @@ def part_of(shard: Shard) -> DigestPart:
     parts: list[NDArray[Any]] = [
         x,
         has,
-        *(part for sums in rule.sums for part in (sums.degree[own], sums.rows(own))),
+        *(part for order in range(1, rule.orders + 1) for part in rule.whole_sums(graph, own, order)),
     ]
     rows = tuple(_as_bytes(part) for part in parts)
     names = graph.ids.names

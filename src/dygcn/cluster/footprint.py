@@ -20,7 +20,7 @@ def bytes_of(shard: Shard) -> dict[str, int]:
     >>> from dygcn.engine.models import Model
     >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
     >>> list(bytes_of(Shard(model, 0, SlotMap.even(2), 2)))
-    ['arcs', 'hubs', 'lists', 'ids', 'marks', 'order 1', 'order 2', 'holders']
+    ['arcs', 'hubs', 'lists', 'ids', 'marks', 'order 1', 'order 2', 'heavy', 'holders']
     """
     graph, rule = shard.graph, shard.rule
     sides = {id(side): side for side in (graph.pull, graph.push)}.values()
@@ -35,6 +35,7 @@ def bytes_of(shard: Shard) -> dict[str, int]:
         "marks": _held(graph) + scratch + rule.own.nbytes + shard.owner.nbytes,
         "order 1": rule.sums[0].nbytes,
         "order 2": rule.sums[1].nbytes,
+        "heavy": rule._heavy.nbytes,
         "holders": shard.holders.nbytes,
     }
 

@@ -22,6 +22,7 @@ from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.propagation import ExactRule
+from dygcn.engine.propagation.heavy import heavy_from
 from dygcn.engine.records import Changed, Parts
 from dygcn.errors import ClusterError, FeatureError
 
@@ -318,7 +319,7 @@ class _FarRule(ExactRule):
 
     def __init__(self, state: FrontState) -> None:
         super().__init__(state.model.new_features(), state.model.orders, NOBODY_IS_HEAVY)
-        self._state = state
+        self._state, self._heavy_at_shards = state, heavy_from()
         self.sums = [_FarSums(state, order) for order in range(1, self.orders + 1)]  # type: ignore[misc]
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
@@ -329,6 +330,11 @@ class _FarRule(ExactRule):
             return np.empty((0, self._state.model.width), np.int32), np.empty(0, np.int64)
         found = self._state.asking.rows(graph.ids.names(nodes), order)
         return found.rows.astype(np.int32), found.degree
+
+    def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
+        """Return about to how many: each shard has fewer arcs of a light node, and pulls from others."""
+        most = np.int64(self._state.asking.shards * self._heavy_at_shards)
+        return np.minimum(graph.push.count[nodes], most).astype(np.int32)
 
     def reserve(self, graph: Graph) -> None:
         """Nothing is kept here."""

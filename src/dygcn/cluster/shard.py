@@ -283,7 +283,6 @@ class Shard:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""
         delta = self._write()
         self.rule.apply_near(self.graph, delta)
-        self.rule.forget_rows(delta.left)  # of one that moved away before: the next with its number finds it
         self._release(delta)
 
     def _write(self) -> GraphDelta:
@@ -404,10 +403,11 @@ class Shard:
         self._recount()
         first = None if told is None else self._received([one for one in told.values() if len(one)])[1]
         self.rule.reserve(self.graph)
-        gained = np.setdiff1d(self.own_nodes(), before, assume_unique=True)
-        lost = before[self.rule.own[before] == 0]
-        self.rule.give_up(lost, self._strangers())
-        self.rule.take_over(self.graph, gained, first)
+        self.rule.forget_rows(self._strangers())
+        self.rule.own_order_1(self.graph, np.setdiff1d(self.own_nodes(), before, assume_unique=True))
+        if first is not None:
+            self.rule.take_rows(first)
+            self.rule.rebuild_order_2(self.graph)
         self.transaction.release(delta.left)
 
     def _strangers(self) -> Nodes:
@@ -462,7 +462,7 @@ class Shard:
         """Take order 1 of mirrors from their owner."""
         first = self._received([rows])[1]
         self.rule.reserve(self.graph)
-        self.rule.sums[0].put(first.nodes, first.degree, first.rows)
+        self.rule.take_rows(first)
 
     def rebuild(self) -> None:
         """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""

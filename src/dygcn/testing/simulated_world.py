@@ -152,7 +152,8 @@ def named(numbers: Any, kind: str) -> list[Any]:
 def rows_of(graph: Any, rule: Any, nodes: Any) -> dict[Any, tuple[bytes, ...]]:
     """Return degrees, sums and contacts of nodes, by id."""
     names = python_ids(graph.ids.names(nodes)).tolist()
-    parts = [part for sums in rule.sums for part in (sums.degree[nodes], sums.rows(nodes))]
+    orders = range(1, rule.orders + 1)
+    parts = [part for order in orders for part in rule.whole_sums(graph, nodes, order)]
     if graph.contacts is not None:
         parts += [graph.contacts.times[nodes], graph.contacts.counts[nodes]]
     return {name: tuple(part[i].tobytes() for part in parts) for i, name in enumerate(names)}

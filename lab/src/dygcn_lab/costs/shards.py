@@ -4,7 +4,8 @@
 is), prints a table of each and writes it to ``results/shards/PART.json``. Parts are the cases below, ``flat``
 (the same counts on graphs of growing size and of one distribution of degrees), and ``ratio`` (seconds of one
 shard by those of one process, batch by batch in one run, which needs a quiet machine). All shards run in this
-process, one after the other: two cores cannot show more speed, so all but the ratio are counts.
+process, one after the other: two cores cannot show more speed, so all but the ratio are counts. The capacity
+model knows pushed messages alone: what is written for it is measured with DYGCN_HEAVY_FROM=inf.
 """
 
 from __future__ import annotations
@@ -119,7 +120,11 @@ class Shards:
             self.counts.events += len(batch)
 
     def line(self, rows: int) -> dict[str, Any]:
-        """Return what was counted beside what one process adds to, in rows."""
+        """Return what was counted beside what one process adds to, in rows.
+
+        The prediction is of messages that are pushed: a node that is heavy in one process may be light on a
+        shard, where it has fewer arcs.
+        """
         counts, n = self.counts, max(self.counts.events, 1)
         own = sum(len(shard.own_nodes()) for shard in self.all)
         mirrors = sum(len(ids) for shard in self.all for ids in shard.mirrors().values())

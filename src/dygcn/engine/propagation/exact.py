@@ -42,6 +42,7 @@ from dygcn.engine.records import (
     Changed,
     FeatureDelta,
     GraphDelta,
+    Int8,
     Int32,
     Int64,
     Nodes,
@@ -251,7 +252,7 @@ class ExactRule:
         nodes, tiers = due_tiers(graph, touched, self.heavy_from)
         if len(nodes) == 0:
             return _NOBODY
-        receiver, sender, change = arcs_that_turn(graph, nodes, tiers)
+        receiver, sender, change = self._turned(graph, nodes, tiers)
         if len(receiver):
             senders, row = distinct_rows(sender, self._spreading.place)
             turned = ArcChanges(receiver, row, change, senders, True)
@@ -265,6 +266,15 @@ class ExactRule:
         self._heavy.drop(falling)
         set_tiers(graph, nodes, tiers)
         return receiver
+
+    def _turned(self, graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
+        """Return the arcs to turn when nodes change their tiers; see `arcs_that_turn`."""
+        return arcs_that_turn(graph, nodes, tiers)
+
+    def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
+        """Return to how many neighbours the message of each node is pushed at most."""
+        count = graph.push.count[nodes]
+        return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], count) if self._pulls_some else count
 
     def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
@@ -294,8 +304,7 @@ class ExactRule:
     def rebuild(self, graph: Graph) -> None:
         """Compute the state from nothing: every tier, every row, every order."""
         self.reserve(graph)
-        heavy = divide_all(graph, self.heavy_from)
-        self._heavy.clear(len(self._heavy.rows.arrays.slot) if self._pulls_some else 0)
+        heavy = self._divide(graph)
         everyone = np.arange(graph.ids.high, dtype=np.int32)
         for k, sums in enumerate(self.sums):
             if k == 0:
@@ -309,6 +318,12 @@ class ExactRule:
             sums.place(everyone, sums.degree[: len(everyone)])
             rows = RowBlock(message), sums.arrays, sums.weight_shift
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
+
+    def _divide(self, graph: Graph) -> Nodes:
+        """Give every node its tier anew; return who is heavy: of these no message is kept yet."""
+        heavy = divide_all(graph, self.heavy_from)
+        self._heavy.clear(len(self._heavy.rows.arrays.slot) if self._pulls_some else 0)
+        return heavy
 
     def share(self, zeros: Allocator, now: Int64) -> None:
         """Keep all rows where other processes can read them; see `Sums.share`."""

@@ -95,6 +95,14 @@ class HeavyMessages:
         keep_all(self.rows, at)
         now.slot[nodes], now.rows[at], now.has[at] = at, messages, has
 
+    def renew(self, nodes: Nodes, messages: Int32, has: Int64) -> None:
+        """Keep other messages of those of some nodes that are heavy."""
+        now = self.rows.arrays
+        if len(now.slot):
+            some = np.flatnonzero(now.slot[nodes] >= 0)
+            at = now.slot[nodes[some]]
+            now.rows[at], now.has[at] = messages[some], has[some]
+
     def drop(self, nodes: Nodes) -> None:
         """Keep no message of nodes that are light now."""
         now, counts = self.rows.arrays, self.rows.arrays.counts

@@ -2,6 +2,9 @@
 
 A shard has every arc of its own nodes. A mirror is a node of another shard: of it a shard keeps the sum of
 order 1, which changes when its owner says so, and not its arcs. Order 2 is added to own nodes alone.
+
+Who is heavy (see `graph.tiers`) each shard decides by the arcs that it has, of mirrors as of own nodes: their
+messages are kept as rows, and own nodes pull them.
 """
 
 from __future__ import annotations
@@ -12,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.propagation.exact import ExactRule
-from dygcn.engine.propagation.gathering import distinct_rows
+from dygcn.engine.propagation.gathering import distinct_rows, next_ring
 from dygcn.engine.propagation.spreading import Arcs, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
@@ -69,8 +71,9 @@ class MirroredRule(ExactRule):
                 f"this model propagates {orders} orders, and shards need {ORDERS}: fit with orders={ORDERS}, "
                 "or open the folder in one process"
             )
-        super().__init__(features, orders, NOBODY_IS_HEAVY)  # who is a mirror hears of fewer than listen
-        self.sums[1] = Sums(features.width, features.message_bits, 0, pooled=True)  # in a list that is shared
+        super().__init__(features, orders)
+        about = features.width, features.message_bits, 0
+        self.sums[1] = Sums(*about, pooled=True, partial=self._pulls_some)  # in a list that is shared
         self.own: Int8 = np.empty(0, np.int8)
 
     @property
@@ -85,14 +88,15 @@ class MirroredRule(ExactRule):
         self.reserve(transaction.graph)
         if len(self._spreading.marks.arrays.own):
             self._spreading.add_only_to(_EVERYBODY)
-        return super().write(transaction)
+        written, changed = super().write(transaction)
+        return written, self._own_moved(transaction.graph, changed)
 
     def apply_near(self, graph: Graph, delta: GraphDelta) -> None:
         """Propagate a change to order 1 of own nodes alone: what a shard can do without the others."""
         self.reserve(graph)
         at_own = self.own[delta.receiver] > 0
         self._add_arcs(graph, delta.receiver[at_own], delta.sender[at_own], (delta.new - delta.old)[at_own])
-        self.sums[0].clear(delta.left)  # a mirror may have a row, if it was an own node before a move
+        self.forget_rows(delta.left)  # of one that moved away before: the next with its number finds it
 
     def apply_with(
         self, graph: Graph, delta: GraphDelta, stays: Bool, far: FarChanges, first: FirstRows, gone: Nodes
@@ -140,15 +144,30 @@ class MirroredRule(ExactRule):
             wave = self._with_first_rows(wave, len(senders), first)
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
         changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, *both, shift), wave, own_left)
-        self.sums[0].clear(gone)
+        self.forget_rows(gone)
         self.sums[1].clear(own_left)
-        is_own = self.own[changed.nodes] > 0
-        return Changed(changed.nodes[is_own], changed.orders[is_own], changed.rows)
+        self._settle(graph, delta.touched)
+        return self._own_moved(graph, changed)
+
+    def _own_moved(self, graph: Graph, changed: Changed) -> Changed:
+        """Return which own nodes moved, with those that pull what did: whoever may ask later is elsewhere."""
+        seen = self._spreading.seen
+        seen[changed.nodes] = 1
+        pulling = next_ring(changed.heavy, seen, *graph.push.lists[:3])
+        nodes = np.concatenate((changed.nodes, pulling))
+        orders = np.concatenate((changed.orders, np.full(len(pulling), ORDERS, np.int8)))
+        seen[nodes] = 0
+        is_own = self.own[nodes] > 0
+        return Changed(nodes[is_own], orders[is_own], changed.rows)
+
+    def _turned(self, graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
+        receiver, sender, change = super()._turned(graph, nodes, tiers)
+        at_own = self.own[receiver] > 0  # mirrors have no sum of order 2
+        return receiver[at_own], sender[at_own], change[at_own]
 
     def _with_first_rows(self, wave: Wave, senders: int, first: FirstRows) -> Wave:
         """Write rows of new mirrors, and add to a wave that they have messages now."""
-        self.sums[0].put(first.nodes, first.degree, first.rows)
-        rows, has = messages_of(self.sums[0].arrays, first.nodes, self.features.width)
+        rows, has = self.take_rows(first)
         given, used = wave.handoff.arrays, senders + wave.senders
         handoff = Handoff(
             np.concatenate((given.table[:used], rows)),
@@ -183,32 +202,21 @@ class MirroredRule(ExactRule):
 
     # ---- other owners ----------------------------------------------------------------------------------
 
-    def give_up(self, lost: Nodes, gone: Nodes) -> None:
-        """Forget order 2 of nodes that are own ones no longer, and all of mirrors that nobody aggregates."""
-        self.sums[1].clear(lost)
-        self.forget_rows(gone)
+    def take_rows(self, first: FirstRows) -> tuple[Int32, Int64]:
+        """Write order 1 of mirrors; return their messages, and who has one."""
+        self.sums[0].put(first.nodes, first.degree, first.rows)
+        return self._renewed(first.nodes)
 
     def forget_rows(self, nodes: Nodes) -> None:
         """Forget order 1 of nodes that are neither own ones nor mirrors."""
         self.sums[0].clear(nodes)
+        self._renewed(nodes)
 
-    def take_over(self, graph: Graph, gained: Nodes, first: FirstRows | None) -> None:
-        """Compute order 1 of nodes that became own ones, and order 2 of them, if new mirrors have rows."""
-        self.sums[0].clear(gained)
-        receiver, sender, weight = graph.pull.arcs(gained)
-        self._add_arcs(graph, receiver, sender, np.abs(weight))
-        if first is None:
-            return
-        self.sums[0].put(first.nodes, first.degree, first.rows)
-        self._spreading.add_only_to(self.own)
-        senders, row = distinct_rows(sender, self._spreading.place)
-        rows, has = messages_of(self.sums[0].arrays, senders, self.features.width)
-        arcs = ArcChanges(receiver, row, np.abs(weight), _NOBODY)
-        self._add(
-            2,
-            Arcs(arcs, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift),
-            _start(rows, has),
-        )
+    def _renewed(self, nodes: Nodes) -> tuple[Int32, Int64]:
+        """Return messages whose sums were written by no wave, and have rows of heavy nodes follow them."""
+        messages = messages_of(self.sums[0].arrays, nodes, self.features.width)
+        self._heavy.renew(nodes, *messages)
+        return messages
 
     # ---- from nothing ----------------------------------------------------------------------------------
 
@@ -217,21 +225,24 @@ class MirroredRule(ExactRule):
         return FirstRows(nodes, self.sums[0].degree[nodes], self.sums[0].rows(nodes))
 
     def rebuild_order_1(self, graph: Graph) -> None:
-        """Compute order 1 of own nodes from nothing; mirrors have none."""
-        for sums in self.sums:
-            sums.reserve(
-                len(graph.strength)
-            )  # as far as the graph itself: nothing is copied for the next node
+        """Compute order 1 of own nodes of a graph that was loaded; mirrors have none."""
+        for sums in self.sums:  # as far as the graph itself: nothing is copied for the next node
+            sums.reserve(len(graph.strength))
         self.reserve(graph)
-        for nodes in blocks_of(np.arange(graph.ids.high), graph.pull.count):
-            self.sums[0].clear(nodes)
-        for nodes in blocks_of(np.flatnonzero(self.own[: graph.ids.high] > 0), graph.pull.count):
-            receiver, sender, weight = graph.pull.arcs(nodes)
+        self.own_order_1(graph, np.flatnonzero(self.own[: graph.ids.high] > 0))
+
+    def own_order_1(self, graph: Graph, nodes: Int64 | Nodes) -> None:
+        """Compute order 1 of some own nodes from nothing."""
+        for some in blocks_of(nodes, graph.pull.count):
+            self.sums[0].clear(some)
+            receiver, sender, weight = graph.pull.arcs(some)
             self._add_arcs(graph, receiver, sender, np.abs(weight))
 
     def rebuild_order_2(self, graph: Graph) -> None:
-        """Compute order 2 of own nodes from nothing, out of order 1 of all."""
+        """Compute tiers, and order 2 of own nodes, from nothing, out of order 1 of all."""
         self.reserve(graph)
+        heavy = self._divide(graph)
+        self._heavy.put(heavy, *self.messages(graph, heavy, 1))
         self._spreading.add_only_to(self.own)
         here = np.flatnonzero(graph.here).astype(np.int32)
         self.sums[1].clear(np.arange(graph.ids.high, dtype=np.int32))

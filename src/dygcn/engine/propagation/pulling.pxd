@@ -11,6 +11,7 @@ cdef int64_t AHEAD
 cdef int64_t AT_ONCE
 cdef int64_t BUSY
 cdef int64_t CHANGED
+cdef int64_t NARROW
 
 @cython.final
 cdef class Earlier:

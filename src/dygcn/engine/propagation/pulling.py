@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation.outcomes import BUSY, CHANGED
+from dygcn.engine.propagation.outcomes import BUSY, CHANGED, NARROW
 
 try:
     import cython
@@ -243,7 +243,7 @@ def _write_one(
     clear_row(total, 0)
     if slot >= 0:
         add_row(total, 0, sums.wide, slot, 1)
-    elif sums.limit > 0:
+    elif sums.limit > 0 and not (sums.pooled and slot == NARROW):
         add_row(total, 0, sums.narrow, narrow_row(slot, node), 1)
     start, stop = pulls.arcs.start[node], pulls.arcs.start[node] + pulls.arcs.upper[node]
     while start < stop:

@@ -9,13 +9,12 @@ import numpy as np
 
 from dygcn.engine.events import join_ids, python_ids
 from dygcn.engine.graph.fixed import DEEPEST
-from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.propagation import ExactRule
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.memory import Memory
     from dygcn.engine.models import State
-    from dygcn.engine.records import EventBatch, Float64, Int32, Nodes
+    from dygcn.engine.records import EventBatch, Float64, Nodes
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 
@@ -107,25 +106,18 @@ def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
 
 def _rows_behind(state: State, nodes: Nodes) -> int:
     """Return how many rows changes of these nodes touch; below 0 stands for one that is new."""
-    graph, orders = state.graph, state.model.orders
+    graph, rule, orders = state.graph, state.rule, state.model.orders
     ring = nodes[nodes >= 0]
     total = ends = len(nodes)
     for order in range(2, orders + 1):
-        arcs = int(np.sum(_pushes(state, ring), dtype=np.int64))
+        pushes = rule.pushes(graph, ring) if isinstance(rule, ExactRule) else graph.push.count[ring]
+        arcs = int(np.sum(pushes, dtype=np.int64))
         total += arcs if order == 2 else min(arcs, len(graph)) + ends
         if order < orders and arcs > _LOOK:
             return total + (orders - order) * (len(graph) + ends)
         if order < orders:
             ring = np.unique(np.concatenate((ring, graph.push.arcs(np.unique(ring))[1])))
     return total
-
-
-def _pushes(state: State, nodes: Nodes) -> Int32:
-    """Return to how many neighbours the message of each node is pushed at most."""
-    graph = state.graph
-    if not is_bounded(state):
-        return graph.push.count[nodes]
-    return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], graph.push.count[nodes])
 
 
 def _met_before(batch: EventBatch) -> list[int]:
