@@ -247,7 +247,7 @@ MUTANTS = {
     ),
     "sums of a shard hold all messages": (
         "propagation.mirrored",
-        "self.sums[1] = Sums(*about, pooled=True, partial=self._pulls_some)  # in a list that is shared",
+        "self.sums[1] = Sums(*about, pooled=True, partial=self.pulls_some)  # in a list that is shared",
         "self.sums[1] = Sums(*about, pooled=True)",
     ),
     "who pulls what moved is not listed": (

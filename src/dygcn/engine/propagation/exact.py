@@ -88,7 +88,7 @@ class ExactRule:
         shifts = [features.message_shift] + [0] * (orders - 1)
         bits = features.message_bits
         self.sums = [
-            Sums(features.width, bits, shift, partial=order == PULLED_ORDER and self._pulls_some)
+            Sums(features.width, bits, shift, partial=order == PULLED_ORDER and self.pulls_some)
             for order, shift in enumerate(shifts, 1)
         ]
         self._heavy = HeavyMessages(features.width)
@@ -107,12 +107,13 @@ class ExactRule:
         return kept | {"_parts": (), "_pulled": (), "_pulls": None}
 
     @property
-    def _pulls_some(self) -> bool:
+    def pulls_some(self) -> bool:
+        """Whether messages of heavy nodes are pulled: then no event adds to many rows, whoever it meets."""
         return self.heavy_from != NOBODY_IS_HEAVY
 
     def pulls(self, graph: Graph) -> Pulls | None:
         """Return what readers add to the sums of the last order; None: these hold everything."""
-        if not self._pulls_some:
+        if not self.pulls_some:
             return None
         pull, heavy, shift = graph.pull, self._heavy.rows, self.sums[-1].weight_shift
         parts = pull.arrays, heavy, shift
@@ -247,7 +248,7 @@ class ExactRule:
 
         No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
         """
-        if not self._pulls_some or len(touched) == 0 or graph.trials:
+        if not self.pulls_some or len(touched) == 0 or graph.trials:
             return _NOBODY
         nodes, tiers = due_tiers(graph, touched, self.heavy_from)
         if len(nodes) == 0:
@@ -274,7 +275,7 @@ class ExactRule:
     def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
         """Return to how many neighbours the message of each node is pushed at most."""
         count = graph.push.count[nodes]
-        return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], count) if self._pulls_some else count
+        return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], count) if self.pulls_some else count
 
     def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
         """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
@@ -322,7 +323,7 @@ class ExactRule:
     def _divide(self, graph: Graph) -> Nodes:
         """Give every node its tier anew; return who is heavy: of these no message is kept yet."""
         heavy = divide_all(graph, self.heavy_from)
-        self._heavy.clear(len(self._heavy.rows.arrays.slot) if self._pulls_some else 0)
+        self._heavy.clear(len(self._heavy.rows.arrays.slot) if self.pulls_some else 0)
         return heavy
 
     def share(self, zeros: Allocator, now: Int64) -> None:
@@ -392,9 +393,9 @@ class ExactRule:
                 sums.layout(shift, graph.one)
             sums.reserve(nodes)
         self._spreading.reserve(nodes)
-        if self._pulls_some:
+        if self.pulls_some:
             self._heavy.reserve(nodes)
         rows = min(len(self._spreading.seen), *(len(sums.slot) for sums in self.sums))
-        if self._pulls_some:
+        if self.pulls_some:
             rows = min(rows, len(self._heavy.rows.arrays.slot))
         self._nodes, self._shift = rows, min(shift, self._shift)

@@ -73,7 +73,7 @@ class MirroredRule(ExactRule):
             )
         super().__init__(features, orders)
         about = features.width, features.message_bits, 0
-        self.sums[1] = Sums(*about, pooled=True, partial=self._pulls_some)  # in a list that is shared
+        self.sums[1] = Sums(*about, pooled=True, partial=self.pulls_some)  # in a list that is shared
         self.own: Int8 = np.empty(0, np.int8)
 
     @property

@@ -23,7 +23,7 @@ ROWS_RANKED = 256  # that count for one node whose nearest are wanted
 
 def is_bounded(state: State) -> bool:
     """Say whether no event touches many rows, whoever it meets: then events are counted alone."""
-    return isinstance(state.rule, ExactRule) and state.rule.heavy_from != NOBODY_IS_HEAVY
+    return isinstance(state.rule, ExactRule) and state.rule.pulls_some
 
 
 def expected_rows(state: State, batch: EventBatch) -> int:
