@@ -121,7 +121,7 @@ LINES = {
     ),
     "a mark of a batch stays": (
         "dygcn.engine.propagation.at_once",
-        "course.marks.seen[course.reach.nodes[i]] = 0",
+        "course.tools.marks.seen[course.tools.reach.nodes[i]] = 0",
         "pass",
     ),
 }

@@ -161,15 +161,15 @@ def hunt(few):
 LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
-        "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
-        "write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)\n"
-        "return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)",
+        "return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)",
+        "write_messages(sums, arcs.changes.changed_senders, changed_senders, out.table, out.has)\n"
+        "return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)",
         -1,
     ),
     "those who left are reported as changed": (
         "dygcn.engine.propagation.at_once",
-        "course.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
-        "course.marks.seen[batch.nodes[2, i]] = 0",
+        "course.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
+        "course.tools.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW,
     ),
 }

@@ -91,7 +91,7 @@ def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
     gather = spreading.gather_part
 
     def miss(*arguments):
-        before, mine, after = arguments[:6], arguments[6], arguments[7:]
+        before, mine, after = arguments[:3], arguments[3], arguments[4:]
         return gather(*before, mine & (mine - 1), *after)
 
     expected = played(1, False, False)

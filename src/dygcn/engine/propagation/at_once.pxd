@@ -1,15 +1,14 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from dygcn.engine.features.units cimport UnitTable, find_units
-from dygcn.engine.graph.arcs cimport ArcArrays, tier_is_due
+from dygcn.engine.graph.arcs cimport tier_is_due
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
 from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport number_nodes
-from dygcn.engine.propagation.kernels cimport do_order
-from dygcn.engine.propagation.pulling cimport HeavyRows
+from dygcn.engine.propagation.kernels cimport Tools, do_order
 from dygcn.engine.propagation.sum_rows cimport SumRows
-from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
+from dygcn.engine.propagation.work cimport ArcChanges, Arcs, Handoff
 
 cdef int64_t CAME
 cdef int64_t DONE
@@ -29,21 +28,15 @@ cdef class Step:
 @cython.final
 cdef class Course:
     cdef readonly tuple parts
-    cdef ArcChanges changes
+    cdef Arcs arcs
     cdef Handoff start
     cdef uint64_t[::1] wanted
-    cdef Work work
-    cdef Marks marks
-    cdef Reach reach
-    cdef HeavyRows heavy
+    cdef Tools tools
     cdef int64_t heavy_from
     cdef Step first
     cdef UnitTable units
     cdef IdArrays ids
-    cdef int64_t shift
     cdef BatchArrays batch
-    cdef ArcArrays pull
-    cdef ArcArrays push
     cdef NodeArrays nodes
     cdef bint directed
     cdef bint stay
@@ -57,12 +50,12 @@ cdef class Course:
 
 @cython.locals(reached_count=int64_t, node=int64_t)
 cdef int64_t _note_nodes(Course course, BatchArrays batch) noexcept nogil
-@cython.locals(n=int64_t)
-cdef int64_t _start(Course course, ArcChanges changes, BatchArrays batch, Py_ssize_t arcs, IdArrays ids, UnitTable units) noexcept nogil
-@cython.locals(last=bint, status=int64_t, found=int64_t, changed=int64_t, reached=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Handoff wave, Py_ssize_t senders, Py_ssize_t arcs, Py_ssize_t changed_senders, Course course, ArcArrays push, int64_t shift, int64_t reached_count, int64_t added) noexcept nogil
+@cython.locals(n=int64_t, arcs=int64_t)
+cdef int64_t _start(Course course, ArcChanges changes, BatchArrays batch, IdArrays ids, UnitTable units) noexcept nogil
+@cython.locals(last=bint, old=int64_t, status=int64_t, found=int64_t, changed=int64_t, reached=int64_t)
+cdef (int64_t, int64_t, int64_t, int64_t) _orders_from(Step step, int64_t order, Handoff wave, Py_ssize_t senders, Course course, Py_ssize_t changed_senders, int64_t reached_count, int64_t added) noexcept nogil
 cdef void _forget_marks(Course course, BatchArrays batch, Py_ssize_t reached_count) noexcept nogil
-@cython.locals(arcs=int64_t, reached_count=int64_t, changed_senders=int64_t, order=int64_t, changed=int64_t, added=int64_t)
+@cython.locals(reached_count=int64_t, changed_senders=int64_t, order=int64_t, changed=int64_t, added=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t) _propagate(Course course, BatchArrays batch) noexcept nogil
 @cython.locals(due=int64_t, node=int64_t, arcs=int64_t)
 cdef int64_t _count_due(Course course, BatchArrays batch) noexcept nogil

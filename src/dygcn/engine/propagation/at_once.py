@@ -20,15 +20,14 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine.features.units import UnitTable, find_units
-    from dygcn.engine.graph.arcs import ArcArrays, tier_is_due
+    from dygcn.engine.graph.arcs import tier_is_due
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
     from dygcn.engine.graph.writing import apply_events
     from dygcn.engine.propagation.gathering import number_nodes
-    from dygcn.engine.propagation.kernels import do_order
-    from dygcn.engine.propagation.pulling import HeavyRows
+    from dygcn.engine.propagation.kernels import Tools, do_order
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
+    from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int64, Nodes, UInt64
@@ -51,51 +50,42 @@ class Course:
 
     Parameters
     ----------
-    changes, start, wanted
-        Buffers for the changed arcs, for the features of their senders, and for the keys of these.
-    work, marks, reach, heavy
-        Of all orders; `first` is the first of them.
-    heavy_from
-        From how many arcs on a node is heavy.
+    arcs
+        The graph's, with a buffer for those that change.
+    start, wanted
+        Buffers for the features of their senders, and for the keys of these.
+    tools, heavy_from
+        What orders work with; from how many arcs on a node is heavy.
+    first
+        The first order.
     units, ids
         Where features are found, and by what.
-    shift
-        Every weight is a multiple of 2 to this.
-    batch, pull, push, nodes, directed, stay, limit, half_life
+    batch, nodes, directed, stay, limit, half_life
         See `graph.writing.apply_events`.
     """
 
     def __init__(
         self,
-        changes: ArcChanges,
+        arcs: Arcs,
         start: Handoff,
         wanted: UInt64,
-        work: Work,
-        marks: Marks,
-        reach: Reach,
-        heavy: HeavyRows,
+        tools: Tools,
         heavy_from: int,
         first: Step,
         units: UnitTable,
         ids: IdArrays,
-        shift: int,
         batch: BatchArrays,
-        pull: ArcArrays,
-        push: ArcArrays,
         nodes: NodeArrays,
         directed: bool,
         stay: bool,
         limit: int,
         half_life: float,
     ) -> None:
-        buffers = changes, start, wanted, work, marks, reach, heavy, heavy_from, first
-        graph = batch, pull, push, nodes, directed, stay, limit, half_life
-        self.parts = *buffers, units, ids, shift, *graph
-        self.changes, self.start, self.wanted = changes, start, wanted
-        self.work, self.marks, self.reach, self.first = work, marks, reach, first
-        self.heavy, self.heavy_from = heavy, heavy_from
-        self.units, self.ids, self.shift = units, ids, shift
-        self.batch, self.pull, self.push, self.nodes = batch, pull, push, nodes
+        graph = batch, nodes, directed, stay, limit, half_life
+        self.parts = arcs, start, wanted, tools, heavy_from, first, units, ids, *graph
+        self.arcs, self.start, self.wanted, self.tools, self.first = arcs, start, wanted, tools, first
+        self.heavy_from, self.units, self.ids = heavy_from, units, ids
+        self.batch, self.nodes = batch, nodes
         self.directed, self.stay, self.limit, self.half_life = directed, stay, limit, half_life
         self.src, self.dst = np.zeros(1, np.int32), np.zeros(1, np.int32)
         self.op, self.weight = np.zeros(1, np.int8), np.zeros(1, np.int64)
@@ -109,22 +99,21 @@ def _note_nodes(course: Course, batch: BatchArrays) -> int:
     """Mark who left, note who came; return how many nodes were reached."""
     reached_count = 0
     for i in range(batch.sizes[WENT]):
-        course.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
+        course.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
     for i in range(batch.sizes[CAME]):
         node = batch.nodes[1, i]
-        if course.marks.seen[node] == 0:
-            course.marks.seen[node] = 1
-            course.reach.nodes[reached_count] = node
-            course.reach.orders[reached_count] = 1
+        if course.tools.marks.seen[node] == 0:
+            course.tools.marks.seen[node] = 1
+            course.tools.reach.nodes[reached_count] = node
+            course.tools.reach.orders[reached_count] = 1
             reached_count += 1
     return reached_count
 
 
-def _start(
-    course: Course, changes: ArcChanges, batch: BatchArrays, arcs: int, ids: IdArrays, units: UnitTable
-) -> int:
+def _start(course: Course, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
     """Fill in what order 1 starts from: who sends, over which arcs, their features; return how many send."""
-    n = number_nodes(batch.arcs, arcs, arcs, course.marks.place, changes.changed_senders, changes.row)
+    arcs = course.arcs.count
+    n = number_nodes(batch.arcs, arcs, arcs, course.tools.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):
         changes.receiver[i] = batch.arcs[i]
         changes.change[i] = batch.arc_weights[arcs + i] - batch.arc_weights[i]
@@ -141,79 +130,42 @@ def _orders_from(
     order: int,
     wave: Handoff,
     senders: int,
-    arcs: int,
-    changed_senders: int,
     course: Course,
-    push: ArcArrays,
-    shift: int,
+    changed_senders: int,
     reached_count: int,
     added: int,
 ) -> tuple[int, int, int, int]:
     """Do order after order; return the one that could not be done, or `ALL_DONE`, and how far it went."""
     last = step.following is None
+    old = 0 if last else changed_senders
     status, found, changed, reached = do_order(
-        wave,
-        senders,
-        course.changes,
-        arcs,
-        0 if last else changed_senders,
-        push,
-        course.work,
-        step.sums,
-        step.out,
-        course.marks,
-        course.reach,
-        course.heavy,
-        course.pull,
-        shift,
-        order,
-        reached_count,
+        wave, senders, course.arcs, old, course.tools, step.sums, step.out, order, reached_count
     )
     if status != DONE:
         return order, senders, reached_count, added
     if last:
         return ALL_DONE, changed, reached, added + found
     return _orders_from(
-        step.following,
-        order + 1,
-        step.out,
-        changed,
-        arcs,
-        changed_senders,
-        course,
-        push,
-        shift,
-        reached,
-        added + found,
+        step.following, order + 1, step.out, changed, course, changed_senders, reached, added + found
     )
 
 
 def _forget_marks(course: Course, batch: BatchArrays, reached_count: int) -> None:
     for i in range(reached_count):
-        course.marks.seen[course.reach.nodes[i]] = 0
+        course.tools.marks.seen[course.tools.reach.nodes[i]] = 0
     for i in range(batch.sizes[WENT]):
-        course.marks.seen[batch.nodes[2, i]] = 0
+        course.tools.marks.seen[batch.nodes[2, i]] = 0
 
 
 def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
     """Take what was written to the graph through every order."""
-    arcs = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
-    if batch.sizes[CAME] > len(course.reach.nodes) or arcs > len(course.wanted):
+    course.arcs.count = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
+    if batch.sizes[CAME] > len(course.tools.reach.nodes) or course.arcs.count > len(course.wanted):
         return NOT_BEGUN, 0, 0, 0
     reached_count = _note_nodes(course, batch)
-    changed_senders = _start(course, course.changes, batch, arcs, course.ids, course.units)
+    changed_senders = _start(course, course.arcs.changes, batch, course.ids, course.units)
     order, changed, reached_count, added = _orders_from(
-        course.first,
-        1,
-        course.start,
-        0,
-        arcs,
-        changed_senders,
-        course,
-        course.push,
-        course.shift,
-        reached_count,
-        0,
+        course.first, 1, course.start, 0, course, changed_senders, reached_count, 0
     )
     if order == ALL_DONE:
         _forget_marks(course, batch, reached_count)
@@ -225,8 +177,8 @@ def _count_due(course: Course, batch: BatchArrays) -> int:
     due = 0
     for i in range(batch.sizes[TOUCHED]):
         node = batch.nodes[0, i]
-        arcs = max(course.pull.count[node], course.push.count[node])
-        due += tier_is_due(course.pull, node, arcs, course.heavy_from)
+        arcs = max(course.arcs.pull.count[node], course.arcs.push.count[node])
+        due += tier_is_due(course.arcs.pull, node, arcs, course.heavy_from)
     return due
 
 
@@ -236,8 +188,8 @@ def _update(
     order, changed, reached_count, added, due = ALL_DONE, 0, 0, 0, 0
     status = apply_events(
         course.batch,
-        course.pull,
-        course.push,
+        course.arcs.pull,
+        course.arcs.push,
         course.nodes,
         course.directed,
         course.stay,

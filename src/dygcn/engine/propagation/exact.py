@@ -28,14 +28,15 @@ from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.heavy import HeavyMessages, heavy_from
+from dygcn.engine.propagation.kernels import Tools
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.engine.propagation.pulling import PulledArcs, Pulls, add_pulled, put_whole
 from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
-from dygcn.engine.propagation.spreading import Arcs, Spreading, Wave
+from dygcn.engine.propagation.spreading import Spreading, Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
 from dygcn.engine.propagation.threads import in_ranges, threads
-from dygcn.engine.propagation.work import ArcChanges, Handoff
+from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
 from dygcn.engine.records import (
     Additions,
     Bytes,
@@ -204,19 +205,19 @@ class ExactRule:
         """Return what an update in one call works in; a new one if any of it was replaced since the last."""
         buffers, ids, marks = self._buffers, graph.ids, self._spreading.marks
         work, reach, sums = buffers.works[0], buffers.reach, [one.arrays for one in self.sums]
-        where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
-        shift, handoffs = graph.weight_shift, buffers.handoffs
-        heavy = self._heavy.rows, self.heavy_from
-        parts = (ids, ids.arrays, shift, work, reach, marks, buffers.last, *heavy, *handoffs, *sums, *where)
+        batch, around = graph.buffers.arrays, (graph.pull.arrays, graph.push.arrays, graph.weight_shift)
+        given = batch, graph.node_arrays, ids, ids.arrays, work, marks, reach, self._heavy.rows
+        parts = (*given, *around, buffers.last, *buffers.handoffs, *sums)
         if parts != self._parts:
             assert self._looked_up is not None
             step: Any = None
             for order in range(self.orders, 0, -1):
                 step = Step(sums[order - 1], buffers.handoff(order, step is None), step)
-            scratch = buffers.few, buffers.start, buffers.wanted, work, marks, reach, *heavy, step
+            arcs, tools = Arcs(buffers.few, 0, _NOBODY, *around), Tools(work, marks, reach, self._heavy.rows)
+            scratch = arcs, buffers.start, buffers.wanted, tools, self.heavy_from, step
             units, half_life = self._looked_up.unit_table(ids), graph.count_half_life
             how = graph.directed, graph.stay, graph.limit, half_life
-            self._course = Course(*scratch, units, ids.arrays, shift, *where, *how)
+            self._course = Course(*scratch, units, ids.arrays, batch, graph.node_arrays, *how)
             self._parts = parts
         return self._course
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
 from dygcn.engine.graph.arcs cimport ArcArrays, is_upper
 from dygcn.engine.propagation.sum_rows cimport SumRows
-from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
+from dygcn.engine.propagation.work cimport ArcChanges, Arcs, Handoff, Marks, Reach, Work
 
 cdef int64_t NEAR
 cdef int64_t FAR
@@ -42,9 +42,9 @@ cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1]
 @cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t, misplaced=bint)
 cdef int64_t _degrees(Py_ssize_t found, int64_t shift, Handoff wave, SumRows sums, Work work) noexcept nogil
 @cython.locals(bits=int64_t, found=int64_t, low=int64_t)
-cdef (int64_t, int64_t, int64_t) gather(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
+cdef (int64_t, int64_t, int64_t) gather(Handoff wave, Py_ssize_t senders, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
 @cython.locals(gathered=(int64_t, int64_t, int64_t))
-cpdef object gather_part(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
+cpdef object gather_part(Handoff wave, Py_ssize_t senders, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
 @cython.locals(node=int64_t)
 cpdef int64_t note_orders(const int32_t[::1] nodes, Py_ssize_t n, int64_t order, int8_t[::1] seen, Reach reach, int64_t reached_count) noexcept nogil
 @cython.locals(out=int32_t[::1], n=int64_t)

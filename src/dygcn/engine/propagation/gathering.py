@@ -20,7 +20,7 @@ if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine.graph.arcs import ArcArrays, is_upper
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
+    from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes
@@ -283,23 +283,14 @@ def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -
 
 
 def gather(
-    wave: Handoff,
-    senders: int,
-    changes: ArcChanges,
-    arcs: int,
-    push: ArcArrays,
-    shift: int,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    work: Work,
-    pushes: int,
+    wave: Handoff, senders: int, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
 ) -> tuple[int, int, int]:
     """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
 
     The rows that will be added stand in the table of the wave: the old messages of changed arcs' senders,
     taken times the change of the weight, and the change of each sender's message, taken times the weight of
-    the arc now. Factors are in units of ``2**shift``. `pushes` is how many there are to all nodes.
+    the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many there are to all
+    nodes.
 
     Returns
     -------
@@ -307,34 +298,24 @@ def gather(
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
     bits = _span(pushes, len(marks.place))
-    _count_spans(wave, senders, changes, arcs, push, mine, sums, marks, bits, work)
-    _list_pushes(wave, senders, push, shift, mine, sums, marks, bits, work)
-    _list_changes(changes, arcs, push, shift, mine, sums, bits, work)
+    _count_spans(wave, senders, arcs.changes, arcs.count, arcs.push, mine, sums, marks, bits, work)
+    _list_pushes(wave, senders, arcs.push, arcs.shift, mine, sums, marks, bits, work)
+    _list_changes(arcs.changes, arcs.count, arcs.push, arcs.shift, mine, sums, bits, work)
     found, low = 0, 0
     for i in range(SPANS if bits < 31 else 1):
         if work.spans[i] > low:
             found = _group(low, work.spans[i], found, marks.place, work)
             low = work.spans[i]
     work.first[found] = low
-    return found, low, _degrees(found, shift, wave, sums, work)
+    return found, low, _degrees(found, arcs.shift, wave, sums, work)
 
 
 def gather_part(
-    wave: Handoff,
-    senders: int,
-    changes: ArcChanges,
-    arcs: int,
-    push: ArcArrays,
-    shift: int,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    work: Work,
-    pushes: int,
+    wave: Handoff, senders: int, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
 ) -> tuple[int, int, int]:
     """Gather for one part of the nodes, while other threads gather for others."""
     with cython.nogil:
-        gathered = gather(wave, senders, changes, arcs, push, shift, mine, sums, marks, work, pushes)
+        gathered = gather(wave, senders, arcs, mine, sums, marks, work, pushes)
     return gathered
 
 

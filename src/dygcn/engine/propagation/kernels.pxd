@@ -7,7 +7,7 @@ from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
 from dygcn.engine.propagation.gathering cimport count_pushes, gather, in_units, note_orders
 from dygcn.engine.propagation.pulling cimport HeavyRows, follow
 from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
-from dygcn.engine.propagation.work cimport ArcChanges, Handoff, Marks, Reach, Work
+from dygcn.engine.propagation.work cimport Arcs, Handoff, Marks, Reach, Work
 
 cdef int64_t AHEAD
 cdef int64_t CACHED
@@ -19,6 +19,14 @@ cdef int64_t SMALL_TABLE
 cdef int64_t MISPLACED
 cdef int64_t NARROW
 
+@cython.final
+cdef class Tools:
+    cdef readonly tuple parts
+    cdef Work work
+    cdef Marks marks
+    cdef Reach reach
+    cdef HeavyRows heavy
+
 @cython.locals(found=bint)
 cdef bint _pulls(int64_t v, int64_t first, int64_t stop, Work work, ArcArrays pull) noexcept nogil
 cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogil
@@ -27,13 +35,13 @@ cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Ha
 @cython.locals(changed=int64_t)
 cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
 @cython.locals(n=int64_t)
-cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, ArcArrays push, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Tools tools, SumRows sums, Handoff wave, Arcs arcs, Py_ssize_t changed_senders, Handoff out, int64_t order, int64_t reached_count) noexcept nogil
 @cython.locals(pushes=int64_t, found=int64_t, moving=int64_t, n=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) do_order(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, int64_t shift, int64_t order, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t, int64_t, int64_t) do_order(Handoff wave, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, SumRows sums, Handoff out, int64_t order, int64_t reached_count) noexcept nogil
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t))
-cpdef object order_at_once(Handoff wave, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, Py_ssize_t changed_senders, ArcArrays push, Work work, SumRows sums, Handoff out, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, int64_t shift, int64_t order, int64_t reached_count)
+cpdef object order_at_once(Handoff wave, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, SumRows sums, Handoff out, int64_t order, int64_t reached_count)
 @cython.locals(done=(int64_t, int64_t))
-cpdef object finish_gathered(Py_ssize_t found, Work work, SumRows sums, Handoff wave, ArcChanges changes, Py_ssize_t changed_senders, Handoff out, int64_t order, Marks marks, Reach reach, HeavyRows heavy, ArcArrays pull, ArcArrays push, int64_t reached_count)
+cpdef object finish_gathered(Py_ssize_t found, Tools tools, SumRows sums, Handoff wave, Arcs arcs, Py_ssize_t changed_senders, Handoff out, int64_t order, int64_t reached_count)
 @cython.locals(v=int64_t, d=int64_t, weight=int64_t)
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
 @cython.locals(first=int64_t)

@@ -18,7 +18,7 @@ if not cython.compiled:
     from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
     from dygcn.engine.propagation.pulling import HeavyRows, follow
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
-    from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Reach, Work
+    from dygcn.engine.propagation.work import Arcs, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int64
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 AHEAD = 6  # rows
 CACHED = 1 << 18  # numbers; a table of more does not stay in the nearest cache
 AT_ONCE = 96  # rows; no more are fetched before the first is needed
+
+
+class Tools:
+    """What an update works with: arrays for pushes, marks of nodes, whom it reached, messages that follow."""
+
+    def __init__(self, work: Work, marks: Marks, reach: Reach, heavy: HeavyRows) -> None:
+        self.parts = work, marks, reach, heavy
+        self.work, self.marks, self.reach, self.heavy = work, marks, reach, heavy
+
+    def __reduce__(self) -> tuple[type[Tools], tuple[Work, Marks, Reach, HeavyRows]]:
+        return Tools, self.parts
 
 
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
@@ -126,46 +137,34 @@ def add_part(
 
 def finish_order(
     found: int,
-    work: Work,
+    tools: Tools,
     sums: SumRows,
     wave: Handoff,
-    changes: ArcChanges,
+    arcs: Arcs,
     changed_senders: int,
     out: Handoff,
     order: int,
-    marks: Marks,
-    reach: Reach,
-    heavy: HeavyRows,
-    pull: ArcArrays,
-    push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order; return how many messages changed and how many nodes the update has reached.
 
     Old messages of this order are taken first, before its sums are written: the next order needs them.
     """
-    write_messages(sums, changes.changed_senders, changed_senders, out.table, out.has)
-    n = _add_up(found, work, sums, wave, out, 0, changed_senders, pull)
+    write_messages(sums, arcs.changes.changed_senders, changed_senders, out.table, out.has)
+    n = _add_up(found, tools.work, sums, wave, out, 0, changed_senders, arcs.pull)
     if order == 1:
-        follow(heavy, out, n, push)
-    return n, note_orders(out.nodes, n, order, marks.seen, reach, reached_count)
+        follow(tools.heavy, out, n, arcs.push)
+    return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)
 
 
 def do_order(
     wave: Handoff,
     senders: int,
-    changes: ArcChanges,
-    arcs: int,
+    arcs: Arcs,
     changed_senders: int,
-    push: ArcArrays,
-    work: Work,
+    tools: Tools,
     sums: SumRows,
     out: Handoff,
-    marks: Marks,
-    reach: Reach,
-    heavy: HeavyRows,
-    pull: ArcArrays,
-    shift: int,
     order: int,
     reached_count: int,
 ) -> tuple[int, int, int, int]:
@@ -179,33 +178,20 @@ def do_order(
         `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
         how many of their rows must be changed first.
     """
-    pushes = arcs + count_pushes(wave, senders, push, sums)
-    if pushes >= len(work.node):
+    pushes = arcs.count + count_pushes(wave, senders, arcs.push, sums)
+    if pushes >= len(tools.work.node):
         return SMALL_WORK, pushes, 0, 0
-    found, _, moving = gather(wave, senders, changes, arcs, push, shift, EVERYBODY, sums, marks, work, pushes)
-    if changed_senders + found > len(out.has) or reached_count + found > len(reach.nodes):
+    found, _, moving = gather(wave, senders, arcs, EVERYBODY, sums, tools.marks, tools.work, pushes)
+    if changed_senders + found > len(out.has) or reached_count + found > len(tools.reach.nodes):
         return SMALL_TABLE, changed_senders + found, found, 0
     if moving > 0:
         return MISPLACED, found, moving, 0
     if found <= AT_ONCE:
         for i in range(found):
-            _prefetch_sums(sums, work.receivers[i], work.slots[i])
-            prefetch_8(marks.seen, work.receivers[i])
+            _prefetch_sums(sums, tools.work.receivers[i], tools.work.slots[i])
+            prefetch_8(tools.marks.seen, tools.work.receivers[i])
     n, reached_count = finish_order(
-        found,
-        work,
-        sums,
-        wave,
-        changes,
-        changed_senders,
-        out,
-        order,
-        marks,
-        reach,
-        heavy,
-        pull,
-        push,
-        reached_count,
+        found, tools, sums, wave, arcs, changed_senders, out, order, reached_count
     )
     return DONE, found, n, reached_count
 
@@ -213,78 +199,34 @@ def do_order(
 def order_at_once(
     wave: Handoff,
     senders: int,
-    changes: ArcChanges,
-    arcs: int,
+    arcs: Arcs,
     changed_senders: int,
-    push: ArcArrays,
-    work: Work,
+    tools: Tools,
     sums: SumRows,
     out: Handoff,
-    marks: Marks,
-    reach: Reach,
-    heavy: HeavyRows,
-    pull: ArcArrays,
-    shift: int,
     order: int,
     reached_count: int,
 ) -> tuple[int, int, int, int]:
     """Do one order in one call; see `do_order`."""
     with cython.nogil:
-        done = do_order(
-            wave,
-            senders,
-            changes,
-            arcs,
-            changed_senders,
-            push,
-            work,
-            sums,
-            out,
-            marks,
-            reach,
-            heavy,
-            pull,
-            shift,
-            order,
-            reached_count,
-        )
+        done = do_order(wave, senders, arcs, changed_senders, tools, sums, out, order, reached_count)
     return done
 
 
 def finish_gathered(
     found: int,
-    work: Work,
+    tools: Tools,
     sums: SumRows,
     wave: Handoff,
-    changes: ArcChanges,
+    arcs: Arcs,
     changed_senders: int,
     out: Handoff,
     order: int,
-    marks: Marks,
-    reach: Reach,
-    heavy: HeavyRows,
-    pull: ArcArrays,
-    push: ArcArrays,
     reached_count: int,
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
-        done = finish_order(
-            found,
-            work,
-            sums,
-            wave,
-            changes,
-            changed_senders,
-            out,
-            order,
-            marks,
-            reach,
-            heavy,
-            pull,
-            push,
-            reached_count,
-        )
+        done = finish_order(found, tools, sums, wave, arcs, changed_senders, out, order, reached_count)
     return done
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.gathering import distinct_rows, next_ring
-from dygcn.engine.propagation.spreading import Arcs, Wave
+from dygcn.engine.propagation.spreading import Wave
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
-from dygcn.engine.propagation.work import ArcChanges, Handoff
+from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
 from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored, Written
 from dygcn.errors import OptionError
 

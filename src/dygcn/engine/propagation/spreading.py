@@ -16,13 +16,12 @@ from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK
 from dygcn.engine.propagation.pulling import follow_wave
 from dygcn.engine.propagation.sum_rows import put_messages
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
-from dygcn.engine.propagation.work import ArcChanges, Handoff, Marks, Work
+from dygcn.engine.propagation.work import Arcs, Handoff, Marks, Work
 from dygcn.engine.records import Additions, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.propagation.heavy import HeavyMessages
     from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
     from dygcn.engine.propagation.sum_rows import SumRows
@@ -30,18 +29,6 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32
 
 SHARED = 16_384  # pushes; below this other threads cost more than they save
-
-
-@dataclass(frozen=True, slots=True)
-class Arcs:
-    """What all orders of an update share."""
-
-    changes: ArcChanges
-    count: int  # of the changes
-    changed_senders: Nodes  # the senders of changed arcs
-    pull: ArcArrays  # who aggregates whom
-    push: ArcArrays  # who is aggregated by whom
-    shift: int  # every weight is a multiple of 2 to this
 
 
 @dataclass(slots=True)
@@ -120,9 +107,9 @@ class Spreading:
         changed_senders = 0 if last else len(arcs.changed_senders)
         while True:
             handoff, work = buffers.handoff(order, last), buffers.works[0]
-            given = wave.handoff, wave.senders, arcs.changes, arcs.count, changed_senders, arcs.push, work
-            rest = sums.arrays, handoff, self.marks, buffers.reach, self._heavy.rows, arcs.pull, arcs.shift
-            done = kernels.order_at_once(*given, *rest, order, wave.reached_count)
+            tools = kernels.Tools(work, self.marks, buffers.reach, self._heavy.rows)
+            given = arcs, changed_senders, tools, sums.arrays, handoff, order, wave.reached_count
+            done = kernels.order_at_once(wave.handoff, wave.senders, *given)
             status, found, changed, reached_count = done
             if status == DONE:
                 break
@@ -133,10 +120,9 @@ class Spreading:
                 buffers.reach_for(wave.reached_count + found)
             else:
                 self._put_right(sums, work, changed)
-                handed = wave.handoff, arcs.changes, changed_senders, handoff
+                gathered = arcs, changed_senders, handoff, order, wave.reached_count
                 changed, reached_count = kernels.finish_gathered(
-                    *(found, work, sums.arrays, *handed, order, self.marks, buffers.reach),
-                    *(self._heavy.rows, arcs.pull, arcs.push, wave.reached_count),
+                    found, tools, sums.arrays, wave.handoff, *gathered
                 )
                 break
         return Wave(handoff, changed, reached_count, wave.rows + found)
@@ -156,7 +142,7 @@ class Spreading:
         changed_senders = arcs.changed_senders[:0] if last else arcs.changed_senders
         buffers.work_for(pushes, parts)
         works = buffers.works[:parts]
-        ready = wave.handoff, wave.senders, arcs.changes, arcs.count, arcs.push, arcs.shift
+        ready = wave.handoff, wave.senders, arcs
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._rows cimport RowBlock
+from dygcn.engine.graph.arcs cimport ArcArrays
 
 @cython.final
 cdef class Work:
@@ -34,6 +35,15 @@ cdef class ArcChanges:
     cdef int64_t[::1] change
     cdef int32_t[::1] changed_senders
     cdef bint turned
+
+@cython.final
+cdef class Arcs:
+    cdef readonly ArcChanges changes
+    cdef readonly Py_ssize_t count
+    cdef readonly object changed_senders
+    cdef readonly ArcArrays pull
+    cdef readonly ArcArrays push
+    cdef readonly int64_t shift
 
 @cython.final
 cdef class Marks:

@@ -14,6 +14,7 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._rows import RowBlock
+    from dygcn.engine.graph.arcs import ArcArrays
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
@@ -105,6 +106,34 @@ class ArcChanges:
 
     def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes, bool]]:
         return ArcChanges, self.arrays
+
+
+class Arcs:
+    """What all orders of an update share.
+
+    Parameters
+    ----------
+    changes, count
+        The arcs that changed, and how many these are.
+    changed_senders
+        Their senders, each once.
+    pull, push
+        Who aggregates whom, and who is aggregated by whom.
+    shift
+        Every weight is a multiple of 2 to this.
+    """
+
+    def __init__(
+        self,
+        changes: ArcChanges,
+        count: int,
+        changed_senders: Nodes,
+        pull: ArcArrays,
+        push: ArcArrays,
+        shift: int,
+    ) -> None:
+        self.changes, self.count, self.changed_senders = changes, count, changed_senders
+        self.pull, self.push, self.shift = pull, push, shift
 
 
 class Marks:
