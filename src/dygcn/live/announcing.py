@@ -134,6 +134,8 @@ class Announcer:
         self._drop(light)
         self._drop(gone)
         self._say(heard)
+        fallen = touched[~self._heavy_nodes(touched)]
+        self._drop(np.array([node for node in fallen.tolist() if node not in self._unsaid], np.int32))
         self._say_of_rising(touched)
         listeners = graph.push.arcs(np.concatenate((light, heard)))[1]
         return _listed(moved, np.concatenate((first, touched)), listeners)

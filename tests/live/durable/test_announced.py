@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 from safetensors.numpy import load_file
 
 import dygcn
+from dygcn.engine.events import read_update
 from dygcn.engine.records import NO_CHANGE, IdColumn
 from dygcn.errors import FeatureError
 from dygcn.live.announcing import Announcer, Unsaid
@@ -56,12 +57,9 @@ def announced(live):
     announcer, state, live = live._announces(), live._live.state, live._live
     said, nodes = announcer._said, state.graph.nodes()
     assert announcer._unsaid <= said.keys() <= {*nodes.tolist()}
-    wanted = [
-        node for node in said if announcer._heavy_nodes(np.array([node]))[0] or node in announcer._unsaid
-    ]
     ids = dict(zip(nodes.tolist(), live.names(nodes).values.tolist(), strict=True))
     return (
-        {ids[node]: said[node].tobytes() for node in wanted},
+        {ids[node]: row.tobytes() for node, row in said.items()},
         {ids[node] for node in announcer._unsaid},
         dict(zip(ids.values(), live.changes().sequences_of(nodes).tolist(), strict=True)),
         dict(zip(ids.values(), live.error_bound(list(ids.values())).tolist(), strict=True)),
@@ -515,6 +513,28 @@ def test_the_bound_of_a_hub_that_is_light_again():
     assert 0 < far <= live.error_bound([1])[0]
     assert 1 in live.flush().ids
     assert live.error_bound([1])[0] == 0
+
+
+def test_who_was_light_meanwhile_is_announced_as_if_it_was_never_heavy(monkeypatch):
+    """A node that loses listeners and moves not: a restart does not know what it was when it was heavy."""
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "4")
+    edges = [(listener, 0) for listener in range(1, 5)] + [(0, 10), (0, 11), (0, 12), (10, 11), (11, 12)]
+    live = dygcn.fit(edges, dim=8, directed=True)
+    whole = Announcer(live.state, 0.5)
+
+    def followed(announcer, moved):
+        return live.state.graph.ids.names(announcer.follow(moved).nodes).values.tolist()
+
+    def applied(**change):
+        return live.state.apply(
+            read_update(None, change.get("add"), change.get("remove"), "int64", None)
+        ).moved
+
+    assert followed(whole, applied(remove=[(1, 0)]))
+    again = Announcer(live.state, 0.5, whole.image())
+    moved = applied(add=[(1, 0), (5, 0), (0, 13), (13, 10)])
+    assert followed(whole, moved) == followed(again, moved)
+    assert whole._said.keys() == again._said.keys()
 
 
 def test_a_message_that_comes_is_announced_however_short_it_is():

@@ -1,13 +1,15 @@
 """Reads from shared rows beside a writer: each is what the sequence says that it names."""
 
 import sys
+import threading
 
 import numpy as np
 import pytest
 from tests.live.shared.read_beside import read_beside
 
 import dygcn
-from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.ids import IdMap, grown
+from dygcn.engine.graph.ticks import Ticks
 from dygcn.errors import TrainingWarning
 from dygcn.live.shared import RowReader, SharedRows, reading
 from dygcn.live.shared.reading import _Pulled, _View
@@ -159,6 +161,92 @@ def test_a_reader_that_is_two_changes_behind_tries_again(hub, monkeypatch):
     # Two changes behind nobody has the message of the hub any more; one behind it is kept.
     assert sequence == live.version - 1
     assert (vector == first).all()
+
+
+def read_by_threads(reader, live):
+    """Read batches in two threads and single vectors in a third; return how many vectors were wrong."""
+    ids, vectors = live.ids().tolist(), live.vectors().copy()
+    wrong = []
+
+    def read(seed, size):
+        random = np.random.default_rng(seed)
+        for _ in range(40):
+            at = random.integers(0, len(ids), size)
+            found = reader.vectors([ids[one] for one in at])[2]
+            wrong.append(int((found != vectors[at]).any(axis=1).sum()))
+
+    threads = [threading.Thread(target=read, args=pair) for pair in ((0, 600), (1, 600), (2, 1))]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return sum(wrong)
+
+
+def many_who_pull(monkeypatch):
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", "8")
+    a, b = np.random.default_rng(0).integers(0, 800, (2, 12_000))
+    return dygcn.fit([(int(x), int(y)) for x, y in zip(a, b, strict=True) if x != y], dim=16)
+
+
+def test_one_reader_may_be_used_by_several_threads(monkeypatch):
+    live = many_who_pull(monkeypatch)
+    rows, reader = pair(live)
+    assert read_by_threads(reader, live) == 0
+    rows.close()
+
+
+@pytest.mark.mutant
+def test_threads_that_share_what_they_copied_would_be_noticed(monkeypatch):
+    live = many_who_pull(monkeypatch)
+    shared = type("Shared", (), dict(vars(RowReader)))
+    rows = SharedRows(live.state, lambda: live.version)
+    assert any(read_by_threads(shared(rows.handle()), live) for _ in range(10))
+    rows.close()
+
+
+def read_while_arrays_of_nodes_are_replaced(heavy, monkeypatch, tmp_path):
+    """Let a batch bring a node, for whom arrays grow, and change arcs in place; read before that is published."""
+    monkeypatch.setenv("DYGCN_HEAVY_FROM", heavy)
+    random = np.random.default_rng(0)
+    edges = [(i, (i + 1) % 60) for i in range(60)] + [(hub, i) for hub in (0, 1) for i in range(3, 30)]
+    edges += [(int(a), int(b)) for a, b in random.integers(0, 60, (150, 2)) if a != b]
+    dygcn.fit(edges, dim=8).save(tmp_path / "full")  # what was loaded has no place to spare
+    live = dygcn.load(tmp_path / "full")
+    rows, reader = pair(live)
+    ids, wrong = live.ids().tolist(), []
+    before, version = live.vectors().copy(), live.version
+    assert all((reader.vector(one)[1] == vector).all() for one, vector in zip(ids, before, strict=True))
+    publish = live.state.transaction.after
+
+    def look_first():
+        for one, vector in zip(ids, before, strict=True):
+            found = reader.vector(one)
+            wrong.append(found is not None and (found[0] != version or (found[1] != vector).any()))
+        publish()
+
+    live.state.transaction.after = look_first
+    weight = [1.0, 300.0, 1.0]
+    live.update({"src": [5_000, 0, 0], "dst": [2, 3, 4], "op": [1, 1, -1], "weight": weight})
+    assert len(wrong) == 60
+    rows.close()
+    return sum(wrong)
+
+
+@pytest.mark.parametrize("heavy", ["4", "inf"])
+def test_arrays_that_are_replaced_in_a_change_show_nobody_half_of_it(heavy, monkeypatch, tmp_path):
+    assert read_while_arrays_of_nodes_are_replaced(heavy, monkeypatch, tmp_path) == 0
+
+
+@pytest.mark.mutant
+def test_old_stamps_that_stay_would_be_noticed(monkeypatch, tmp_path):
+    def kept(ticks, nodes, zeros):
+        stamps, now = ticks.arrays
+        return ticks if zeros is None else Ticks(grown(stamps, nodes, zeros), now)
+
+    for module in ("engine.graph.store", "engine.propagation.sums"):
+        monkeypatch.setattr(f"dygcn.{module}.grown_ticks", kept)
+    assert read_while_arrays_of_nodes_are_replaced("4", monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("heavy", ["2", "16"])

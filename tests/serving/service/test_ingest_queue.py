@@ -9,6 +9,7 @@ import dygcn
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.serving.service.cost_estimate import ROWS_AN_EVENT
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded
 from dygcn.serving.service.settings import Limits, ServiceSettings
@@ -219,7 +220,7 @@ def test_a_trial_waits_for_its_turn_and_splits_a_cut(ingest_queue, held):
     queue.submit(distinct(0, 1), answers.to("before"))
     queue.submit_work(lambda: cuts.append(list(held.cuts)) or "tried", 2, answers.to("trial"))
     queue.submit(distinct(1, 1), answers.to("after"))
-    assert (queue.events, queue.rows) == (4, 5)  # an event is a row, the trial is two
+    assert (queue.events, queue.rows) == (4, 3 * ROWS_AN_EVENT + 2)
     held.go.set()
     found = answers.wait(4)
     assert [name for name, _ in found] == ["first", "before", "trial", "after"]
@@ -288,7 +289,7 @@ def test_how_long_to_stay_away_follows_from_how_long_rows_take(ingest_queue, hel
     queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     queue.submit(distinct(0, 9), answers.to("rest"))
-    for seconds_a_row, least, most in ((1e-9, 1, 1), (2.0, 15, 25), (1e6, 60, 60)):
+    for seconds_a_row, least, most in ((1e-9, 1, 1), (0.05, 15, 25), (1e6, 60, 60)):
         queue.seconds_a_row = seconds_a_row
         with pytest.raises(Overloaded) as error:
             queue.submit(distinct(50, 5), answers.to("never"))
@@ -301,7 +302,7 @@ def test_where_events_are_bounded_the_door_does_not_ask_the_embedding(ingest_que
     held.lock = None
     queue.submit(distinct(0, 2), answers.to("waits"))
     assert queue.submit_now(distinct(2, 2), answers.to("must not wait"))
-    assert queue.rows == queue.events == 5
+    assert (queue.events, queue.rows) == (5, 5 * ROWS_AN_EVENT)
     held.lock = held.live.lock
     held.go.set()
     answers.wait(3)

@@ -22,8 +22,15 @@ def new_ticks(nodes: int, zeros: Allocator, now: Int64) -> Ticks:
 
 
 def grown_ticks(ticks: Ticks, nodes: int, zeros: Allocator | None) -> Ticks:
-    """Return stamps of at least so many nodes; where no other process reads, there are none."""
+    """Return stamps of at least so many nodes; where no other process reads, there are none.
+
+    Readers look at the old stamps until the change is published, and arrays that did not grow are written
+    meanwhile: so whoever reads the old stamps shall find every node changed.
+    """
     if zeros is None:
         return ticks
     stamps, now = ticks.arrays
-    return Ticks(grown(stamps, nodes, zeros), now)
+    fresh = grown(stamps, nodes, zeros)
+    if fresh is not stamps:
+        stamps[:] = now[0]
+    return Ticks(fresh, now)

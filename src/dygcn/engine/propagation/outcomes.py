@@ -11,6 +11,6 @@ SPANS = 256
 EVERYBODY = (1 << 30) - 1
 """All nodes, where threads have a part each: a bit for each of 30 blocks, after which these come again."""
 CHANGED = -1
-"""Of what a reader of another process copies: it was written meanwhile, and is not to be had."""
+"""Of what a reader copies from another process: it was written meanwhile, try again."""
 BUSY = 1 << 62
 """The stamp of a message whose earlier version is being written."""

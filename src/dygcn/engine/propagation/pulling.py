@@ -33,7 +33,7 @@ AHEAD = 6  # rows
 AT_ONCE = 256  # rows that are added in one call
 NO_ROW = -1
 
-HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier")
+HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier", module=__name__)
 
 
 class Earlier:
@@ -297,7 +297,7 @@ class PulledCopies:
     Parameters
     ----------
     nodes, rows, width
-        How many nodes there are, and messages of heavy ones; columns.
+        How many nodes and messages the other process has places for; columns of a message.
     """
 
     def __init__(self, nodes: int, rows: int, width: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _TRIES = 7
 _ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
+_WAITS = 16  # of these, until a change is made; then the writer is asked, who may have a trial open
 _PAUSE = 5e-4  # seconds
 _NONE = np.empty(0, np.int32)
 
@@ -70,7 +72,7 @@ class _View:
         )
 
     def pull(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
-        """Get messages of heavy nodes, as they were after a change; False: nobody has them any more."""
+        """Get messages of heavy nodes, as they were after a change; False: they were written meanwhile."""
         if self._pulled is None:
             latest[:] = 0
             return True
@@ -114,7 +116,7 @@ class _Pulled:
         earlier = Earlier(before, had, since, Ticks(at(listed.stamps), _NOW))
         self._heavy = HeavyRows(slot, rows, has, _NONE, _NOW, _NONE, earlier)
         self.nodes = min(len(array) for array in (*self._arcs.arrays[:2], slot))
-        messages = min(len(array) for array in (rows, has, before, had, since))
+        messages = min(len(array) for array in (rows, has, before, had, since, earlier.arrays[3].arrays[0]))
         self._copies = PulledCopies(self.nodes, messages, rows.shape[1])
         self._shift = listed.shift
 
@@ -128,9 +130,10 @@ class _Pulled:
 _NOW = np.zeros(2, np.int64)
 
 
-class RowReader:
+class RowReader(threading.local):
     """Reads vectors from the rows that `SharedRows` of another process publishes.
 
+    Every thread that uses it has arrays of its own, since what was pulled is kept between two calls.
     Every answer is that of one sequence, and says which. Where it cannot be had (an unknown id, arrays that
     are being replaced, rows that are written all the time) None is returned: then the writer knows.
 
@@ -220,7 +223,7 @@ class RowReader:
         """
         count = len(nodes)
         vectors, read_at = np.empty((count, view.plan.dim), np.float32), np.full(count, -1)
-        pulled = np.zeros(count, np.int64)
+        pulled, waits = np.zeros(count, np.int64), 0
         for _ in range(_ROUNDS):
             there = view.pull(nodes, tick, pulled)
             if there:
@@ -234,6 +237,9 @@ class RowReader:
                 return tick, vectors
             last, tick = tick, published(self._words, layout.TICK)
             if tick == last:
+                waits += 1
+                if waits > _WAITS:
+                    return None
                 time.sleep(_PAUSE)  # the change is still being made
                 continue
             if len(stale):
