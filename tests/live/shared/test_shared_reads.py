@@ -206,7 +206,7 @@ def test_threads_that_share_what_they_copied_would_be_noticed(monkeypatch):
 
 
 def read_while_arrays_of_nodes_are_replaced(heavy, monkeypatch, tmp_path):
-    """Let a batch bring a node, for whom arrays grow, and change arcs in place; read before that is published."""
+    """Let a batch bring a node, for whom arrays grow, and change arcs; read before that is published."""
     monkeypatch.setenv("DYGCN_HEAVY_FROM", heavy)
     random = np.random.default_rng(0)
     edges = [(i, (i + 1) % 60) for i in range(60)] + [(hub, i) for hub in (0, 1) for i in range(3, 30)]
