@@ -25,6 +25,7 @@ def test_engines_take_turns_and_agree():
         (hubs.RESULT, hubs.MARKS, hubs.table),
         (hubs.COUNTS, hubs.COUNTS_MARKS, hubs.counts_table),
         (hub_readers.RESULT, hub_readers.MARKS, hub_readers.table),
+        (hub_readers.HTTP, hub_readers.HTTP_MARKS, hub_readers.over_http_line),
     ],
 )
 def test_the_page_shows_what_was_measured(result, marks, table):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 RESULT = Path("results/hubs/readers.json")
-HTTP = Path("results/hubs/http.json")
+HTTP, HTTP_MARKS = Path("results/hubs/http.json"), ("<!-- hub http: begin -->", "<!-- hub http: end -->")
 MARKS = "<!-- hub readers: begin -->", "<!-- hub readers: end -->"
-RATE, SECONDS = 10_000, 10.0
+RATE, SECONDS = 10_000, 5.0
 _SIZES = 1, 10, 100  # events of a batch
 _MANY = 100  # vectors of a read
 
@@ -154,6 +154,16 @@ def measure_http(name: str, seconds: int = 5, repeats: int = 7) -> dict[str, Any
     return found
 
 
+def over_http_line(found: dict[str, Any]) -> str:
+    """Return a sentence on reads over HTTP."""
+    (pulled, pushed), ratio = found["a_second"], found["a_second_ratio"]
+    return (
+        f"Over HTTP, from one reader process, vectors of {found['name']}, one a request and drawn by degree: "
+        f"{pulled:,.0f} a second, and {pushed:,.0f} where messages are pushed to all (ratio {ratio:.2f}, "
+        f"{len(found['rounds'])} turns)."
+    )
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return a table in Markdown."""
     head = (
@@ -200,6 +210,7 @@ def main(names: tuple[str, ...], over_http: bool, write: bool) -> None:
             click.echo(json.dumps(compared))
             if write:
                 HTTP.write_text(json.dumps(compared, indent=1) + "\n")
+                PAGE.write_text(put_between(PAGE.read_text(), HTTP_MARKS, over_http_line(compared)))
             continue
         found = measure(name)
         if write:
