@@ -23,32 +23,24 @@ def held(live):
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
     buffers, course = rule._buffers, rule._course_of_now(graph)
-    step, places = course.parts[8], (graph.buffers.arrays, graph.pull.arrays, graph.push.arrays)
-    working = buffers.few, buffers.start, buffers.wanted, buffers.works[0], spreading.marks, buffers.reach
-    heavy = rule._heavy.rows, rule.heavy_from
-    yield (
-        Parts(course),
-        (
-            *working,
-            *heavy,
-            step,
-            rule.features.unit_table(ids),
-            ids.arrays,
-            graph.weight_shift,
-            *places,
-            graph.node_arrays,
-        ),
-    )
+    arcs, tools, step = course.parts[0], course.parts[3], course.parts[5]
+    given = buffers.few, graph.pull.arrays, graph.push.arrays, graph.weight_shift
+    yield Parts((arcs.changes, arcs.pull, arcs.push, arcs.shift)), given
+    heavy = rule._heavy.rows
+    yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reach, heavy)
+    scratch = arcs, buffers.start, buffers.wanted, tools, rule.heavy_from, step
+    looked_up = rule.features.unit_table(ids), ids.arrays, graph.buffers.arrays, graph.node_arrays
+    yield Parts(course.parts), (*scratch, *looked_up)
     for order, sums in enumerate(rule.sums, 1):
-        yield Parts(step), (sums.arrays, buffers.handoff(order, order == rule.orders))
+        yield Parts(step.parts), (sums.arrays, buffers.handoff(order, order == rule.orders))
         step = step.parts[-1]
 
 
 class Parts:
     """Of what loops are handed: other such things, in the place of arrays."""
 
-    def __init__(self, whole):
-        self.arrays = whole.parts
+    def __init__(self, parts):
+        self.arrays = parts
 
 
 def stale(live):
