@@ -67,7 +67,11 @@ def announced(live):
 
 
 class TwinMachine(Dated):
-    """Two folders of the same log: one is never closed, the other ends in every way. Both tell the same."""
+    """Two folders of the same log: one is never closed, the other ends in every way. Both tell the same.
+
+    An id that was forgotten does not come back: where it leaves again, a restart begins readers anew, with or
+    without a tolerance, since no departure of it is kept.
+    """
 
     @initialize(
         features=st.sampled_from(["hashed", "walks"]),
@@ -80,13 +84,16 @@ class TwinMachine(Dated):
         self.whole, self.ended = (
             dygcn.open(self.new_folder(), dygcn.start(model), snapshot_every=10**9) for _ in range(2)
         )
-        self.readers, self.taken = (Reader(), Reader()), None
+        self.readers, self.taken, self.forgotten = (Reader(), Reader()), None, set()
         self.update([(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)])
         self.tolerate(tolerance)
         self.catch_up()
 
     def both(self, change):
         return [change(live) for live in (self.whole, self.ended)]
+
+    def dated(self, events):
+        return super().dated([event for event in events if self.forgotten.isdisjoint(event[:2])])
 
     # -- what both do
 
@@ -121,6 +128,7 @@ class TwinMachine(Dated):
     def forget(self, one):
         self.finish()
         self.both(lambda live: live.forget([one]))
+        self.forgotten.add(one)
         assert not self.whole._live.unsaid().rows.size
         self.catch_up()  # a restart begins readers anew who were not shown that an id left that was forgotten
 
