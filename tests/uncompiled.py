@@ -23,7 +23,7 @@ SUITE = [
         f"tests/engine/graph/test_{name}.py"
         for name in ("adjacency", "contacts", "hashing", "ids", "screening", "store")
     ),
-    *(f"tests/engine/propagation/test_{name}.py" for name in ("at_once", "exact", "sums")),
+    *(f"tests/engine/propagation/test_{name}.py" for name in ("at_once", "exact", "pulling", "sums")),
     "tests/paper/test_rolling.py",
     *(
         f"tests/live/test_{name}.py"
