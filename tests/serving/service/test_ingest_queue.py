@@ -9,7 +9,7 @@ import dygcn
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.serving.service.cost_estimate import ROWS_AN_EVENT
+from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded
 from dygcn.serving.service.settings import Limits, ServiceSettings
@@ -220,7 +220,7 @@ def test_a_trial_waits_for_its_turn_and_splits_a_cut(ingest_queue, held):
     queue.submit(distinct(0, 1), answers.to("before"))
     queue.submit_work(lambda: cuts.append(list(held.cuts)) or "tried", 2, answers.to("trial"))
     queue.submit(distinct(1, 1), answers.to("after"))
-    assert (queue.events, queue.rows) == (4, 3 * ROWS_AN_EVENT + 2)
+    assert (queue.events, queue.rows) == (4, 3 * ROWS_OF_A_BOUNDED_EVENT + 2)
     held.go.set()
     found = answers.wait(4)
     assert [name for name, _ in found] == ["first", "before", "trial", "after"]
@@ -302,7 +302,7 @@ def test_where_events_are_bounded_the_door_does_not_ask_the_embedding(ingest_que
     held.lock = None
     queue.submit(distinct(0, 2), answers.to("waits"))
     assert queue.submit_now(distinct(2, 2), answers.to("must not wait"))
-    assert (queue.events, queue.rows) == (5, 5 * ROWS_AN_EVENT)
+    assert (queue.events, queue.rows) == (5, 5 * ROWS_OF_A_BOUNDED_EVENT)
     held.lock = held.live.lock
     held.go.set()
     answers.wait(3)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 
-ROWS_AN_EVENT = 40  # about, where no event adds to many: 30 to 75 on average, on graphs with hubs
+ROWS_OF_A_BOUNDED_EVENT = 40  # about, where no event adds to many: 30 to 75 on average, on graphs with hubs
 ROWS_RANKED = 256  # that count for one node whose nearest are wanted
 
 

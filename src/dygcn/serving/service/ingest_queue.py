@@ -12,7 +12,7 @@ from typing import Any
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
-from dygcn.serving.service.cost_estimate import ROWS_AN_EVENT, expected_rows, is_bounded
+from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT, expected_rows, is_bounded
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.rejections import Rejections
@@ -103,7 +103,7 @@ class IngestQueue:
         """
         state = self._live.state
         if is_bounded(state):
-            rows = ROWS_AN_EVENT * len(part.batch)
+            rows = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
         else:
             with self._live.lock:
                 rows = expected_rows(state, part.batch)
