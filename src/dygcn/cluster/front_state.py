@@ -76,6 +76,7 @@ class FrontState(State):
         self.asking = Asking(processes, SlotMap(about.owner), about.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.asking))
         self.history = None  # links="next" is refused
+        self.filter = self.graph.follower = None  # and "filter"
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
         self._numbers, self._staged = numbers, (read_events([]), None)

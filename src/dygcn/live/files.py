@@ -41,6 +41,7 @@ from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.announcing import Unsaid
 from dygcn.live.changed import FeedImage
+from dygcn.live.filter_files import FilterSettings, filter_tensors, read_filter
 from dygcn.live.history_files import checked_next, clock_of, history_tensors, read_history
 from dygcn.live.id_tensors import id_tensors, take_ids
 
@@ -112,6 +113,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     relations: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # likewise
     following: NextHead | msgspec.UnsetType = msgspec.UNSET  # where a history is kept
     history_clock: float | msgspec.UnsetType | None = msgspec.UNSET  # likewise; None: it has no event
+    filter: FilterSettings | msgspec.UnsetType = msgspec.UNSET  # where there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def take_snapshot(
         dict(model.relations) or msgspec.UNSET,
         msgspec.UNSET if model.following is None else model.following,
         msgspec.UNSET if image.history is None else clock_of(image.history),
+        msgspec.UNSET if model.filter is None else FilterSettings.of(model.filter),
     )
     return Snapshot(settings, model, image, moves)
 
@@ -242,7 +245,7 @@ def _model_tensors(model: Model) -> Tensors:
         tensors["table_rows"] = model.table.rows
     if model.projection is not None:
         tensors |= {"given_matrix": model.projection.matrix, "given_offset": model.projection.offset}
-    tensors |= model.spec.tensors()
+    tensors |= filter_tensors(model.filter) | model.spec.tensors()
     if model.baseline is not None:
         tensors |= id_tensors("baseline_ids", model.baseline.ids)
         tensors["baseline_vectors"] = model.baseline.vectors
@@ -360,6 +363,8 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         raise ValueError(f"{settings.features} features with a scale other than 1")
     spec = kind.read(settings.rule_settings, tensors, settings.orders, (width, dim))
     baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
+    shape = settings.ids, settings.directed, settings.unit
+    head = None if settings.filter is msgspec.UNSET else read_filter(settings.filter, tensors, *shape)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
     return Model(
@@ -380,6 +385,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         projection,
         {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
         None if settings.following is msgspec.UNSET else checked_next(settings.following, settings.orders),
+        head,
     )
 
 

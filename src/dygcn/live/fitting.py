@@ -68,6 +68,7 @@ def fit(
     directed: bool = False,
     whole_weights: bool = False,
     steps: int | Sequence[float] | None = None,
+    recommend: bool | str = "auto",
     recipe: Recipe | RollingRecipe | None = None,
     progress: Asked = "auto",
 ) -> LiveEmbedding:
@@ -144,6 +145,10 @@ def fit(
         How training time is cut: so many equal parts, or the values of `t` at which a step ends. By
         default every value of `t` is a step (40 equal parts where there are more than 200 values or only
         one, or no `t`; 12 for more than a million events).
+    recommend
+        Whether a filter is fitted for `recommend`: that of EASE, cut at 64 columns, which follows every event
+        and lets edges age. ``"auto"``: where nodes have kinds, which say who asks. It takes 850 bytes a node
+        that can be recommended, and 390 bytes a node that asks.
     recipe
         Settings of the training: `dygcn.engine.training.Recipe` (of which walks use `held_out` alone), or
         `dygcn.RollingRecipe` for the paper's rules.
@@ -164,7 +169,7 @@ def fit(
     """
     _refuse_columns(events, dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
-    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked)
+    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked, recommend=recommend)
     names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     ids, unsorted = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dygcn.engine.models import link_vectors, node_traits
-from dygcn.engine.models.links import COSINE
+from dygcn.engine.models.links import COSINE, FILTER
 from dygcn.live.finding import find_nodes
-from dygcn.live.scoring import head_of, looks_at_history, pair_scores
+from dygcn.live.scoring import filter_of, head_of, looks_at_history, pair_scores
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
@@ -44,6 +44,45 @@ def linked_nodes(graph: Graph, node: int) -> Nodes:
     sides = (graph.pull, graph.push) if graph.directed else (graph.pull,)
     found = [other[weight > 0] for _, other, weight in (side.arcs(me) for side in sides)]
     return np.unique(np.concatenate(found))
+
+
+def links_of(state: State, links: str | None, exclude_linked: bool) -> str:
+    """Return the score that recommendations are ranked by."""
+    if links is not None:
+        return links
+    if not exclude_linked:
+        return "next"
+    return FILTER if state.filter is not None else "new"
+
+
+def filtered_nodes(
+    state: State, node: int, k: int, among: Nodes | None, exclude_linked: bool, kind: str | None
+) -> tuple[Nodes, Float64]:
+    """Return the k nodes that the filter scores best, and their scores; ties in the order of the user's ids.
+
+    Parameters
+    ----------
+    among
+        Who may be an answer; None: everybody.
+    """
+    graph, filter_ = state.graph, filter_of(state)
+    nodes, scores = filter_.scores(graph, node, linked=not exclude_linked)
+    if among is not None:
+        scores[~np.isin(nodes, among)] = -np.inf
+    if kind is not None and kind != "*" and graph.ids.kinds is not None and filter_.head.answers != (kind,):
+        here = np.flatnonzero(nodes >= 0)
+        scores[here[~graph.ids.of_kind(nodes[here], kind)]] = -np.inf
+    if len(nodes) > k:
+        least = max(scores[np.argpartition(-scores, k - 1)[k - 1]], -np.finfo(np.float64).max)
+        best = np.flatnonzero(scores >= least)
+        nodes, scores = nodes[best], scores[best]
+    best = np.flatnonzero(scores > -np.inf)
+    if len(best) > 1 and len(np.unique(scores[best])) < len(best):
+        by_id = graph.ids.sorted(nodes[best])
+        order = np.argsort(nodes[best])
+        best = best[order[np.searchsorted(nodes[best[order]], by_id)]]
+    best = best[np.argsort(-scores[best], kind="stable")[:k]]
+    return nodes[best], scores[best]
 
 
 def recommend_nodes(

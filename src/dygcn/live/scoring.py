@@ -19,16 +19,17 @@ from dygcn.engine.models import (
     read_units,
 )
 from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.links import count_products
+from dygcn.engine.models.links import FILTER, count_products
 from dygcn.errors import FeatureError, OptionError
 
 if TYPE_CHECKING:
+    from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.history import History
     from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
 
-ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine"]
+ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine", "filter"]
 """What the numbers of a score are."""
 
 
@@ -43,8 +44,20 @@ def looks_at_history(model: Model, links: str) -> bool:
     return links in ("next", "listed") and model.following is not None
 
 
+def filter_of(state: State) -> Filter:
+    """Return the filter of a state, or say how to get one."""
+    if state.filter is None:
+        raise FeatureError(
+            'links="filter" needs a model with a filter, fit(..., recommend=True), and one process to serve: '
+            "shards do not keep its sums, 850 bytes a node that is recommended; ask for another score"
+        )
+    return state.filter
+
+
 def kind_of_score(model: Model, links: str) -> ScoreKind:
-    """Return what the scores of a kind of links are: log-odds, rank or cosine."""
+    """Return what the scores of a kind of links are: log-odds, rank, cosine or filter."""
+    if links == FILTER:
+        return "filter"
     if looks_at_history(model, links):
         return "rank"
     if head_of(model, links) is None:
@@ -73,6 +86,8 @@ def pair_scores(
 
     `numbers` are those of the same ids in the history: a node that left the graph still has a past.
     """
+    if links == FILTER:
+        return _filter_scores(state, first, second)
     if looks_at_history(state.model, links):
         return _next_scores(state, cache, first, second, numbers, listed=links == "listed")
     head, named = head_of(state.model, links), np.unique(np.concatenate((first, second)))
@@ -90,6 +105,18 @@ def pair_scores(
     ends = _places(here, first, len(here)), _places(here, second, len(here))
     columns = pair_columns(vectors, units, traits, *ends)
     return head.score(columns, pair_pasts(graph, first, second, unit))
+
+
+def _filter_scores(state: State, first: Nodes, second: Nodes) -> Float64:
+    """Return what the filter says of pairs, 0 of one who is no answer."""
+    found, graph = np.zeros(len(first)), state.graph
+    for node in np.unique(first[first >= 0]).tolist():
+        nodes, scores = filter_of(state).scores(graph, node)
+        by_node = np.zeros(graph.ids.high + 1)
+        by_node[nodes] = scores
+        rows = np.flatnonzero(first == node)
+        found[rows] = by_node[second[rows]]  # -1, the last place, is a node that is not there
+    return found
 
 
 def _next_scores(

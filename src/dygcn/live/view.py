@@ -20,7 +20,7 @@ from dygcn.engine.models import (
     node_traits,
 )
 from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.links import COSINE
+from dygcn.engine.models.links import COSINE, FILTER
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live.change import Change
@@ -40,7 +40,7 @@ from dygcn.live.finding import (
 from dygcn.live.guard import guarded
 from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, of_kind, own_kind
 from dygcn.live.other_names import names_options
-from dygcn.live.recommending import Among, allowed_nodes, recommend_nodes
+from dygcn.live.recommending import Among, allowed_nodes, filtered_nodes, links_of, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
@@ -182,7 +182,8 @@ class EmbeddingView(VectorView):
         exclude_linked
             Leave out nodes that have an edge with the node now.
         links
-            The score, see `scores`; by default ``"new"``, and ``"next"`` where linked nodes are not left out.
+            The score, see `scores`; by default ``"filter"`` where the model has one, else ``"new"``, and
+            ``"next"`` where linked nodes are not left out.
         kind
             Where nodes have kinds, only nodes of this one; by default of the kinds that the node's neighbours
             have, ``"*"`` for every kind. An id without kind is then of the first kind, if that has it.
@@ -206,7 +207,12 @@ class EmbeddingView(VectorView):
     ) -> Any:
         many, state = isinstance(asked, list), self._state
         nodes = self._find(asked if many else [asked], asking_kind(state))
-        chosen = links or ("new" if exclude_linked else "next")
+        chosen = links_of(state, links, exclude_linked)
+        if chosen == FILTER:
+            some = None if among is None else allowed_nodes(state, among)
+            answers = [filtered_nodes(state, me, k, some, exclude_linked, kind) for me in nodes.tolist()]
+            found = [self._answer(*best) for best in answers]
+            return found if many else found[0]
         allowed, cache = allowed_nodes(state, among), self.cached()
         found = []
         for me in nodes.tolist():

@@ -376,11 +376,10 @@ class Kinds:
 
     def pairs(self, column: IdColumn) -> NDArray[Any]:
         """Return (kind, id) of stored ids, as an array of tuples."""
-        kinds, ids = (part.to_pylist() for part in self.columns_of(column))
         whole = {name for name, of in zip(self.names, self.types, strict=True) if of == "int64"}
-        if whole and len(whole) < len(self.names):
-            ids = [int(one) if kind in whole else one for kind, one in zip(kinds, ids, strict=True)]
-        return _objects(list(map(KindId, kinds, ids))).view(KindIds)
+        parts = [text.split(":", 1) for text in as_arrow(column).to_pylist()]
+        found = [KindId(kind, int(one) if kind in whole else one) for kind, one in parts]
+        return _objects(found).view(KindIds)
 
     def columns_of(self, column: IdColumn) -> tuple[pa.Array, pa.Array]:
         """Return the kinds and the ids of stored ids in two columns; where types differ, ids are text."""

@@ -9,8 +9,7 @@ A weight is an int64 on the grid of the model. Below zero it is the weight of a 
 was removed and is remembered (see `memory`).
 
 Beside each weight there may be the last contact of the pair and its count (see `contacts`): they move with
-the arc and are forgotten with it, so they need no table. Of an undirected pair, only those beside the arc of
-the lower node are looked at.
+the arc and are forgotten with it, so they need no table. Of an undirected pair they stand beside both arcs.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ cdef class BatchArrays:
     cdef int32_t[::1] arcs
     cdef int64_t[::1] arc_weights
     cdef int32_t[:, ::1] nodes
+    cdef double[::1] before
 
 @cython.final
 cdef class NodeArrays:

@@ -20,6 +20,8 @@ class BatchArrays:
     ----------
     a, b, old, new, last, count
         Of every pair: ends, stored weight before and after, last contact and count.
+    before
+        Of every pair: its last contact before the batch, where contacts are kept.
     ghosts, ghost_t
         Of every pair: full weight and time of removal of its ghost, where removed edges are remembered.
     pair_of, mark
@@ -63,16 +65,17 @@ class BatchArrays:
         arcs: Int32,
         arc_weights: Int64,
         nodes: Int32,
+        before: Float64,
     ) -> None:
         pairs = a, b, old, new, last, count, ghosts, ghost_t
         numbers = pair_of, mark, seat, table, end_a, end_b, weight, needed, sizes, secret
-        self.arrays = *pairs, *numbers, arcs, arc_weights, nodes
+        self.arrays = *pairs, *numbers, arcs, arc_weights, nodes, before
         self.a, self.b, self.old, self.new, self.last, self.count = a, b, old, new, last, count
         self.ghosts, self.ghost_t = ghosts, ghost_t
         self.pair_of, self.mark, self.seat, self.table = pair_of, mark, seat, table
         self.end_a, self.end_b, self.weight = end_a, end_b, weight
         self.needed, self.sizes, self.secret = needed, sizes, secret
-        self.arcs, self.arc_weights, self.nodes = arcs, arc_weights, nodes
+        self.arcs, self.arc_weights, self.nodes, self.before = arcs, arc_weights, nodes, before
 
     def __reduce__(self) -> tuple[type[BatchArrays], tuple[Any, ...]]:
         return BatchArrays, self.arrays

@@ -65,7 +65,7 @@ class PairBuffers:
         table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
         written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
         inner = np.empty(size, np.int32), table, *written, self.needed, self.sizes, self._secret
-        arrays: tuple[Any, ...] = *fresh.values(), *inner, *lists.values()
+        arrays: tuple[Any, ...] = *fresh.values(), *inner, *lists.values(), np.empty(size)
         replace_together(self, _size=size, **fresh, **lists, arrays=BatchArrays(*arrays))
 
     def reserve(self, events: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 GREATEST_SHIFT = 30
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
+
+
+class Follower(Protocol):
+    """What takes in every change of a graph."""
+
+    def follow(self, graph: Graph) -> None:
+        """Take in what was just written: the buffers still hold the pairs, and who came and went."""
 
 
 class Graph:
@@ -115,6 +122,7 @@ class Graph:
         self._node_count = 0
         self.trials: list[Before] = []  # open ones, the outermost first
         self.buffers = PairBuffers()
+        self.follower: Follower | None = None
         self.plain_shift = self._unused(self.one)
         plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
         self.ones = np.full(1 << 14 if plain else 0, self.one if plain else 0, np.int64)

@@ -228,6 +228,8 @@ class Transaction:
         if idle:
             graph.ids.release(buffers.nodes[3, :idle])
         left = buffers.nodes[2, :went].copy() if went else _NOBODY
+        if graph.follower is not None:
+            graph.follower.follow(graph)
         return Written(left, unchanged, missing, loops)
 
     def delta(self, written: Written) -> GraphDelta:
@@ -413,6 +415,8 @@ class Transaction:
             graph.buffers.load(pairs, pairs.new, (0, 0, 0))
             where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
             writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, True)
+            if graph.follower is not None:
+                graph.follower.follow(graph)
 
     def close_trial(self) -> None:
         """Forget a trial, and the nodes that it brought."""

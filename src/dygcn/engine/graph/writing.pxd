@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine.graph.arcs cimport (
-    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, set_contacts, write
+    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, list_times, look_up, reserve, set_contacts, write
 )
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play

@@ -35,6 +35,7 @@ if not cython.compiled:
         fits,
         forget_needs,
         give_back_empty,
+        list_times,
         look_up,
         reserve,
         set_contacts,
@@ -232,10 +233,13 @@ def commit(
     found = batch.sizes[FOUND]
     for kind in range(UNCHANGED):
         batch.sizes[kind] = 0
+    list_times(pull, found, batch.a, batch.b, batch.before)
     if not _write_changed(batch, found, directed, pull, push, nodes):
         return SMALL_POOL
     if contacts:
         set_contacts(pull, found, batch.a, batch.b, batch.new, batch.last, batch.count)
+        if not directed:
+            set_contacts(pull, found, batch.b, batch.a, batch.new, batch.last, batch.count)
     if half_life > 0:
         touch_nodes(batch, found, pull, push, nodes, named, other, t, directed, stay, half_life)
     _list_arcs(batch, found, directed, nodes)

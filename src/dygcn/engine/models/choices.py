@@ -41,6 +41,7 @@ class Choices:
     whole_weights: bool = False
     ids: str | None = None
     relations: Mapping[str, float] = field(default_factory=dict)
+    recommend: bool | str = "auto"
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, tuple(RULES))
@@ -59,7 +60,20 @@ class Choices:
                 "whole_weights=True does not go with memory=: what is left of a removed edge is a part of "
                 "its weight, and no whole number; leave out one of them"
             )
+        if self.recommend not in ("auto", True, False):
+            raise OptionError(f"recommend is {self.recommend!r:.60}; allowed are 'auto', True and False")
+        if self.recommend is True and self.directed:
+            raise OptionError(
+                "recommend=True is for graphs without direction: leave out directed=, or recommend="
+            )
         find_fitting(self.rule).check(self)
+
+    @property
+    def recommends(self) -> bool:
+        """Whether a filter is wanted: by itself where kinds say who asks and who is an answer."""
+        return self.recommend is True or (
+            self.recommend == "auto" and ":" in (self.ids or "") and not self.directed
+        )
 
     @property
     def half_life(self) -> float | None:

@@ -26,6 +26,7 @@ _SINCE_4 = (
     "relations",
     "given",
     "following",
+    "filter",
 )  # settings that a program which reads format 3 would not understand
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes

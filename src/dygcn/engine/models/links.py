@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
 
-KINDS = ("new", "all", "next", "listed")
+FILTER = "filter"  # of recommendations: what others have whose neighbours are the same
+KINDS = ("new", "all", "next", "listed", FILTER)
 """Links not there yet; every link of the next graph; what comes next, of everybody or of a list."""
 HEADS = KINDS[:2]  # kinds that have a `LinkHead`; a `NextHead` has the others
 SAVED = KINDS[:3]  # kinds that have one in a folder: before there were histories, what comes next had one

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import take
+from dygcn.engine.events import join_ids, take
 from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Walks
+from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.history import History
@@ -20,6 +21,7 @@ from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
+    from dygcn.engine.filter.head import FilterHead
     from dygcn.engine.models.next_head import NextHead
     from dygcn.engine.models.projection import Projection
     from dygcn.engine.models.specs import RuleSpec
@@ -82,6 +84,8 @@ class Model:
         The weight of each relation, by name; empty: events have none.
     following
         How what comes next is scored, from the history of events; None: no history is kept.
+    filter
+        How recommendations are scored, from whom others took; None: by the score of a link.
     """
 
     weights: tuple[Float32, ...]
@@ -101,10 +105,12 @@ class Model:
     projection: Projection | None = field(default=None, repr=False)
     relations: Mapping[str, float] = field(default_factory=dict)
     following: NextHead | None = field(default=None, repr=False)
+    filter: FilterHead | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
-        links = ", ".join((*self.links, *(("next",) if self.following else ()))) or "cosine"
+        more = *(("next",) if self.following else ()), *(("filter",) if self.filter else ())
+        links = ", ".join((*self.links, *more)) or "cosine"
         half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
         relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
@@ -179,34 +185,46 @@ class Model:
         """
         if isinstance(ids, str):
             raise FeatureError(f"{ids!r} is one id; pass a list of ids")
-        named = self.named_ids
-        if named is None:
+        if self.named_ids is None:
             raise FeatureError(f"a model with features={self.features!r} has no rows of its own to take away")
         gone = IdMap(self.ids)
         gone.intern(gone.read(ids))
-        return self._with_rows(np.flatnonzero(gone.find(named) < 0))
+
+        def kept(named: IdColumn) -> Int64:
+            return np.flatnonzero(gone.find(named) < 0)
+
+        table, base, found = self.table, self.baseline, self
+        if self.filter is not None:
+            found = dataclasses.replace(found, filter=self.filter.some(kept(self.filter.ids)))
+        if table is not None:
+            keep = kept(table.ids)
+            rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
+            return dataclasses.replace(found, table=rest)
+        assert base is not None
+        keep = kept(base.ids)
+        messages = tuple(rows[keep] for rows in base.messages)
+        return dataclasses.replace(
+            found, baseline=Baseline(take(base.ids, keep), base.vectors[keep], messages)
+        )
 
     @property
     def named_ids(self) -> IdColumn | None:
         """The ids that the model has rows or vectors of; None for a model that names none."""
         rows = self.baseline if self.table is None else self.table
-        return None if rows is None else rows.ids
-
-    def _with_rows(self, keep: Int64) -> Model:
-        """Return the model with some of its rows."""
-        table, base = self.table, self.baseline
-        if table is not None:
-            rest = RowTable(take(table.ids, keep), table.rows[keep], table.scale, table.window)
-            return dataclasses.replace(self, table=rest)
-        assert base is not None
-        messages = tuple(rows[keep] for rows in base.messages)
-        return dataclasses.replace(
-            self, baseline=Baseline(take(base.ids, keep), base.vectors[keep], messages)
-        )
+        if rows is None or self.filter is None:
+            return None if rows is None else rows.ids
+        known = IdMap(self.ids)
+        known.intern(rows.ids)
+        more = self.filter.ids
+        return join_ids((rows.ids, take(more, np.flatnonzero(known.find(more) < 0))))
 
     def new_history(self) -> History | None:
         """Return an empty history; None: this model looks at none."""
         return None if self.following is None else History(self.ids, self.following.span)
+
+    def new_filter(self) -> Filter | None:
+        """Return the sums of an empty graph; None: this model has no filter."""
+        return None if self.filter is None else Filter(self.filter)
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""

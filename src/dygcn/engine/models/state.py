@@ -92,6 +92,7 @@ class State:
         self.rule = model.spec.new_rule(model)
         self.transaction = Transaction(self.graph)
         self.history = model.new_history()
+        self.filter = self.graph.follower = model.new_filter()
         self.meter: SurpriseMeter | None = None  # where surprises are tracked
 
     @property
@@ -216,7 +217,7 @@ class State:
                 break
             counts += (delta.unchanged, delta.missing, delta.loops)
         self.graph.compact()
-        rule.rebuild(self.graph)
+        self.rebuild()
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
         unchanged, missing, loops = counts.tolist()
@@ -251,6 +252,11 @@ class State:
     def rebuild(self) -> None:
         """Compute what follows from the graph, from nothing."""
         self.rule.rebuild(self.graph)
+        self._rebuild_filter()
+
+    def _rebuild_filter(self) -> None:
+        if self.filter is not None:
+            self.filter.rebuild(self.graph)
 
     def _finish(self, written: Written, moved: Changed) -> Outcome:
         left = self.transaction.release(written.left)
@@ -301,6 +307,9 @@ class State:
             features = self.exact.features
             assert isinstance(features, Walks | Blocks)
             features.drop(ids, self.model.table, self.graph.ids)
+        if self.filter is not None:
+            self.filter = self.graph.follower = self.model.new_filter()
+            self._rebuild_filter()
         if self.transaction.after is not None:
             self.transaction.after()
 

@@ -16,6 +16,7 @@ from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.training import HeldOut, fit_heads, time_unit, walk_base
 from dygcn.engine.training.beside import choose_share
+from dygcn.engine.training.filtering import fit_filter
 from dygcn.engine.training.next_sample import NextSample
 from dygcn.engine.training.samples import Ahead
 
@@ -47,7 +48,9 @@ def fit_walks(
         blank, samples = choose_share(blank, samples)
     heads, following = fit_heads(samples, None), coming.fit()
     graph = _play(blank.new_graph(), parts, progress)
-    model = dataclasses.replace(with_rows(blank, graph, progress), links=heads, following=following)
+    recommending = fit_filter(batch, graph, blank.seed) if choices.recommends else None
+    model = with_rows(blank, graph, progress)
+    model = dataclasses.replace(model, links=heads, following=following, filter=recommending)
     state = _state(model, graph, beside)
     if state.history is not None:
         state.history.apply(batch)

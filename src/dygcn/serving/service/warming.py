@@ -43,7 +43,7 @@ def warm_up(model: Model) -> None:
     nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
     vectors, _ = cache.refresh(nodes)
     top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)
-    for links in KINDS:
+    for links in KINDS if state.filter is not None else KINDS[:-1]:
         pair_scores(state, cache, nodes[:1], nodes[1:], links)
     arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
 

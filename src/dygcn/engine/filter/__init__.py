@@ -1,0 +1,1 @@
+"""The filter: whom others with a taste like one's own took, in sums that follow every event."""

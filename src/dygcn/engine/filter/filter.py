@@ -1,0 +1,292 @@
+"""A filter: who is recommended to whom, in integer sums that are a function of the graph and its clock.
+
+An event changes what one node has, so its message. The message is told to the node's answers when the next
+question is asked: a batch tells each message once, and no bit depends on when it was told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn.engine.features.units import row_table, units_of
+from dygcn.engine.filter import loops
+from dygcn.engine.filter.layout import ANSWERS, ASKS, COUNTED, MESSAGE_SCALE, PATH_UNIT, SUMS, TREND, WINDOW
+from dygcn.engine.filter.loops import FilterArrays
+from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.outcomes import CAME, FOUND, WENT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dygcn.engine.filter.head import FilterHead
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.records import Float64, Int8, Int32, Int64, Nodes
+
+_UNSET = -(1 << 60)  # a base below all octaves
+_POWERS = 1 << 16  # numbers of edges that have a factor of their own
+_LEVELS = 8  # in an octave: the mean count is rounded to such a part, since the trends of all depend on it
+_FLOOR = 0.1  # of a trend
+
+
+class Filter:
+    """The sums of a graph, and scores read from them.
+
+    Parameters
+    ----------
+    head
+        See `FilterHead`.
+    """
+
+    def __init__(self, head: FilterHead) -> None:
+        self.head = head
+        self.width = head.rows.shape[1]
+        self._half_life = np.array([head.half_life, head.trend_half_life])
+        counts = np.arange(_POWERS, dtype=np.float64).clip(min=1.0)
+        self._weights = head.weights.astype(np.float64)
+        self._powers, self._roots = counts**-head.degree, counts**-0.25
+        self._names: IdMap | None = None
+        self._clear()
+
+    # ---- rows --------------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        """Forget everything: a graph without nodes."""
+        width, none = self.width, np.empty(0, np.int32)
+        self._role: Int8 = np.empty(0, np.int8)
+        self._asks, self._answers, self._out, self._into = (none.copy() for _ in range(4))
+        self._asker, self._dirty_rows = none.copy(), none.copy()
+        self._taste, self._said = np.empty((0, width), np.int32), np.empty((0, width), np.int16)
+        self._dirty, self._touched = np.empty(0, np.int8), np.empty(0, np.int8)
+        self._answer, self._touched_rows = none.copy(), none.copy()
+        self._rows, self._total = np.empty((0, width), np.int8), np.empty((0, width), np.int64)
+        self._recent, self._prepared = np.empty(0, np.int64), np.empty((0, width), np.float32)
+        self._change, self._sizes = np.zeros((1, width), np.int32), np.zeros(4, np.int64)
+        self._base = np.full(2, _UNSET)
+        self._factors, self._trend = np.empty(0), np.empty(0)
+        self._everyone = self._nobody = np.empty(0, np.int64)
+        self._level: tuple[int, int] | None = None
+        self._free: tuple[list[int], list[int]] = [], []
+        self._high = [0, 0]  # rows ever given to those who ask, and to answers
+        self._whole = True
+        self.arrays = self._handed()
+
+    def _handed(self) -> FilterArrays:
+        arrays: list[Any] = [getattr(self, name) for name in _HELD]
+        return FilterArrays(*arrays)
+
+    def _reserve(self, nodes: int, asking: int, answering: int) -> None:
+        """Have room for so many nodes and rows."""
+        wanted = dict.fromkeys(_OF_NODES, nodes) | dict.fromkeys(_OF_ASKERS, asking)
+        wanted |= dict.fromkeys(_OF_ANSWERS, answering)
+        small = {name: size for name, size in wanted.items() if len(getattr(self, name)) < size}
+        if not small:
+            return
+        fresh: dict[str, Any] = {name: grown(getattr(self, name), size) for name, size in small.items()}
+        for name in _NOBODY:
+            if name in fresh:
+                fresh[name][len(getattr(self, name)) :] = -1
+        replace_together(self, **fresh)
+        self.arrays = self._handed()
+
+    def _arrive(self, ids: IdMap, nodes: Nodes) -> None:
+        """Give rows to nodes that came."""
+        role = self._roles_of(ids, nodes)
+        asking, answering = nodes[role & ASKS > 0], nodes[role & ANSWERS > 0]
+        rows = self._take(0, len(asking)), self._take(1, len(answering))
+        self._reserve(ids.high, self._high[0], self._high[1])
+        self._role[nodes] = role
+        self._asks[asking], self._asker[rows[0]] = rows[0], asking
+        self._answers[answering], self._answer[rows[1]] = rows[1], answering
+        if self._names is not ids:
+            self._table, self._names = row_table(ids.hashes_of(self.head.ids), self.head.rows), ids
+        self._rows[rows[1]] = units_of(self._table, ids.hashes.take(answering))[0]
+
+    def _roles_of(self, ids: IdMap, nodes: Nodes) -> Int8:
+        role = np.zeros(len(nodes), np.int8)
+        for bit, kinds in ((ASKS, self.head.asks), (ANSWERS, self.head.answers)):
+            for kind in kinds:
+                role[ids.of_kind(nodes, kind)] |= bit
+            if not kinds:
+                role |= bit
+        return role
+
+    def _take(self, side: int, count: int) -> Int64:
+        """Return rows for so many nodes: those of nodes that left first."""
+        free = self._free[side]
+        again = [free.pop() for _ in range(min(count, len(free)))]
+        first = self._high[side]
+        self._high[side] += count - len(again)
+        return np.array([*again, *range(first, self._high[side])], np.int64)
+
+    def _depart(self, nodes: Nodes) -> None:
+        """Take the rows of nodes that left: without edges, their sums are zero."""
+        sides = (self._asks, self._asker, self._said), (self._answers, self._answer, self._rows)
+        of_node: Int32
+        owner: Int32
+        kept: NDArray[Any]
+        for side, (of_node, owner, kept) in enumerate(sides):
+            rows = of_node[nodes]
+            rows = rows[rows >= 0]
+            of_node[nodes], owner[rows], kept[rows] = -1, -1, 0
+            self._free[side].extend(rows.tolist())
+        self._role[nodes] = 0
+
+    # ---- following a graph ---------------------------------------------------------------------------------
+
+    def follow(self, graph: Graph) -> None:
+        """Take in what was just written to the graph: its buffers still hold the pairs."""
+        if not self._whole:
+            return
+        buffers, sizes = graph.buffers, graph.buffers.sizes
+        if sizes[CAME]:
+            self._arrive(graph.ids, buffers.nodes[1, : sizes[CAME]].copy())
+        found = int(sizes[FOUND])
+        if loops.follow(self.arrays, buffers.arrays, found, graph.contacts is not None):
+            tops = self._base + (WINDOW - 1)
+            self._advance(graph)
+            self._whole = loops.follow_later(self.arrays, buffers.arrays, found, tops) == 0
+        if sizes[WENT]:
+            self._depart(buffers.nodes[2, : sizes[WENT]])
+
+    def rebuild(self, graph: Graph) -> None:
+        """Compute all sums from nothing."""
+        self._clear()
+        self._arrive(graph.ids, np.flatnonzero(graph.here).astype(np.int32))
+        for which in (SUMS, TREND):
+            self._base[which] = self._base_of(graph, which)
+        loops.load(self.arrays, graph.pull.arrays, graph.ids.high)
+
+    def _base_of(self, graph: Graph, which: int) -> int:
+        """Return the lowest octave that counts at the clock of a graph."""
+        contacts, half_life = graph.contacts, self._half_life[which]
+        if contacts is None or half_life == 0 or np.isinf(contacts.clock):
+            return _UNSET
+        return int(np.floor(contacts.clock / half_life)) - WINDOW + 1
+
+    def _advance(self, graph: Graph) -> None:
+        for which in (SUMS, TREND):
+            base = self._base_of(graph, which)
+            if base > self._base[which]:
+                where = self.arrays, graph.pull.arrays, min(graph.ids.high, len(self._role))
+                loops.advance(*where, self._high[1], which, base)
+
+    def _sync(self, graph: Graph) -> None:
+        """Bring the sums to the clock, tell what is to be told, and prepare what moved."""
+        bases = [self._base_of(graph, which) for which in (SUMS, TREND)]
+        if self._whole and not self._sizes[:COUNTED].any() and bases == self._base.tolist():
+            return
+        # An exception interrupted a read, or a trial took the clock back.
+        if not self._whole or (bases < self._base).any():
+            self.rebuild(graph)
+        self._whole = False
+        self._advance(graph)
+        loops.tell(self.arrays, graph.pull.arrays)
+        rows = self._touched_rows[: loops.prepare(self.arrays, self._powers)]
+        self._weigh(rows)
+        self._whole = True
+
+    def _weigh(self, rows: Int32) -> None:
+        """Write factors and trends of rows; trends of all where the mean count is another one."""
+        high = self._high[1]
+        if len(self._factors) < len(self._answer):
+            size = len(self._answer)
+            self._factors, self._trend = grown(self._factors, size), grown(self._trend, size)
+            self._everyone, self._nobody = np.arange(size), np.zeros(size, np.int64)
+        self._factors[rows] = self._powers[self._into[self._answer[rows]].clip(max=_POWERS - 1)]
+        if self.head.trend:
+            mean = self._sizes[COUNTED] / max(high - len(self._free[1]), 1)
+            level = int(np.rint(_LEVELS * np.log2(mean))) if mean > 0 else 0, int(self._base[TREND])
+            if level != self._level:
+                self._level, rows = level, np.arange(high, dtype=np.int32)
+            self._trend[rows] = (_FLOOR + self._recent[rows] / 2.0 ** (level[0] / _LEVELS)) ** self.head.trend
+
+    # ---- asking --------------------------------------------------------------------------------------------
+
+    def scores(self, graph: Graph, node: int, linked: bool = True) -> tuple[Nodes, Float64]:
+        """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
+
+        One who has no answer yet, or none with a row, is answered by the trend, or by numbers of edges.
+
+        Parameters
+        ----------
+        linked
+            Whether those whom the node has an edge with can be an answer.
+        """
+        self._sync(graph)
+        high, row = self._high[1], self._asks[node] if node < len(self._asks) else -1
+        answers, found, own = self._answer[:high], np.zeros(high), self._own(graph, node)
+        if row >= 0:
+            query = self._query(graph, row, *own)
+            if query.any():
+                where = self._everyone[:high], self._nobody[:high]
+                loops.score(self.arrays, query.astype(np.float32)[None], *where, found)
+            if self.head.paths:
+                paths, factor = np.zeros(high, np.int64), self.head.paths * MESSAGE_SCALE / PATH_UNIT
+                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, paths)
+                found += paths * (factor * self._factors[:high])
+        if not found.any():
+            found = self._recent[:high] + self._into[answers] * 2.0**-40
+        elif self.head.trend:
+            np.multiply(found, self._trend[:high], out=found, where=found > 0)
+        if self._free[1]:
+            found[answers < 0] = -np.inf
+        if self.is_answer(node):
+            found[self._answers[node]] = -np.inf
+        if not linked:
+            found[own[0]] = -np.inf
+        return answers, found
+
+    def _own(self, graph: Graph, node: int) -> tuple[Int32, Float64]:
+        """Return the rows of the answers that a node has an edge with, and when they last met."""
+        me = np.array([node], np.int32)
+        _, other, weight = graph.pull.arcs(me)
+        rows = self._answers[other]
+        there = (weight > 0) & (rows >= 0)
+        times = (
+            graph.pull.contacts(me)[0]
+            if self.head.profile_half_life and graph.contacts
+            else np.zeros(len(rows))
+        )
+        return rows[there], times[there]
+
+    def _query(self, graph: Graph, row: int, own: Int32, times: Float64) -> Float64:
+        """Return what one who asks has, newer edges weighing more, each column times its weight."""
+        half_life = self.head.profile_half_life
+        if not half_life or graph.contacts is None or len(own) == 0:
+            summed: Float64 = self._taste[row].astype(np.float64)
+        else:
+            order = np.argsort(graph.ids.keys[self._answer[own]])  # arcs lie in no order, and floats round
+            age = np.exp2((times[order] - times.max()) / half_life)
+            summed = (age[:, None] * self._rows[own[order]]).sum(axis=0)
+        return summed * self._weights
+
+    def is_answer(self, node: int) -> bool:
+        """Say whether a node can be recommended."""
+        return 0 <= node < len(self._answers) and self._answers[node] >= 0
+
+    def image(self, graph: Graph) -> dict[str, Any]:
+        """Return all sums in the order of the user's ids, told and up to the clock: for tests."""
+        self._sync(graph)
+        nodes = graph.nodes()
+        asking, answering = nodes[self._asks[nodes] >= 0], nodes[self._answers[nodes] >= 0]
+        one, other = self._asks[asking], self._answers[answering]
+        found = {
+            "taste": self._taste[one],
+            "said": self._said[one],
+            "out": self._out[asking],
+            "total": self._total[other],
+            "recent": self._recent[other],
+            "into": self._into[answering],
+            "base": self._base.copy(),
+        }
+        return found
+
+
+_OF_NODES = "_role", "_asks", "_answers", "_out", "_into"
+_OF_ASKERS = "_asker", "_taste", "_said", "_dirty", "_dirty_rows"
+_OF_ANSWERS = "_answer", "_rows", "_total", "_recent", "_prepared", "_touched", "_touched_rows"
+_NOBODY = "_asks", "_answers", "_asker", "_answer"
+_HELD = *_OF_NODES, *_OF_ASKERS, *_OF_ANSWERS, "_change", "_sizes", "_base", "_half_life"

@@ -1,0 +1,372 @@
+"""The loops of a filter: edges come, go and grow old, messages are told to the neighbours, sums are prepared.
+
+All sums are of integers. An edge weighs ``mantissa * 2^(octave - base)``: 8 bits and an octave that follow
+from the edge's own time, once, and the base, which follows from the clock. When the base moves, edges whose
+octave is below it are subtracted first; each weight that is left is then a multiple of the shift, so that no
+bit is lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dygcn.engine.filter.layout import (
+    ANSWERS,
+    ASKS,
+    COUNTED,
+    DIRTY,
+    GREATEST_MESSAGE,
+    MESSAGE_SCALE,
+    MOST_EDGES,
+    PATH_UNIT,
+    ROWS,
+    STEPS_OF_PATHS,
+    SUMS,
+    TOUCHED,
+    TREND,
+    WINDOW,
+)
+
+try:
+    import cython
+except ImportError:
+    from dygcn.engine import _native as cython
+if not cython.compiled:
+    from math import exp2, sqrt
+    from math import floor as _floor
+
+    from dygcn.engine._rows import RowBlock, add_row, prefetch_row, write_dots
+    from dygcn.engine.graph.arcs import ArcArrays
+    from dygcn.engine.graph.batch import BatchArrays
+
+    rint, whole = round, int
+
+    def floor(x: float) -> float:
+        """Return the whole number below, also of what is infinite, as in C."""
+        return float(_floor(x)) if abs(x) < 1e300 else x
+
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Float64, Int8, Int16, Int32, Int64
+
+
+class FilterArrays:
+    """The arrays of a `Filter`. They never grow or move.
+
+    Parameters
+    ----------
+    role, asks, answers
+        Of every node: what it does; its row among those who ask, and among those who answer, or -1.
+    out, into
+        Of every node: how many answers it has edges with, how many who ask.
+    asker, answer
+        The node of every row, -1 of one that is free.
+    taste, said
+        Of every row of one who asks: the sum of its answers' rows; the message that its answers were told.
+    rows, total, recent, prepared
+        Of every row of an answer: its row of the model; its sum of messages, by age; its count of edges, by
+        age; its sum as scores read it.
+    dirty, touched
+        Marks of rows, and lists of them behind each other in `dirty_rows` and `touched_rows`.
+    change
+        Scratch: by how much a message moved.
+    sizes, base, half_life
+        See `layout`; of both ages, the lowest octave that counts and the half-life, 0: no edge grows old.
+    """
+
+    def __init__(
+        self,
+        role: Int8,
+        asks: Int32,
+        answers: Int32,
+        out: Int32,
+        into: Int32,
+        asker: Int32,
+        taste: Int32,
+        said: Int16,
+        dirty: Int8,
+        dirty_rows: Int32,
+        answer: Int32,
+        rows: Int8,
+        total: Int64,
+        recent: Int64,
+        prepared: Float32,
+        touched: Int8,
+        touched_rows: Int32,
+        change: Int32,
+        sizes: Int64,
+        base: Int64,
+        half_life: Float64,
+    ) -> None:
+        nodes, asking = (role, asks, answers, out, into), (asker, taste, said, dirty, dirty_rows)
+        answering = answer, rows, total, recent, prepared, touched, touched_rows
+        self.arrays = *nodes, *asking, *answering, change, sizes, base, half_life
+        self.role, self.asks, self.answers, self.out, self.into = nodes
+        self.asker, self.taste, self.said, self.dirty, self.dirty_rows = asking
+        self.answer, self.total, self.recent, self.prepared = answer, total, recent, prepared
+        self.touched, self.touched_rows = touched, touched_rows
+        self.change, self.sizes, self.base, self.half_life = change, sizes, base, half_life
+        self.row_block, self.taste_block, self.said_block = RowBlock(rows), RowBlock(taste), RowBlock(said)
+        self.total_block, self.change_block = RowBlock(total), RowBlock(change)
+
+    def __reduce__(self) -> tuple[type[FilterArrays], tuple[Any, ...]]:
+        return FilterArrays, self.arrays
+
+
+# ---- ages ------------------------------------------------------------------------------------------------
+
+
+def octave_of(of: FilterArrays, which: int, t: float) -> float:
+    """Return the octave of the weight of an edge with a time."""
+    return floor(t / of.half_life[which])
+
+
+def weight_of(of: FilterArrays, which: int, t: float) -> int:
+    """Return what an edge with a time weighs, 0 where its octave is outside the window."""
+    half_life = of.half_life[which]
+    if half_life == 0:
+        return 1
+    octave = octave_of(of, which, t)
+    above = octave - of.base[which]
+    if above < 0 or above >= WINDOW:
+        return 0
+    return whole(128.0 * exp2(t / half_life - octave)) << whole(above)
+
+
+def _is_beyond(of: FilterArrays, which: int, t: float, top: int) -> bool:
+    return bool(of.half_life[which] > 0 and octave_of(of, which, t) > top)
+
+
+# ---- edges -----------------------------------------------------------------------------------------------
+
+
+def follow(of: FilterArrays, batch: BatchArrays, found: int, timed: bool) -> int:
+    """Take in what a batch did to pairs; return how many weights have an octave beyond the window.
+
+    Those are left out: `follow_later` takes them in after the base moved.
+    """
+    beyond = 0
+    with cython.nogil:
+        for p in range(found):
+            before = batch.before[p] if timed else 0.0
+            last = batch.last[p] if timed else 0.0
+            was, now = batch.old[p] > 0, batch.new[p] > 0
+            if was != now or (now and before != last):
+                beyond += _change_edge(of, batch.a[p], batch.b[p], was, now, before, last)
+                beyond += _change_edge(of, batch.b[p], batch.a[p], was, now, before, last)
+    return beyond
+
+
+def _change_edge(
+    of: FilterArrays, asking: int, answering: int, was: bool, now: bool, before: float, last: float
+) -> int:
+    """Take in one direction of a pair."""
+    if not (of.role[asking] & ASKS and of.role[answering] & ANSWERS):
+        return 0
+    row, to = of.asks[asking], of.answers[answering]
+    if was != now:
+        step = 1 if now else -1
+        of.out[asking] += step
+        of.into[answering] += step
+        add_row(of.taste_block, row, of.row_block, to, step)
+        _mark_dirty(of, row)
+    beyond = 0
+    if was:
+        _add_weights(of, row, to, -weight_of(of, SUMS, before), -weight_of(of, TREND, before))
+    if now:
+        _add_weights(of, row, to, weight_of(of, SUMS, last), weight_of(of, TREND, last))
+        for which in range(2):
+            beyond += _is_beyond(of, which, last, of.base[which] + WINDOW - 1)
+    _touch(of, to)
+    return beyond
+
+
+def _add_weights(of: FilterArrays, row: int, to: int, weight: int, recent: int) -> None:
+    of.recent[to] += recent
+    of.sizes[COUNTED] += recent
+    if weight != 0:
+        add_row(of.total_block, to, of.said_block, row, weight)
+        of.sizes[ROWS] += 1
+
+
+def follow_later(of: FilterArrays, batch: BatchArrays, found: int, tops: Int64) -> int:
+    """Add the weights that `follow` left out, beyond these octaves; return how many are left out still."""
+    beyond = 0
+    with cython.nogil:
+        for p in range(found):
+            if batch.new[p] > 0 and (batch.old[p] <= 0 or batch.before[p] != batch.last[p]):
+                beyond += _add_later(of, batch.a[p], batch.b[p], batch.last[p], tops)
+                beyond += _add_later(of, batch.b[p], batch.a[p], batch.last[p], tops)
+    return beyond
+
+
+def _add_later(of: FilterArrays, asking: int, answering: int, last: float, tops: Int64) -> int:
+    if not (of.role[asking] & ASKS and of.role[answering] & ANSWERS):
+        return 0
+    row, to = of.asks[asking], of.answers[answering]
+    beyond = 0
+    for which in range(2):
+        if _is_beyond(of, which, last, tops[which]):
+            weight = weight_of(of, which, last)
+            _add_weights(of, row, to, weight if which == SUMS else 0, weight if which == TREND else 0)
+            beyond += _is_beyond(of, which, last, of.base[which] + WINDOW - 1)
+    return beyond
+
+
+def _mark_dirty(of: FilterArrays, row: int) -> None:
+    if of.dirty[row] == 0:
+        of.dirty[row] = 1
+        of.dirty_rows[of.sizes[DIRTY]] = row
+        of.sizes[DIRTY] += 1
+
+
+def _touch(of: FilterArrays, row: int) -> None:
+    if of.touched[row] == 0:
+        of.touched[row] = 1
+        of.touched_rows[of.sizes[TOUCHED]] = row
+        of.sizes[TOUCHED] += 1
+
+
+def load(of: FilterArrays, pull: ArcArrays, nodes: int) -> None:
+    """Count the edges of a graph from nothing; no message is told yet."""
+    with cython.nogil:
+        for asking in range(nodes):
+            if of.asks[asking] >= 0:
+                for at in range(pull.start[asking], pull.start[asking] + pull.count[asking]):
+                    to = of.answers[pull.others[at]]
+                    if to >= 0 and pull.weights[at] > 0:
+                        of.out[asking] += 1
+                        of.into[pull.others[at]] += 1
+                        add_row(of.taste_block, of.asks[asking], of.row_block, to, 1)
+                        recent = weight_of(of, TREND, pull.times[at] if len(pull.times) > 0 else 0.0)
+                        of.recent[to] += recent
+                        of.sizes[COUNTED] += recent
+                        _touch(of, to)
+                _mark_dirty(of, of.asks[asking])
+
+
+# ---- messages --------------------------------------------------------------------------------------------
+
+
+def _next_message(of: FilterArrays, row: int) -> bool:
+    """Write the message that follows from what one who asks has, and by how much it moved; say whether."""
+    edges = of.out[of.asker[row]]
+    factor = MESSAGE_SCALE / sqrt(edges) if 0 < edges <= MOST_EDGES else 0.0
+    moved = False
+    for column in range(of.taste.shape[1]):
+        value = whole(rint(of.taste[row, column] * factor))
+        value = max(-GREATEST_MESSAGE, min(GREATEST_MESSAGE, value))
+        of.change[0, column] = value - of.said[row, column]
+        of.said[row, column] = value
+        moved = moved or of.change[0, column] != 0
+    return moved
+
+
+def tell(of: FilterArrays, pull: ArcArrays) -> None:
+    """Tell the answers of all who have something new to say by how much their messages moved."""
+    with cython.nogil:
+        for i in range(of.sizes[DIRTY]):
+            row = of.dirty_rows[i]
+            of.dirty[row] = 0
+            if of.asker[row] >= 0 and _next_message(of, row):
+                _tell_answers(of, pull, of.asker[row])
+        of.sizes[DIRTY] = 0
+
+
+def _tell_answers(of: FilterArrays, pull: ArcArrays, node: int) -> None:
+    end = pull.start[node] + pull.count[node]
+    for at in range(pull.start[node], end):
+        to = of.answers[pull.others[at]]
+        if at + 4 < end and of.answers[pull.others[at + 4]] >= 0:
+            prefetch_row(of.total_block, of.answers[pull.others[at + 4]])
+        if to >= 0 and pull.weights[at] > 0:
+            weight = weight_of(of, SUMS, pull.times[at] if len(pull.times) > 0 else 0.0)
+            if weight != 0:
+                add_row(of.total_block, to, of.change_block, 0, weight)
+                of.sizes[ROWS] += 1
+                _touch(of, to)
+
+
+def advance(of: FilterArrays, pull: ArcArrays, nodes: int, rows: int, which: int, base: int) -> None:
+    """Move the base up: subtract the edges that leave the window, then shift, which loses no bit."""
+    with cython.nogil:
+        for asking in range(nodes):
+            if of.asks[asking] >= 0:
+                for at in range(pull.start[asking], pull.start[asking] + pull.count[asking]):
+                    to = of.answers[pull.others[at]]
+                    if to >= 0 and pull.weights[at] > 0 and octave_of(of, which, pull.times[at]) < base:
+                        weight = -weight_of(of, which, pull.times[at])
+                        if which == SUMS:
+                            _add_weights(of, of.asks[asking], to, weight, 0)
+                        else:
+                            _add_weights(of, of.asks[asking], to, 0, weight)
+        by = min(base - of.base[which], 63)
+        for row in range(rows):
+            if which == SUMS:
+                for column in range(of.total.shape[1]):
+                    of.total[row, column] >>= by
+            else:
+                of.recent[row] >>= by
+            _touch(of, row)
+        if which == TREND:
+            of.sizes[COUNTED] >>= by
+        of.base[which] = base
+
+
+# ---- scores ----------------------------------------------------------------------------------------------
+
+
+def prepare(of: FilterArrays, powers: Float64) -> int:
+    """Write the sums that moved as scores read them; `powers` has the factor of each number of edges.
+
+    The touched rows stay listed, for the caller; the number of them is returned.
+    """
+    count = of.sizes[TOUCHED]
+    with cython.nogil:
+        for i in range(count):
+            row = of.touched_rows[i]
+            of.touched[row] = 0
+            edges = of.into[of.answer[row]] if of.answer[row] >= 0 else 0
+            factor = powers[min(edges, len(powers) - 1)]
+            for column in range(of.total.shape[1]):
+                of.prepared[row, column] = of.total[row, column] * factor
+        of.sizes[TOUCHED] = 0
+    done: int = count
+    return done
+
+
+def score(of: FilterArrays, query: Float32, everyone: Int64, zeros: Int64, out: Float64) -> None:
+    """Write the products of a query, (1, k), with the prepared sums of rows; `out` is zero before."""
+    with cython.nogil:
+        write_dots(of.prepared, everyone, query, zeros, out)
+
+
+def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out: Int64) -> None:
+    """Add the weights of paths from one who asks over an answer and another who asks, in `PATH_UNIT`.
+
+    Parameters
+    ----------
+    roots
+        The inverse fourth root of each number of edges: an answer weighs that, another who asks its square.
+    """
+    last = len(roots) - 1
+    with cython.nogil:
+        for one in range(pull.start[node], pull.start[node] + pull.count[node]):
+            answer = pull.others[one]
+            if pull.weights[one] <= 0 or of.answers[answer] < 0 or of.into[answer] > STEPS_OF_PATHS:
+                continue
+            mass = PATH_UNIT * roots[min(of.into[answer], last)]
+            for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
+                other = pull.others[two]
+                if pull.weights[two] <= 0 or of.asks[other] < 0 or of.out[other] > STEPS_OF_PATHS:
+                    continue
+                if other != node:
+                    root = roots[min(of.out[other], last)]
+                    _end_paths(of, pull, other, whole(rint(mass * root * root)), out)
+
+
+def _end_paths(of: FilterArrays, pull: ArcArrays, node: int, mass: int, out: Int64) -> None:
+    for at in range(pull.start[node], pull.start[node] + pull.count[node]):
+        to = of.answers[pull.others[at]]
+        if to >= 0 and pull.weights[at] > 0:
+            out[to] += mass * weight_of(of, SUMS, pull.times[at] if len(pull.times) > 0 else 0.0)

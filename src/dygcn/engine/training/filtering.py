@@ -1,0 +1,430 @@
+"""Fit a filter: rows by a truncated SVD, settings by what the last quarter of the history answers best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dygcn.engine.filter.head import FilterHead
+from dygcn.engine.filter.layout import STEPS_OF_PATHS
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.training import walk_kernels
+from dygcn.engine.training.subspace import OVERSAMPLE, leading_block, rotation, turn_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
+
+RANK = 64
+HELD_OUT = 0.25
+"""Last part of the events, by which settings are chosen; of events without times, pairs drawn at random."""
+GRID: Mapping[str, tuple[float, ...]] = {
+    "edges": (0, 2, 8, 32, 128, 1000),
+    "ridge": (0.3, 1, 3, 10, 30),
+    "degree": (0, 0.25, 0.5),
+    "profile": (0, 2, 8, 200, 40_000),
+    "paths": (0, 0.03, 0.1, 0.3, 1),
+}
+"""Settings that are tried. Half-lives are the span of the events divided by these; 0 is none."""
+TRENDS = tuple({"trend": power, "lately": part} for power in (0.1, 0.5, 1) for part in (12, 50, 200, 1000))
+"""The power of a trend and the half-life of its counts go together."""
+START = {
+    "edges": 0.0,
+    "ridge": 3.0,
+    "degree": 0.25,
+    "profile": 0.0,
+    "trend": 0.0,
+    "lately": 50.0,
+    "paths": 0.0,
+}
+"""Where the search begins; what is taken where too little is held out."""
+_OF_TIMES = "edges", "profile", "trend", "lately"
+_FINER = 0.5, 1.5, 2.0  # times what was found
+_FEWEST = 50  # held-out pairs
+_CELLS, _MOST_ASKERS = 20_000_000, 1_000  # of the scores that one setting is judged by
+_DENSE = 512  # answers up to which nothing is iterated
+_TOP = 10
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who has whom, each pair once, by one who asks: numbers, and the newest time."""
+
+    one: Int64
+    other: Int64
+    t: Float64
+    sizes: tuple[int, int]  # how many can ask, how many can be an answer
+
+    @staticmethod
+    def of(one: Int64, other: Int64, t: Float64, op: Int8, sizes: tuple[int, int]) -> Pairs:
+        """Return the pairs that events leave; events are in order of time."""
+        keys, from_the_end = np.unique((one * sizes[1] + other)[::-1], return_index=True)
+        there = op[::-1][from_the_end] > 0
+        keys = keys[there]
+        return Pairs(keys // sizes[1], keys % sizes[1], t[::-1][from_the_end[there]], sizes)
+
+    @property
+    def keys(self) -> Int64:
+        """A number for each pair, in their order."""
+        return self.one * self.sizes[1] + self.other
+
+    def some(self, chosen: Bool) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.one[chosen], self.other[chosen], self.t[chosen], self.sizes)
+
+    @cached_property
+    def degrees(self) -> tuple[Int64, Int64]:
+        """How many pairs everybody has on either side."""
+        one, other = (
+            np.bincount(ends, minlength=size)
+            for ends, size in zip((self.one, self.other), self.sizes, strict=True)
+        )
+        return one, other
+
+    @cached_property
+    def _turned(self) -> Int64:
+        return np.argsort(self.other, kind="stable")
+
+    @cached_property
+    def _lists(self) -> tuple[tuple[Int64, Int32], tuple[Int64, Int32]]:
+        """Return where the pairs of each row begin, and their columns; also of the transposed matrix."""
+        side = max(self.sizes)  # loops take square matrices
+        starts = [
+            np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=side))))
+            for ends in (self.one, self.other)
+        ]
+        columns = self.other.astype(np.int32), self.one[self._turned].astype(np.int32)
+        return (starts[0], columns[0]), (starts[1], columns[1])
+
+    def product(self, values: Float32, table: Float32, turned: bool = False) -> Float32:
+        """Return the matrix with these values (turned: its transposed) times a table."""
+        start, columns = self._lists[turned]
+        square = np.zeros((max(self.sizes), table.shape[1]), np.float32)
+        square[: len(table)] = table
+        out = np.empty_like(square)
+        ordered = values[self._turned] if turned else values
+        walk_kernels.multiply(start, columns, ordered.astype(np.float32), square, out, 0)
+        return out[: self.sizes[0 if not turned else 1]]
+
+
+def power(degree: Int64, exponent: float) -> Float32:
+    """Return numbers of edges to a power, 0 where there are none."""
+    raised: Float64 = np.where(degree > 0, np.maximum(degree, 1.0) ** exponent, 0.0)
+    return raised.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of 8 bits, the step of each column, and the singular values."""
+
+    rows: Int8
+    step: Float32
+    sizes: Float64
+
+    @staticmethod
+    def of(pairs: Pairs, seed: int) -> Rows:
+        """Factorise ``D_one^-1/4 R D_other^-1/4``; a row has the root of its number of edges in it, too."""
+        one, other = (power(degree, -0.25) for degree in pairs.degrees)
+        values = one[pairs.one] * other[pairs.other]
+
+        def squared(block: Float32) -> Float32:
+            return pairs.product(values, pairs.product(values, block), turned=True)
+
+        vectors, squares = _leading(squared, pairs.sizes, seed)
+        table = vectors * other[:, None]
+        step = np.maximum(np.abs(table).max(axis=0, initial=0.0), 1e-12) / np.float32(127)
+        return Rows(np.rint(table / step).astype(np.int8), step.astype(np.float32), np.sqrt(squares))
+
+    def weights(self, ridge: float) -> Float32:
+        """Return what the product of each column weighs."""
+        if len(self.sizes) == 0:
+            return np.empty(0, np.float32)
+        beyond = ridge * self.sizes[min(63, len(self.sizes) - 1)] ** 2
+        found: Float64 = self.step.astype(np.float64) ** 2 / (self.sizes**2 + beyond)
+        return found.astype(np.float32)
+
+
+def _leading(
+    squared: Callable[[Float32], Float32], sizes: tuple[int, int], seed: int
+) -> tuple[Float32, Float64]:
+    """Return the leading eigenvectors of a matrix that multiplies blocks, and its eigenvalues."""
+    if sizes[1] <= _DENSE:
+        whole = squared(np.eye(sizes[1], dtype=np.float32)).astype(np.float64)
+        found, vectors = np.linalg.eigh((whole + whole.T) / 2)
+        keep = np.argsort(-found)[: min(RANK, int((found > 1e-6).sum()))]
+        return vectors[:, keep].astype(np.float32), found[keep]
+
+    def multiply(block: Float32) -> None:
+        block[:] = squared(block)
+
+    rank = min(RANK, sizes[0])
+    block = leading_block(multiply, sizes[1], min(rank, sizes[1] - OVERSAMPLE), seed)
+    turn_rows(block, rotation(block, rank))
+    values = np.sqrt((block[:, :rank].astype(np.float64) ** 2).sum(axis=0))
+    real = values > 1e-6
+    return (block[:, :rank][:, real] / values[real]).astype(np.float32), values[real]
+
+
+class Search:
+    """Judges settings by the pairs that come after some others.
+
+    Parameters
+    ----------
+    before
+        The pairs that are known.
+    asked, wanted
+        Who is asked, and for each the answers that came later.
+    now, span
+        When it is asked, and how long the events before took.
+    """
+
+    def __init__(
+        self, before: Pairs, asked: Int64, wanted: list[Int64], now: float, span: float, seed: int
+    ) -> None:
+        self._before, self._asked, self._wanted, self._now, self._span = before, asked, wanted, now, span
+        self._rows = Rows.of(before, seed)
+        self._table = self._rows.rows * self._rows.step
+        first, last = (np.searchsorted(before.one, asked, side) for side in ("left", "right"))
+        counts = last - first
+        self._own = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(
+            counts.sum()
+        )
+        self._asker = np.repeat(np.arange(len(asked)), counts)
+        self._kept: dict[tuple[str, float], Float32] = {}
+
+    def settings(self, timed: bool) -> dict[str, float]:
+        """Return the best settings that a search, one after the other, finds."""
+        best, value = dict(START), self.value(START)
+        for choose in (_coarse, _finer, _finer):
+            for option in choose(timed):
+                tried = option(best)
+                if tried != best and (other := self.value(tried)) > value + 1e-6:
+                    best, value = tried, other
+        return best
+
+    def value(self, settings: Mapping[str, float]) -> float:
+        """Return NDCG and recall at 10, added up: the mean over those who are asked."""
+        scores = self._scores(settings)
+        scores[self._asker, self._before.other[self._own]] = -np.inf
+        top = (
+            np.argpartition(-scores, _TOP - 1, axis=1)[:, :_TOP]
+            if scores.shape[1] > _TOP
+            else np.argsort(-scores)
+        )
+        order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1)
+        top = np.take_along_axis(top, order, 1)
+        gains, total = 1.0 / np.log2(np.arange(2, top.shape[1] + 2)), 0.0
+        for found, wanted in zip(top, self._wanted, strict=True):
+            hits, most = np.isin(found, wanted), min(len(gains), len(wanted))
+            total += (hits * gains).sum() / gains[:most].sum() + hits.sum() / most
+        return total / len(self._wanted)
+
+    def _scores(self, settings: Mapping[str, float]) -> Float32:
+        degree = power(self._before.degrees[1], -settings["degree"])
+        query = self._profiles(settings["profile"]) * (
+            self._rows.weights(settings["ridge"]) / self._rows.step**2
+        )
+        found: Float32 = query @ (self._answers(settings["edges"]) * degree[:, None]).T
+        if settings["paths"]:
+            found += self._paths(settings["edges"]) * (np.float32(settings["paths"]) * degree)
+        if settings["trend"]:
+            recent = self._recent(settings["lately"])
+            trend = ((0.1 + recent / max(recent.mean(), 1e-300)) ** settings["trend"]).astype(np.float32)
+            np.multiply(found, trend, out=found, where=found > 0)
+        return found
+
+    def _ages(self, part: float) -> Float32:
+        """Return what each known pair weighs."""
+        if not part:
+            return np.ones(len(self._before.t), np.float32)
+        return np.exp2((self._before.t - self._now) * (part / self._span)).astype(np.float32)
+
+    def _remember(self, name: str, part: float, made: Callable[[], Float32]) -> Float32:
+        if (name, part) not in self._kept:
+            self._kept[name, part] = made()
+        return self._kept[name, part]
+
+    def _answers(self, part: float) -> Float32:
+        def made() -> Float32:
+            pairs = self._before
+            told = (
+                pairs.product(np.ones(len(pairs.t), np.float32), self._table)
+                * power(pairs.degrees[0], -0.5)[:, None]
+            )
+            return pairs.product(self._ages(part), told, turned=True)
+
+        return self._remember("answers", part, made)
+
+    def _recent(self, part: float) -> Float32:
+        weights = self._ages(part)
+        return np.bincount(self._before.other, weights, self._before.sizes[1]).astype(np.float32)
+
+    def _profiles(self, part: float) -> Float32:
+        def made() -> Float32:
+            t, found = (
+                self._before.t[self._own],
+                np.zeros((len(self._asked), self._table.shape[1]), np.float32),
+            )
+            newest = np.full(len(self._asked), -np.inf)
+            np.maximum.at(newest, self._asker, t)
+            ages = np.exp2((t - newest[self._asker]) * (part / self._span)) if part else np.ones(len(t))
+            np.add.at(
+                found,
+                self._asker,
+                self._table[self._before.other[self._own]] * ages[:, None].astype(np.float32),
+            )
+            return found
+
+        return self._remember("profiles", part, made)
+
+    def _paths(self, part: float) -> Float32:
+        def made() -> Float32:
+            pairs, (out, into) = self._before, self._before.degrees
+            mass = np.where(into <= STEPS_OF_PATHS, power(into, -0.25), np.float32(0))
+            passed = np.where(out <= STEPS_OF_PATHS, power(out, -0.5), np.float32(0))
+            ones, ages, found = np.ones(len(pairs.t), np.float32), self._ages(part), []
+            for begin in range(0, len(self._asked), 64):
+                own = np.zeros((pairs.sizes[1], min(64, len(self._asked) - begin)), np.float32)
+                some = (self._asker >= begin) & (self._asker < begin + 64)
+                own[pairs.other[self._own[some]], self._asker[some] - begin] = 1.0
+                met = pairs.product(ones, own * mass[:, None]) * passed[:, None]
+                found.append(pairs.product(ages, met, turned=True).T)
+            return np.ascontiguousarray(np.concatenate(found))
+
+        return self._remember("paths", part, made)
+
+
+Option: TypeAlias = "Callable[[dict[str, float]], dict[str, float]]"
+
+
+def _coarse(timed: bool) -> Iterator[Option]:
+    """Yield options that put a setting in the place of what was found so far."""
+    for name, values in GRID.items():
+        for changed in [{name: value} for value in values] if timed or name not in _OF_TIMES else ():
+            yield partial(_replaced, changed)
+        if name == "degree" and timed:
+            for changed in TRENDS:
+                yield partial(_replaced, changed)
+
+
+def _replaced(changed: dict[str, float], best: dict[str, float]) -> dict[str, float]:
+    return best | changed
+
+
+def _finer(timed: bool) -> Iterator[Option]:
+    """Yield options that make a setting somewhat smaller or greater; one that is off stays off."""
+    for name in START:
+        for factor in _FINER if timed or name not in _OF_TIMES else ():
+            if name != "degree":
+                yield partial(_scaled, name, factor)
+
+
+def _scaled(name: str, factor: float, best: dict[str, float]) -> dict[str, float]:
+    return best | {name: best[name] * factor} if name != "lately" or best["trend"] else best
+
+
+# ---- from events to a head ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Who asks and who is an answer, numbered in the order of their ids."""
+
+    ids: IdMap
+    asks: tuple[str, ...]  # kinds; empty where nodes have none
+    answers: tuple[str, ...]
+
+    @staticmethod
+    def of(ids: IdMap, src: Nodes, dst: Nodes) -> _Ends:
+        """Let the kinds of sources ask, and those of destinations be the answers."""
+        known, ends = () if ids.kinds is None else ids.kinds.names, (np.unique(src), np.unique(dst))
+        asks, answers = (tuple(kind for kind in known if ids.of_kind(nodes, kind).any()) for nodes in ends)
+        return _Ends(ids, asks, answers)
+
+    def directed(self, a: Nodes, b: Nodes) -> tuple[Int64, Int64, Int64]:
+        """Return rows of pairs, each from one who asks to an answer: both ways where everybody does both."""
+        one, other = np.concatenate((a, b)), np.concatenate((b, a))
+        rows = np.tile(np.arange(len(a)), 2)
+        able = one != other
+        for ends, kinds in ((one, self.asks), (other, self.answers)):
+            if kinds:
+                able &= np.logical_or.reduce([self.ids.of_kind(ends, kind) for kind in kinds])
+        order = np.argsort(rows[able], kind="stable")
+        return rows[able][order], one[able][order].astype(np.int64), other[able][order].astype(np.int64)
+
+
+def _numbered(ids: IdMap, nodes: Int64) -> tuple[Int64, Nodes]:
+    """Return nodes by numbers in the order of their ids, and the node of each number."""
+    known = ids.sorted(np.unique(nodes).astype(np.int32))
+    place = np.zeros(ids.high, np.int64)
+    place[known] = np.arange(len(known))
+    return place[nodes], known
+
+
+def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
+    """Return the filter of a history in order of time, whose graph is that of its end."""
+    ids, contacts = IdMap(graph.ids.type), graph.contacts
+    src, dst = ids.intern(batch.src), ids.intern(batch.dst)
+    ends = _Ends.of(ids, src, dst)
+    settings, span = _found_settings(ends, batch, src, dst, seed)
+    a, b, weight = graph.edges()
+    _, one, other = _Ends(graph.ids, ends.asks, ends.answers).directed(a[weight > 0], b[weight > 0])
+    (one, asking), (other, answering) = (_numbered(graph.ids, nodes) for nodes in (one, other))
+    pairs = Pairs.of(
+        one, other, np.zeros(len(one)), np.ones(len(one), np.int8), (len(asking), len(answering))
+    )
+    found = Rows.of(pairs, seed)
+    known = np.flatnonzero(found.rows.any(axis=1))
+    parts = ("edges", settings["edges"]), ("lately", settings["lately"]), ("profile", settings["profile"])
+    life = {name: span / part if part and contacts is not None else 0.0 for name, part in parts}
+    return FilterHead(
+        graph.ids.names(answering[known]),
+        np.ascontiguousarray(found.rows[known]),
+        found.weights(settings["ridge"]),
+        life["edges"],
+        life["lately"] if settings["trend"] else 0.0,
+        settings["trend"],
+        life["profile"],
+        settings["degree"],
+        settings["paths"],
+        ends.asks,
+        ends.answers,
+    )
+
+
+def _found_settings(
+    ends: _Ends, batch: EventBatch, src: Nodes, dst: Nodes, seed: int
+) -> tuple[dict[str, float], float]:
+    """Return the settings that answer the last events best, and how long the history took."""
+    rows, one, other = ends.directed(src, dst)
+    (one, asking), (other, answering) = (_numbered(ends.ids, nodes) for nodes in (one, other))
+    sizes, op = (len(asking), len(answering)), batch.op[rows]
+    t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
+    span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
+    if span > 0:
+        cut = float(t[int((1 - HELD_OUT) * len(t))])
+        early = t < cut
+        before, later = (
+            Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (early, ~early)
+        )
+    else:
+        every, cut = Pairs.of(one, other, t, op, sizes), 0.0
+        early = random.random(len(every.t)) >= HELD_OUT
+        before, later = every.some(early), every.some(~early)
+    out, into = before.degrees
+    new = (out[later.one] > 0) & (into[later.other] > 0) & ~np.isin(later.keys, before.keys)
+    fresh = later.some(new)
+    asked = np.unique(fresh.one)
+    if len(fresh.t) < _FEWEST:
+        return dict(START), span
+    most = min(_MOST_ASKERS, max(_CELLS // sizes[1], 1))
+    asked = np.sort(random.choice(asked, min(most, len(asked)), replace=False))
+    first, last = (np.searchsorted(fresh.one, asked, side) for side in ("left", "right"))
+    wanted = [fresh.other[begin:end] for begin, end in zip(first, last, strict=True)]
+    search = Search(before, asked, wanted, cut, span or 1.0, seed)
+    return search.settings(timed=span > 0), span

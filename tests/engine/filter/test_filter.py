@@ -1,0 +1,91 @@
+"""A filter beside its slow twin: any history, any cut, any age, the same integers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dygcn.engine.filter import layout, loops
+from dygcn.testing.dense_filter import weight
+from tests.engine.filter import histories
+from tests.seeded import assert_noticed
+
+LOOPS = "dygcn.engine.filter.loops"
+FILTER = "dygcn.engine.filter.filter"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from([None, 3.0]))
+def test_any_history(seed, kinds, timed, memory):
+    histories.play(seed, kinds, timed, memory if timed else None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_any_cut(seed, kinds):
+    histories.cut_two_ways(seed, kinds)
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_saved_between_events(tmp_path_factory, seed):
+    histories.reopened(tmp_path_factory.mktemp("saved"), seed)
+
+
+def test_ten_years():
+    histories.ten_years()
+
+
+def test_weights_are_those_of_the_twin():
+    state = histories.new_state(half_life=2.0)
+    histories.apply(state, [("user:0", "item:0", 1000.0, 1)])
+    state.filter.image(state.graph)
+    for t in np.random.default_rng(0).uniform(940.0, 1000.0, 200).tolist():
+        assert loops.weight_of(state.filter.arrays, layout.SUMS, t) == weight(t, 2.0, 1000.0)
+
+
+def test_who_has_very_many_says_nothing(monkeypatch):
+    """One event writes no more rows than a bound: whoever has more edges tells nobody."""
+    state = histories.new_state(timed=False)
+    many = [("user:0", f"item:{n}", 0.0, 1) for n in range(layout.MOST_EDGES + 1)]
+    histories.apply(state, many[:-1])
+    row = state.filter._asks[state.graph.find_one("user:0")]
+    state.filter.image(state.graph)
+    assert state.filter._said[row].any()
+    histories.apply(state, many[-1:])
+    state.filter.image(state.graph)
+    assert not state.filter._said[row].any()
+    assert not state.filter._total.any()
+
+
+def test_an_event_writes_the_rows_of_one_who_asks():
+    state = histories.new_state()
+    histories.apply(state, [("user:0", item, 1.0, 1) for item in histories.ITEMS[:4]])
+    state.filter.image(state.graph)
+    before = int(state.filter._sizes[layout.ROWS])
+    histories.apply(state, [("user:0", histories.ITEMS[4], 1.5, 1)])
+    state.filter.image(state.graph)
+    assert int(state.filter._sizes[layout.ROWS]) - before <= 1 + 5
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "wrong", "hunt", "arguments"),
+    [
+        # a shift before the edges that leave are subtracted rounds
+        (LOOPS, "weight = -weight_of(of, which, pull.times[at])", "weight = 0", "ten_years", (2.0, 200)),
+        # an edge leaves twice
+        (LOOPS, "weight = -weight_of(of, which, pull.times[at])", "weight = -2 * weight_of(of, which, pull.times[at])", "ten_years", (2.0, 200)),
+(FILTER, "return int(np.floor(contacts.clock / half_life)) - WINDOW + 1", "return int(np.floor(contacts.clock / half_life)) - WINDOW + 2", "ten_years", (2.0, 50)),
+        (LOOPS, "_mark_dirty(of, row)", "pass", "play", (1,)),
+        (LOOPS, "if was != now or (now and before != last):", "if was != now:", "cut_two_ways", (1,)),
+        (LOOPS, "of.said[row, column] = value", "of.said[row, column] = of.change[0, column]", "play", (1,)),
+        (FILTER, "tops = self._base + (WINDOW - 1)", "tops = self._base + WINDOW", "cut_two_ways", (1,)),
+        # what a snapshot does shows
+        (FILTER, "found = {", "self._total >>= 1\nfound = {", "cut_two_ways", (1,)),
+        (FILTER, "of_node[nodes], owner[rows], kept[rows] = -1, -1, 0", "of_node[nodes], owner[rows] = -1, -1", "play", (2,)),
+        # a trial took the clock back
+        (FILTER, "if not self._whole or (bases < self._base).any():", "if not self._whole:", "play", (1,)),
+    ],
+)  # fmt: skip
+def test_seeded_bugs(tmp_path, name, line, wrong, hunt, arguments):
+    assert_noticed(tmp_path, name, line, wrong, getattr(histories, hunt), *arguments)
