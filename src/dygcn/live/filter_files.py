@@ -23,6 +23,7 @@ _LEAST_LIFE, _GREATEST = 1e-290, 1e300
 class FilterSettings(msgspec.Struct, forbid_unknown_fields=True):
     """A filter, but for its rows and the weights of its columns; see `FilterHead`."""
 
+    ridge: float
     half_life: float
     trend_half_life: float
     trend: float
@@ -66,7 +67,9 @@ def read_filter(
         "rows that do not fit": rows.shape != (len(names), len(weights)) or len(weights) > _MOST_COLUMNS,
         "rows beyond 8 bits": bool(rows.min(initial=0) < -127),
         "weights that are no numbers": not np.isfinite(weights).all(),
-        "settings out of range": not all(0 <= one < _GREATEST for one in (*lives, settings.paths))
+        "settings out of range": not all(
+            0 <= one < _GREATEST for one in (*lives, settings.ridge, settings.paths)
+        )
         or not all(0 <= one <= _GREATEST_POWER for one in powers),
         "half-lives without times": any(lives) and unit is None,
         "half-lives that are too short": any(0 < life < _LEAST_LIFE for life in lives),

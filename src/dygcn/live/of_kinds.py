@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.models.links import FILTER
 from dygcn.errors import OptionError
+from dygcn.live.finding import find_nodes
 from dygcn.live.recommending import linked_nodes
 
 if TYPE_CHECKING:
@@ -57,6 +59,22 @@ def asking_kind(state: State) -> str | None:
     """Return the kind that an id without kind is of when recommendations are asked for: the first one."""
     kinds = state.graph.ids.kinds
     return None if kinds is None else kinds.names[0]
+
+
+def links_of(state: State, node: int, links: str | None, exclude_linked: bool, kind: str | None) -> str:
+    """Return the score that recommendations are ranked by: the filter's where it knows asker and answers."""
+    if links is not None:
+        return links
+    if not exclude_linked:
+        return "next"
+    known = state.filter is not None and state.filter.knows(node, kind)
+    return FILTER if known else "new"
+
+
+def links_for(state: State, one: object, links: str | None, exclude_linked: bool, kind: str | None) -> str:
+    """Return the same for an id."""
+    node = int(find_nodes(state, [one], asking_kind(state))[0])
+    return links_of(state, node, links, exclude_linked, kind)
 
 
 def kind_of_links(state: State, node: int, nodes: Nodes, kind: str | None) -> Nodes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dygcn.engine.models import link_vectors, node_traits
-from dygcn.engine.models.links import COSINE, FILTER
+from dygcn.engine.models.links import COSINE
 from dygcn.live.finding import find_nodes
 from dygcn.live.scoring import filter_of, head_of, looks_at_history, pair_scores
 
@@ -44,15 +44,6 @@ def linked_nodes(graph: Graph, node: int) -> Nodes:
     sides = (graph.pull, graph.push) if graph.directed else (graph.pull,)
     found = [other[weight > 0] for _, other, weight in (side.arcs(me) for side in sides)]
     return np.unique(np.concatenate(found))
-
-
-def links_of(state: State, links: str | None, exclude_linked: bool) -> str:
-    """Return the score that recommendations are ranked by."""
-    if links is not None:
-        return links
-    if not exclude_linked:
-        return "next"
-    return FILTER if state.filter is not None else "new"
 
 
 def filtered_nodes(

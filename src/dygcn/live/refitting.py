@@ -20,6 +20,7 @@ from dygcn.engine.history import History
 from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 from dygcn.engine.models import State
+from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.subspace import turn_rows
 from dygcn.errors import FeatureError
@@ -164,6 +165,8 @@ def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Mod
     assert model.table is not None
     with one_blas_thread():
         turn_rows(rows, alignment(ids, rows, model.table))
+        if model.filter is not None:
+            model = dataclasses.replace(model, filter=with_filter_rows(model.filter, graph, model.seed))
     return with_table(model, RowTable.of(ids, rows, window))
 
 

@@ -38,9 +38,9 @@ from dygcn.live.finding import (
     vector_or_ids,
 )
 from dygcn.live.guard import guarded
-from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, of_kind, own_kind
+from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, links_of, of_kind, own_kind
 from dygcn.live.other_names import names_options
-from dygcn.live.recommending import Among, allowed_nodes, filtered_nodes, links_of, recommend_nodes
+from dygcn.live.recommending import Among, allowed_nodes, filtered_nodes, recommend_nodes
 from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
@@ -207,19 +207,18 @@ class EmbeddingView(VectorView):
     ) -> Any:
         many, state = isinstance(asked, list), self._state
         nodes = self._find(asked if many else [asked], asking_kind(state))
-        chosen = links_of(state, links, exclude_linked)
-        if chosen == FILTER:
-            some = None if among is None else allowed_nodes(state, among)
-            answers = [filtered_nodes(state, me, k, some, exclude_linked, kind) for me in nodes.tolist()]
-            found = [self._answer(*best) for best in answers]
-            return found if many else found[0]
-        allowed, cache = allowed_nodes(state, among), self.cached()
+        cache, allowed = self.cached(), None if among is None else allowed_nodes(state, among)
+        everybody = allowed
         found = []
         for me in nodes.tolist():
-            some = kind_of_links(
-                state, me, allowed, EVERY_KIND if kind is None and among is not None else kind
-            )
-            best = recommend_nodes(state, cache, me, k, some, exclude_linked, chosen)
+            chosen = links_of(state, me, links, exclude_linked, kind)
+            if chosen == FILTER:
+                best = filtered_nodes(state, me, k, allowed, exclude_linked, kind)
+            else:
+                everybody = allowed_nodes(state, None) if everybody is None else everybody
+                of = EVERY_KIND if kind is None and among is not None else kind
+                some = kind_of_links(state, me, everybody, of)
+                best = recommend_nodes(state, cache, me, k, some, exclude_linked, chosen)
             found.append(self._answer(*best))
         return found if many else found[0]
 

@@ -37,13 +37,13 @@ def dense_sums(
     said: dict[Hashable, list[int]] = {}
     total: dict[Hashable, list[int]] = {}
     recent: dict[Hashable, int] = {}
-    for one in {one for one, _ in edges}:
+    for one in dict.fromkeys(one for one, _ in edges):
         own = [answer for who, answer in edges if who == one]
         taste[one] = _added([0] * width, ((1, rows[answer]) for answer in own if answer in rows))
         factor = MESSAGE_SCALE / math.sqrt(len(own)) if len(own) <= MOST_EDGES else 0.0
         whole = (round(number * factor) for number in taste[one])
         said[one] = [max(-GREATEST_MESSAGE, min(GREATEST_MESSAGE, number)) for number in whole]
-    for answer in {answer for _, answer in edges}:
+    for answer in dict.fromkeys(answer for _, answer in edges):
         who = [(one, t) for (one, other), t in edges.items() if other == answer]
         total[answer] = _added([0] * width, ((weight(t, half_lives[0], clock), said[one]) for one, t in who))
         recent[answer] = sum(weight(t, half_lives[1], clock) for _, t in who)

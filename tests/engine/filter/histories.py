@@ -1,6 +1,7 @@
 """Random histories of a filter, beside its twin: what tests and seeded bugs run."""
 
 import copy
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def new_state(kinds=True, half_life=2.0, trend=1.0, timed=True, memory=None):
     probe = read_events({"src": answers[:-1], "dst": answers[:-1]}, "string").src
     lives = (half_life, trend) if timed else (0.0, 0.0)
     sides = (("user",), ("item",)) if kinds else ((), ())
-    head = FilterHead(probe, rows, np.ones(WIDTH, np.float32), *lives, 1.0, 1.5, 0.25, 0.1, *sides)
+    head = FilterHead(probe, rows, np.ones(WIDTH, np.float32), 3.0, *lives, 1.0, 1.5, 0.25, 0.1, *sides)
     ids = "user:string,item:string" if kinds else "string"
     return State(
         Model(
@@ -73,7 +74,7 @@ def expected(state):
 
 def _texts(column):
     offsets, data = column.values.tolist(), column.data.tobytes()
-    return [data[begin:end].decode() for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[begin:end].decode() for begin, end in pairwise(offsets)]
 
 
 def check(state):

@@ -68,24 +68,31 @@ def test_an_event_writes_the_rows_of_one_who_asks():
     assert int(state.filter._sizes[layout.ROWS]) - before <= 1 + 5
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "wrong", "hunt", "arguments"),
-    [
-        # a shift before the edges that leave are subtracted rounds
-        (LOOPS, "weight = -weight_of(of, which, pull.times[at])", "weight = 0", "ten_years", (2.0, 200)),
-        # an edge leaves twice
-        (LOOPS, "weight = -weight_of(of, which, pull.times[at])", "weight = -2 * weight_of(of, which, pull.times[at])", "ten_years", (2.0, 200)),
-(FILTER, "return int(np.floor(contacts.clock / half_life)) - WINDOW + 1", "return int(np.floor(contacts.clock / half_life)) - WINDOW + 2", "ten_years", (2.0, 50)),
-        (LOOPS, "_mark_dirty(of, row)", "pass", "play", (1,)),
-        (LOOPS, "if was != now or (now and before != last):", "if was != now:", "cut_two_ways", (1,)),
-        (LOOPS, "of.said[row, column] = value", "of.said[row, column] = of.change[0, column]", "play", (1,)),
-        (FILTER, "tops = self._base + (WINDOW - 1)", "tops = self._base + WINDOW", "cut_two_ways", (1,)),
-        # what a snapshot does shows
-        (FILTER, "found = {", "self._total >>= 1\nfound = {", "cut_two_ways", (1,)),
-        (FILTER, "of_node[nodes], owner[rows], kept[rows] = -1, -1, 0", "of_node[nodes], owner[rows] = -1, -1", "play", (2,)),
-        # a trial took the clock back
-        (FILTER, "if not self._whole or (bases < self._base).any():", "if not self._whole:", "play", (1,)),
-    ],
-)  # fmt: skip
-def test_seeded_bugs(tmp_path, name, line, wrong, hunt, arguments):
+LEAVING = "weight = -weight_of(of, which, pull.times[at])"
+BASE = "return int(np.floor(contacts.clock / half_life)) - WINDOW + 1"
+BUGS = {
+    "a shift that rounds": (LOOPS, LEAVING, "weight = 0", "ten_years", (2.0, 200)),
+    "an edge that leaves twice": (LOOPS, LEAVING, LEAVING.replace("-", "-2 * "), "ten_years", (2.0, 200)),
+    "a window too short": (FILTER, BASE, BASE.replace("+ 1", "+ 2"), "ten_years", (2.0, 50)),
+    "a message nobody tells": (LOOPS, "_mark_dirty(of, row)", "pass", "play", (1,)),
+    "an edge that met again": (
+        LOOPS, "if was != now or (now and before != last):", "if was != now:", "cut_two_ways", (1,),
+    ),
+    "a message told in part": (
+        LOOPS, "of.said[row, column] = value", "of.said[row, column] = of.change[0, column]", "play", (1,),
+    ),
+    "a weight that comes too late": (
+        FILTER, "tops = self._base + (WINDOW - 1)", "tops = self._base + WINDOW", "cut_two_ways", (1,),
+    ),
+    "a snapshot that shifts": (FILTER, "found = {", "self._total >>= 1\nfound = {", "cut_two_ways", (1,)),
+    "a row that a newcomer finds": (FILTER, "kept[rows] = 0", "pass", "play", (2,)),
+    "a trial that took the clock back": (
+        FILTER, "if not self._whole or (bases < self._base).any():", "if not self._whole:", "play", (1,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_seeded_bugs(tmp_path, bug):
+    name, line, wrong, hunt, arguments = BUGS[bug]
     assert_noticed(tmp_path, name, line, wrong, getattr(histories, hunt), *arguments)

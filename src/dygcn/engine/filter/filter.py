@@ -18,8 +18,6 @@ from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.outcomes import CAME, FOUND, WENT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dygcn.engine.filter.head import FilterHead
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import IdMap
@@ -123,14 +121,14 @@ class Filter:
 
     def _depart(self, nodes: Nodes) -> None:
         """Take the rows of nodes that left: without edges, their sums are zero."""
-        sides = (self._asks, self._asker, self._said), (self._answers, self._answer, self._rows)
-        of_node: Int32
-        owner: Int32
-        kept: NDArray[Any]
-        for side, (of_node, owner, kept) in enumerate(sides):
+        for side, of_node, owner, kept in (
+            (0, self._asks, self._asker, self._said.view()),
+            (1, self._answers, self._answer, self._rows.view()),
+        ):
             rows = of_node[nodes]
             rows = rows[rows >= 0]
-            of_node[nodes], owner[rows], kept[rows] = -1, -1, 0
+            of_node[nodes], owner[rows] = -1, -1
+            kept[rows] = 0
             self._free[side].extend(rows.tolist())
         self._role[nodes] = 0
 
@@ -262,6 +260,11 @@ class Filter:
             age = np.exp2((times[order] - times.max()) / half_life)
             summed = (age[:, None] * self._rows[own[order]]).sum(axis=0)
         return summed * self._weights
+
+    def knows(self, node: int, kind: str | None) -> bool:
+        """Say whether a node can ask for answers of a kind, None: of those that there are."""
+        asks = 0 <= node < len(self._asks) and self._asks[node] >= 0
+        return bool(asks) and (kind is None or kind in self.head.answers)
 
     def is_answer(self, node: int) -> bool:
         """Say whether a node can be recommended."""

@@ -29,6 +29,8 @@ class FilterHead:
         Who has a row, and the rows, 8 bits a number.
     weights
         What the product of each column weighs, steps of the rounding included.
+    ridge
+        How much singular values are damped, in squares of the last: what `weights` were made with.
     half_life
         Of an edge in sums of messages, in units of t; 0: edges do not age.
     trend_half_life, trend
@@ -46,6 +48,7 @@ class FilterHead:
     ids: IdColumn = field(repr=False)
     rows: Int8 = field(repr=False)
     weights: Float32 = field(repr=False)
+    ridge: float = 3.0
     half_life: float = 0.0
     trend_half_life: float = 0.0
     trend: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -368,33 +368,32 @@ def _numbered(ids: IdMap, nodes: Int64) -> tuple[Int64, Nodes]:
 
 def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
     """Return the filter of a history in order of time, whose graph is that of its end."""
-    ids, contacts = IdMap(graph.ids.type), graph.contacts
+    ids = IdMap(graph.ids.type)
     src, dst = ids.intern(batch.src), ids.intern(batch.dst)
     ends = _Ends.of(ids, src, dst)
-    settings, span = _found_settings(ends, batch, src, dst, seed)
+    found, span = _found_settings(ends, batch, src, dst, seed)
+
+    def life(name: str) -> float:
+        return span / found[name] if found[name] and graph.contacts is not None else 0.0
+
+    lives = life("edges"), life("lately") if found["trend"] else 0.0, found["trend"], life("profile")
+    nobody = graph.ids.names(np.empty(0, np.int32)), np.empty((0, 0), np.int8), np.empty(0, np.float32)
+    head = FilterHead(
+        *nobody, found["ridge"], *lives, found["degree"], found["paths"], ends.asks, ends.answers
+    )
+    return with_filter_rows(head, graph, seed)
+
+
+def with_filter_rows(head: FilterHead, graph: Graph, seed: int) -> FilterHead:
+    """Return a filter with the same settings and rows of a graph, made anew."""
     a, b, weight = graph.edges()
-    _, one, other = _Ends(graph.ids, ends.asks, ends.answers).directed(a[weight > 0], b[weight > 0])
+    _, one, other = _Ends(graph.ids, head.asks, head.answers).directed(a[weight > 0], b[weight > 0])
     (one, asking), (other, answering) = (_numbered(graph.ids, nodes) for nodes in (one, other))
-    pairs = Pairs.of(
-        one, other, np.zeros(len(one)), np.ones(len(one), np.int8), (len(asking), len(answering))
-    )
-    found = Rows.of(pairs, seed)
+    yes, sizes = np.ones(len(one), np.int8), (len(asking), len(answering))
+    found = Rows.of(Pairs.of(one, other, np.zeros(len(one)), yes, sizes), seed)
     known = np.flatnonzero(found.rows.any(axis=1))
-    parts = ("edges", settings["edges"]), ("lately", settings["lately"]), ("profile", settings["profile"])
-    life = {name: span / part if part and contacts is not None else 0.0 for name, part in parts}
-    return FilterHead(
-        graph.ids.names(answering[known]),
-        np.ascontiguousarray(found.rows[known]),
-        found.weights(settings["ridge"]),
-        life["edges"],
-        life["lately"] if settings["trend"] else 0.0,
-        settings["trend"],
-        life["profile"],
-        settings["degree"],
-        settings["paths"],
-        ends.asks,
-        ends.answers,
-    )
+    rows = np.ascontiguousarray(found.rows[known])
+    return replace(head, ids=graph.ids.names(answering[known]), rows=rows, weights=found.weights(head.ridge))
 
 
 def _found_settings(

@@ -11,8 +11,8 @@ from msgspec import UnsetType
 from dygcn.engine.events import decode_events, read_update, without_forgets
 from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.of_kinds import asking_kind, check_kind
-from dygcn.live.recommending import EVERYONE, linked_nodes, links_of
+from dygcn.live.of_kinds import asking_kind, check_kind, links_for
+from dygcn.live.recommending import EVERYONE, linked_nodes
 from dygcn.live.scoring import kind_of_score, to_probabilities
 from dygcn.live.trying import Moves
 from dygcn.serving.service import answers
@@ -60,8 +60,9 @@ class Questions:
     def recommend(self, wanted: answers.WantedNodes) -> answers.Recommended:
         """Return the likeliest links of a node."""
         self._service.reads += 1
-        links = links_of(self._live.state, wanted.links, wanted.exclude_linked)
         with self._live.lock:
+            how = wanted.links, wanted.exclude_linked, wanted.kind
+            links = links_for(self._live.state, wanted.id, *how)
             here, missing = (None, []) if wanted.among is None else self._sorted_out(wanted.among)
             rows = len(self._graph) if here is None else len(here)
             self._check(rows, "name fewer nodes in `among`")

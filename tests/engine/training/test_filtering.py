@@ -1,0 +1,152 @@
+"""Fitting a filter: rows, search of settings, and what becomes of them in a live embedding."""
+
+import numpy as np
+import pytest
+
+import dygcn
+from dygcn.engine.training import filtering
+from dygcn.engine.training.filtering import START, Pairs, Rows
+from dygcn.errors import FeatureError, OptionError
+
+
+def tastes(count=900, users=60, items=60, seed=0):
+    """Return events of users who take items of one genre of three."""
+    draw = np.random.default_rng(seed)
+    pairs = draw.integers(0, (users, items), (count * 3, 2))
+    rows = [(u, i) for u, i in pairs.tolist() if u % 3 == i % 3][:count]
+    return {"src": [u for u, _ in rows], "dst": [i for _, i in rows], "t": [float(t) for t in range(len(rows))]}
+
+
+def fitted(**options):
+    return dygcn.fit(tastes(), kinds=("user", "item"), dim=8, progress=False, **options)
+
+
+def test_rows_are_those_of_a_dense_svd():
+    rng = np.random.default_rng(0)
+    R = (rng.random((40, 30)) < 0.3).astype(float)
+    one, other = np.nonzero(R)
+    pairs = Pairs.of(one, other, np.zeros(len(one)), np.ones(len(one), np.int8), R.shape)
+    found = Rows.of(pairs, seed=0)
+    normalised = R * (R.sum(1) ** -0.25)[:, None] * (R.sum(0) ** -0.25)
+    sizes = np.linalg.svd(normalised, compute_uv=False)
+    assert np.allclose(found.sizes, sizes[: len(found.sizes)], atol=1e-5)
+    wanted = normalised.T @ normalised * np.outer(R.sum(0) ** -0.25, R.sum(0) ** -0.25)
+    table = found.rows * found.step.astype(float)
+    assert np.abs(table * found.sizes**2 @ table.T - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_iterated_rows_span_what_dense_ones_do(monkeypatch):
+    rng = np.random.default_rng(1)
+    one, other = (rng.integers(0, 200, 4000) for _ in range(2))
+    other = one % 4 * 50 + other % 50
+    pairs = Pairs.of(one, other, np.zeros(4000), np.ones(4000, np.int8), (200, 200))
+    dense = Rows.of(pairs, 0)
+    monkeypatch.setattr(filtering, "_DENSE", 10)
+    iterated = Rows.of(pairs, 0)
+    assert np.allclose(dense.sizes[:4], iterated.sizes[:4], rtol=1e-4)
+    a, b = (np.linalg.qr((rows.rows * rows.step)[:, :4].astype(float))[0] for rows in (dense, iterated))
+    assert np.linalg.svd(a.T @ b, compute_uv=False).min() > 0.99
+
+
+def test_recommends_what_others_of_the_same_taste_have():
+    live = fitted()
+    assert live.model.filter is not None
+    assert live.score_kind("filter") == "filter"
+    for user in range(12):
+        found = live.recommend(user, k=5)
+        have = set(live.neighbors(("user", user)))
+        assert all(item.kind == "item" and item.id % 3 == user % 3 for item, _ in found)
+        assert not have & {item for item, _ in found}
+        assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+
+
+def test_an_item_that_is_born_later_is_recommended():
+    live = fitted()
+    live.update(add=[(("user", user), ("item", 999)) for user in range(0, 30, 3)], now=900.0)
+    assert ("item", 999) in [item for item, _ in live.recommend(33, k=5)]
+
+
+def test_somebody_new_gets_what_is_taken_lately():
+    live = fitted()
+    live.update(add=[(("user", 777), ("item", 4))])
+    live.update(remove=[(("user", 777), ("item", 4))])
+    live.update(add=[(("user", 777), ("item", 4444))])
+    assert len(live.recommend(777, k=5)) == 5
+
+
+def test_settings_are_searched_in_the_fitted_part_alone():
+    """Nothing of a later part is read: other events there, same settings."""
+    batch = tastes()
+    ends = [int(0.7 * 900)]
+    one = {name: column[: ends[0]] for name, column in batch.items()}
+    first, again = (dygcn.fit(one, kinds=("user", "item"), dim=8, progress=False) for _ in range(2))
+    assert first.model.filter.rows.tolist() == again.model.filter.rows.tolist()
+    for name in ("ridge", "half_life", "trend", "degree", "paths"):
+        assert getattr(first.model.filter, name) == getattr(again.model.filter, name)
+
+
+def test_too_few_held_out_pairs_leave_the_settings():
+    live = dygcn.fit([("u1", "tea"), ("u2", "tea"), ("u2", "jam")], kinds=("user", "item"), dim=4)
+    assert live.model.filter.ridge == START["ridge"]
+    assert [item.id for item, _ in live.recommend("u1", k=3)] == ["jam"]
+
+
+def test_one_kind_of_nodes():
+    pairs = [(a, b) for a in range(30) for b in range(a + 1, 30) if a % 3 == b % 3 and (a + b) % 4]
+    live = dygcn.fit(pairs, dim=8, recommend=True)
+    found = live.recommend(4, k=2)
+    assert all(one % 3 == 1 for one, _ in found)
+    assert not {one for one, _ in found} & set(live.neighbors(4))
+
+
+def test_among_and_linked_and_kind():
+    live = fitted()
+    among = [("item", 3), ("item", 6), ("item", 4)]
+    assert {item for item, _ in live.recommend(0, k=5, among=among)} <= set(among)
+    every = live.recommend(0, k=200, links="filter", exclude_linked=False)
+    assert set(live.neighbors(("user", 0))) <= {item for item, _ in every}
+    assert live.recommend(0, k=3, kind="user") == []
+    assert live.recommend(0, k=3, links="new") != live.recommend(0, k=3)
+
+
+def test_scores_of_pairs_are_those_of_recommendations():
+    live = fitted()
+    found = live.recommend(0, k=5)
+    items = [item for item, _ in found]
+    assert live.scores([("user", 0)] * 5, items, links="filter").tolist() == [score for _, score in found]
+
+
+def test_a_saved_folder_answers_the_same(tmp_path):
+    live = fitted()
+    live.save(tmp_path / "folder")
+    again = dygcn.load(tmp_path / "folder")
+    assert again.recommend(5) == live.recommend(5)
+    assert again.digest() == live.digest()
+
+
+def test_rows_of_forgotten_ids_leave_the_model():
+    live = fitted()
+    gone = [("item", 3), ("item", 6)]
+    model = live.model.without(gone)
+    assert len(model.filter.ids) == len(live.model.filter.ids) - 2
+    assert len(model.table) == len(live.model.table) - 2
+
+
+def test_refit_makes_its_rows_anew():
+    live = fitted()
+    live.update(add=[(("user", user), ("item", 999)) for user in range(0, 30, 3)], now=900.0)
+    found = live.refit().embedding
+    assert len(found.model.filter.ids) == len(live.model.filter.ids) + 1
+    assert found.model.filter.ridge == live.model.filter.ridge
+
+
+@pytest.mark.parametrize("options", [{"recommend": "often"}, {"recommend": True, "directed": True}])
+def test_refused_options(options):
+    with pytest.raises(OptionError, match="recommend"):
+        dygcn.fit([(1, 2), (2, 3)], dim=4, **options)
+
+
+def test_a_model_without_a_filter_says_how_to_get_one():
+    live = dygcn.fit([(1, 2), (2, 3)], dim=4)
+    with pytest.raises(FeatureError, match="recommend=True"):
+        live.recommend(1, links="filter")
