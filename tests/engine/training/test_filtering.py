@@ -105,7 +105,6 @@ def test_among_and_linked_and_kind():
     assert {item for item, _ in live.recommend(0, k=5, among=among)} <= set(among)
     every = live.recommend(0, k=200, links="filter", exclude_linked=False)
     assert set(live.neighbors(("user", 0))) <= {item for item, _ in every}
-    assert live.recommend(0, k=3, kind="user") == []
     assert live.recommend(0, k=3, links="new") != live.recommend(0, k=3)
 
 
