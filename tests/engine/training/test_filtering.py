@@ -14,7 +14,11 @@ def tastes(count=900, users=60, items=60, seed=0):
     draw = np.random.default_rng(seed)
     pairs = draw.integers(0, (users, items), (count * 3, 2))
     rows = [(u, i) for u, i in pairs.tolist() if u % 3 == i % 3][:count]
-    return {"src": [u for u, _ in rows], "dst": [i for _, i in rows], "t": [float(t) for t in range(len(rows))]}
+    return {
+        "src": [u for u, _ in rows],
+        "dst": [i for _, i in rows],
+        "t": [float(t) for t in range(len(rows))],
+    }
 
 
 def fitted(**options):
@@ -139,7 +143,10 @@ def test_refit_makes_its_rows_anew():
     assert found.model.filter.ridge == live.model.filter.ridge
 
 
-@pytest.mark.parametrize("options", [{"recommend": "often"}, {"recommend": True, "directed": True}])
+OPTIONS = {"directed": True}, {"features": "hashed"}, {"rule": "rolling"}
+
+
+@pytest.mark.parametrize("options", [{"recommend": "often"}, *({"recommend": True} | one for one in OPTIONS)])
 def test_refused_options(options):
     with pytest.raises(OptionError, match="recommend"):
         dygcn.fit([(1, 2), (2, 3)], dim=4, **options)

@@ -62,6 +62,8 @@ class Choices:
             )
         if self.recommend not in ("auto", True, False):
             raise OptionError(f"recommend is {self.recommend!r:.60}; allowed are 'auto', True and False")
+        if self.recommend is True and self.rule != "exact":
+            raise OptionError(f"recommend=True is for rule='exact'; the rule is {self.rule!r}: leave it out")
         if self.recommend is True and self.directed:
             raise OptionError(
                 "recommend=True is for graphs without direction: leave out directed=, or recommend="

@@ -41,6 +41,11 @@ def fit(
         return fit_walks(batch, parts, choices, recipe, progress, beside)
     if isinstance(features, str) and features == "walks":
         return fit_walks(batch, parts, choices, recipe, progress)
+    if choices.recommend is True:
+        raise OptionError(
+            f"recommend=True stands beside features='walks', the default, or ['walks', x]; features are "
+            f"{features if isinstance(features, str) else 'a table'!r}: leave one of them out"
+        )
     return fit_exact(batch, parts, choices, features, recipe, progress)
 
 
