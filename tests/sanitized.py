@@ -22,6 +22,7 @@ DEBUG = ["-Dcompiled=enabled", "-Doptimization=0", "-Ddebug=true", "-Db_lundef=f
 LIBRARIES = {"memory": ["libasan.so"], "thread": ["libtsan.so"]}
 KERNEL_TESTS = ["tests/engine/test_rows.py", "tests/engine/graph", "tests/engine/propagation"]
 KERNEL_TESTS += ["tests/paper/test_rolling.py"]
+KERNEL_TESTS += ["tests/engine/filter/test_filter.py::test_any_history"]
 KERNEL_TESTS += ["tests/live/test_hubs.py", "tests/live/test_one_edge.py"]
 OTHER_TESTS = [f"tests/live/test_{name}.py" for name in ("contacts", "cuts", "exact", "rolled", "walks")]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "tests.counted", "-p", "tests.few"]

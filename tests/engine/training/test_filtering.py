@@ -1,5 +1,8 @@
 """Fitting a filter: rows, search of settings, and what becomes of them in a live embedding."""
 
+import copy
+import functools
+
 import numpy as np
 import pytest
 
@@ -21,8 +24,13 @@ def tastes(count=900, users=60, items=60, seed=0):
     }
 
 
-def fitted(**options):
-    return dygcn.fit(tastes(), kinds=("user", "item"), dim=8, progress=False, **options)
+@functools.cache
+def fitted_once():
+    return dygcn.fit(tastes(), kinds=("user", "item"), dim=8, progress=False)
+
+
+def fitted():
+    return copy.deepcopy(fitted_once())
 
 
 def test_rows_are_those_of_a_dense_svd():

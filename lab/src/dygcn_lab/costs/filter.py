@@ -1,8 +1,8 @@
 """What a filter costs: us and rows an event, us a recommendation, bytes, seconds of fit.
 
-``python -m dygcn_lab.costs.filter OUT.json SET...`` fits on the first 80 % of the events of a set of users and
-items, by time where there are times, and follows the others: one by one, in batches of a hundred, and with a
-question after every event. A model with a filter and one without take turns.
+``python -m dygcn_lab.costs.filter OUT.json SET...`` fits on the first 80 % of the events of a set of users
+and items, by time where there are times, and follows the others: one by one, in batches of a hundred, and
+with a question after every event. A model with a filter and one without take turns.
 """
 
 from __future__ import annotations
