@@ -83,6 +83,23 @@ static void dots(const float *left, const int64_t *left_at, const float *right, 
     }
 }
 
+#define SIDE 16 /* sums of a score that go on side by side, at every level */
+
+/* Rows times one query: less exact than `dots`, and as fast as rows come from memory. */
+static void scores(const float *restrict rows, ptrdiff_t count, const float *restrict query, double *restrict out,
+                   ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < count; i++, rows += n) {
+        float sum[SIDE] = {0};
+        double total = 0;
+        ptrdiff_t j = 0;
+        for (; j + SIDE <= n; j += SIDE)
+            for (ptrdiff_t s = 0; s < SIDE; s++) sum[s] += rows[j + s] * query[j + s];
+        for (ptrdiff_t s = 0; j + s < n; s++) sum[s] += rows[j + s] * query[j + s];
+        for (ptrdiff_t s = 0; s < SIDE; s++) total += sum[s];
+        out[i] = total;
+    }
+}
+
 /* ---- products of matrices: tiles of rows by vectors stay in registers, each number is summed in order ---- */
 
 /* Numbers in a register, and registers for sums: others hold weights. */

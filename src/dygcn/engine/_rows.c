@@ -189,6 +189,7 @@ const dygcn_row_loops JOIN(dygcn_rows_, LEVEL) = {
     OF_KINDS(units),
     scale_to_one,
     dots,
+    scores,
     project,
     multiply,
 };

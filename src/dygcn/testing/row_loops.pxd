@@ -12,6 +12,7 @@ from dygcn.engine._rows cimport (
     write_dots,
     write_message,
     write_sparse_product,
+    write_scores,
     write_squares,
     write_units,
 )
@@ -23,7 +24,7 @@ cpdef object read_rows(
     RowBlock block, const double[::1] steps, double floor, double[:, ::1] total, float[:, ::1] units, float[:, ::1] ones
 )
 cpdef object multiply_rows(
-    const float[:, ::1] left, const int64_t[::1] at, double[::1] squares, double[::1] dots, const float[:, ::1] weights, float[:, ::1] out
+    const float[:, ::1] left, const int64_t[::1] at, double[::1] squares, double[::1] dots, double[::1] scores, const float[:, ::1] weights, float[:, ::1] out
 )
 cpdef object multiply_sparse(
     const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const float[:, ::1] old, float[:, ::1] out

@@ -26,6 +26,7 @@ if not cython.compiled:
         scale_to_one,
         write_dots,
         write_message,
+        write_scores,
         write_sparse_product,
         write_squares,
         write_units,
@@ -63,11 +64,12 @@ def read_rows(
 
 
 def multiply_rows(
-    left: Float32, at: Int64, squares: Float64, dots: Float64, weights: Float32, out: Float32
+    left: Float32, at: Int64, squares: Float64, dots: Float64, scores: Float64, weights: Float32, out: Float32
 ) -> None:
     """Use every product of rows of floats."""
     write_squares(left, squares)
     write_dots(left, at, left, at, dots)
+    write_scores(left, left[0], scores)
     add_product(left, len(left), weights, out, 0)
 
 
@@ -112,14 +114,19 @@ def _of_floats(random: np.random.Generator, rows: int, width: int, dim: int) -> 
     left, weights = (
         random.standard_normal(shape).astype(np.float32) for shape in ((rows, width), (width, dim))
     )
-    squares, dots, out = np.zeros(rows), np.zeros(11), np.zeros((rows, dim), np.float32)
-    multiply_rows(left, random.integers(0, rows, 11), squares, dots, weights, out)
+    squares, dots, scores, out = (
+        np.zeros(rows),
+        np.zeros(11),
+        np.zeros(rows),
+        np.zeros((rows, dim), np.float32),
+    )
+    multiply_rows(left, random.integers(0, rows, 11), squares, dots, scores, weights, out)
     counts = random.integers(0, 4, rows)
     arcs = int(counts.sum())
     start, columns = np.concatenate(([0], counts.cumsum())), random.integers(0, rows, arcs, np.int32)
     sparse = np.zeros((rows, width + 1), np.float32)
     multiply_sparse(start, columns, random.random(arcs, np.float32), left, sparse)
-    return squares, dots, out, sparse
+    return squares, dots, scores, out, sparse
 
 
 def _random_rows(

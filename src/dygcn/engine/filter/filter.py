@@ -64,7 +64,6 @@ class Filter:
         self._change, self._sizes = np.zeros((1, width), np.int32), np.zeros(4, np.int64)
         self._base = np.full(2, _UNSET)
         self._factors, self._trend = np.empty(0), np.empty(0)
-        self._everyone = self._nobody = np.empty(0, np.int64)
         self._level: tuple[int, int] | None = None
         self._free: tuple[list[int], list[int]] = [], []
         self._high = [0, 0]  # rows ever given to those who ask, and to answers
@@ -192,7 +191,6 @@ class Filter:
         if len(self._factors) < len(self._answer):
             size = len(self._answer)
             self._factors, self._trend = grown(self._factors, size), grown(self._trend, size)
-            self._everyone, self._nobody = np.arange(size), np.zeros(size, np.int64)
         self._factors[rows] = self._powers[self._into[self._answer[rows]].clip(max=_POWERS - 1)]
         if self.head.trend:
             mean = self._sizes[COUNTED] / max(high - len(self._free[1]), 1)
@@ -219,8 +217,7 @@ class Filter:
         if row >= 0:
             query = self._query(graph, row, *own)
             if query.any():
-                where = self._everyone[:high], self._nobody[:high]
-                loops.score(self.arrays, query.astype(np.float32)[None], *where, found)
+                loops.score(self.arrays, query.astype(np.float32), found)
             if self.head.paths:
                 paths, factor = np.zeros(high, np.int64), self.head.paths * MESSAGE_SCALE / PATH_UNIT
                 loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, paths)

@@ -1,7 +1,7 @@
 cimport cython
 from libc.math cimport exp2, floor, rint, sqrt
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
-from dygcn.engine._rows cimport RowBlock, add_row, clear_row, prefetch_row, write_dots
+from dygcn.engine._rows cimport RowBlock, add_row, prefetch_row, write_scores
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.batch cimport BatchArrays
 
@@ -86,9 +86,7 @@ cpdef object advance(FilterArrays of, ArcArrays pull, int64_t nodes, int64_t row
 
 @cython.locals(count=int64_t, row=int64_t, edges=int64_t, factor=double, column=int64_t)
 cpdef int64_t prepare(FilterArrays of, const double[::1] powers)
-cpdef object score(
-    FilterArrays of, const float[:, ::1] query, const int64_t[::1] everyone, const int64_t[::1] zeros, double[::1] out
-)
+cpdef object score(FilterArrays of, const float[::1] query, double[::1] out)
 @cython.locals(last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, mass=double, root=double)
 cpdef object walk_paths(
     FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] out

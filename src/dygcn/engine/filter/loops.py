@@ -35,7 +35,7 @@ if not cython.compiled:
     from math import exp2, sqrt
     from math import floor as _floor
 
-    from dygcn.engine._rows import RowBlock, add_row, prefetch_row, write_dots
+    from dygcn.engine._rows import RowBlock, add_row, prefetch_row, write_scores
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.batch import BatchArrays
 
@@ -335,10 +335,10 @@ def prepare(of: FilterArrays, powers: Float64) -> int:
     return done
 
 
-def score(of: FilterArrays, query: Float32, everyone: Int64, zeros: Int64, out: Float64) -> None:
-    """Write the products of a query, (1, k), with the prepared sums of rows; `out` is zero before."""
+def score(of: FilterArrays, query: Float32, out: Float64) -> None:
+    """Write the products of a query with the first prepared sums."""
     with cython.nogil:
-        write_dots(of.prepared, everyone, query, zeros, out)
+        write_scores(of.prepared, query, out)
 
 
 def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out: Int64) -> None:
