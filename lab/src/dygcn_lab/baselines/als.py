@@ -1,9 +1,9 @@
 """Matrix factorisation of implicit feedback by alternating least squares (Hu, Koren and Volinsky, 2008).
 
-By the package `implicit`. A pair has the confidence 1 + alpha. The regularisation is a multiple of alpha, so that
-one can be searched after the other. With the clock it is 1 + alpha * 2^(-age /
-half-life). Factors of those who are asked about are solved for again from their profiles, whose items weigh less
-the older they are, by the same formula.
+By the package `implicit`. A pair has the confidence 1 + alpha. The regularisation is a multiple of alpha, so
+that one can be searched after the other. With the clock it is 1 + alpha * 2^(-age / half-life). Factors of
+those who are asked about are solved for again from their profiles, whose items weigh less the older they are,
+by the same formula.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Als:
         profile_half_life: float | None = None,
         **clock: float,
     ) -> Scorer:
-        """See `Model`."""
+        """Return what scores items."""
         model = self.fitted(dim, regularisation, alpha, edge_half_life)
         change = factors(self._past, **clock)
 
@@ -80,9 +80,9 @@ ALS = Rival(
     Als,
     {"dim": 64, "regularisation": 1.0, "alpha": 10.0},
     {
-        "dim": (32, 64, 128, 256),
-        "regularisation": (0.01, 0.1, 0.3, 1.0, 2.5, 5.0),
+        "regularisation": (0.1, 0.3, 1.0, 2.5, 5.0, 10.0),
         "alpha": (1.0, 4.0, 10.0, 40.0, 100.0),
+        "dim": (32, 64, 128, 256),  # the last: what is enough depends on the regularisation
     },
 )
 ALS_CLOCK = ALS.clocked()

@@ -1,9 +1,9 @@
 """EASE: weights between items in closed form (Steck, 2019), as published and with a clock.
 
-Weights B minimise ||Y - X B||^2 + l ||B||^2 with a diagonal of 0, for X = Y the pairs: B = I - P / diag(P), P =
-(X'X + l)^-1. With the clock, either what is foretold ages, Y = X * 2^(-age / half-life), and B = P X'Y - P
-diag(P X'Y) / diag(P); or both ends age, by the root of that weight. Of a large catalogue, only the most popular
-items are taken, and no other is recommended.
+Weights B minimise ||Y - X B||^2 + l ||B||^2 with a diagonal of 0, for X = Y the pairs: B = I - P / diag(P), P
+= (X'X + l)^-1. With the clock, either what is foretold ages, Y = X * 2^(-age / half-life), and B = P X'Y - P
+diag(P X'Y) / diag(P); or both ends age, by the root of that weight. Of a large catalogue, only the most
+popular items are taken, and no other is recommended.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 20_000  # a matrix of so many rows has 1.6 GB
 _KEPT_BYTES = 5e8  # of inverses, while settings are searched
+_AT_ONCE = 1_000  # rows
 
 
 class Ease:
@@ -35,8 +36,8 @@ class Ease:
 
     def __init__(self, past: Past, most: int = MOST_ITEMS) -> None:
         self._past = past
-        self._items = np.sort(np.argsort(-past.degree, kind="stable")[:most])
-        self._left_out = np.setdiff1d(np.arange(past.events.items), self._items)
+        self.items = np.sort(np.argsort(-past.degree, kind="stable")[:most])
+        self._left_out = np.setdiff1d(np.arange(past.events.items), self.items)
         self._inverses: OrderedDict[tuple[float, float | None], Float32] = OrderedDict()
 
     def scorer(
@@ -47,7 +48,7 @@ class Ease:
         profile_half_life: float | None = None,
         **clock: float,
     ) -> Scorer:
-        """See `Model`.
+        """Return what scores items.
 
         Parameters
         ----------
@@ -65,11 +66,11 @@ class Ease:
         change = factors(self._past, **clock)
 
         def score(profiles: Profiles) -> Float32:
-            some = profiles.aged(profile_half_life)[:, self._items]
+            some = profiles.aged(profile_half_life)[:, self.items]
             through = some @ inverse
             found = some.toarray() - through * own if cross is None else through @ cross - through * own
             every = np.zeros(profiles.pairs.shape, np.float32)
-            every[:, self._items] = found
+            every[:, self.items] = found
             every = change(every)
             every[:, self._left_out] = -np.inf
             return every
@@ -89,7 +90,7 @@ class Ease:
         return self._inverses[key]
 
     def _gram(self, one: Any, other: Any) -> Float32:
-        gram: Float32 = (one[:, self._items].T @ other[:, self._items]).toarray().astype(np.float32)
+        gram: Float32 = (one[:, self.items].T @ other[:, self.items]).toarray().astype(np.float32)
         return gram
 
 
@@ -105,11 +106,15 @@ def inverted(matrix: Float32) -> Float32:
     found, unsolved = lapack.spotri(factor, lower=0, overwrite_c=1)
     if failed or unsolved:
         raise ValueError("the matrix is not positive definite; take more regularisation")
-    upper = np.triu(found)
-    inverse: Float32 = upper + np.triu(found, 1).T
+    for begin in range(0, len(found), _AT_ONCE):  # only the upper half was written
+        rows = slice(begin, begin + _AT_ONCE)
+        found[rows, :begin] = found[:begin, rows].T
+        block = np.triu(found[rows, rows])
+        found[rows, rows] = block + np.triu(block, 1).T
+    inverse: Float32 = found.T
     return inverse
 
 
-EASE = Rival(Ease, {"regularisation": 200}, {"regularisation": (20, 50, 200, 500, 1_000)})
+EASE = Rival(Ease, {"regularisation": 200}, {"regularisation": (50, 200, 500, 1_000, 2_500)})
 _AGED = Rival(Ease, {"regularisation": 200, "aged": "targets"}, {**EASE.grid, "aged": ("targets", "both")})
 EASE_CLOCK = _AGED.clocked()

@@ -1,13 +1,13 @@
 """Rivals of recommendations: what each scores items by, and which of its settings are searched.
 
-A rival is made of a `Past` and gives a scorer for settings. A scorer is asked with the profiles of users, which
-may be younger than the past that it was made of.
+A rival is made of a `Past` and gives a scorer for settings. A scorer is asked with the profiles of users,
+which may be younger than the past that it was made of.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
 
 
-class Model(Protocol):
-    """A method that has seen a past."""
-
-    def scorer(self, **settings: Any) -> Scorer:
-        """Return what scores all items for users."""
-        ...
-
-
 class Popularity:
     """How many users took an item; or, with a half-life in days, how many events it had lately."""
 
@@ -34,14 +26,14 @@ class Popularity:
         self._past = past
 
     def scorer(self, half_life: float | None = None) -> Scorer:
-        """See `Model`."""
+        """Return what scores items."""
         past = self._past
         counts = past.degree if half_life is None else past.recent(half_life)
         return lambda profiles: np.tile(counts.astype(np.float32), (profiles.pairs.shape[0], 1))
 
 
 class ItemItem:
-    """The sum of cosines to the items of the user; shrunk where two items share few users, nearest items only."""
+    """The sum of cosines to the items of the user; shrunk where two share few users, nearest items only."""
 
     def __init__(self, past: Past) -> None:
         pairs = past.pairs
@@ -51,7 +43,7 @@ class ItemItem:
         self._root = np.sqrt(past.degree)
 
     def scorer(self, shrink: float = 0.0, nearest: int | None = None) -> Scorer:
-        """See `Model`."""
+        """Return what scores items."""
         shared = self._shared
         row = np.repeat(np.arange(shared.shape[0]), np.diff(shared.indptr))
         alike = shared.data / (self._root[row] * self._root[shared.indices] + shrink)
@@ -80,7 +72,7 @@ class Rp3Beta:
         self._past = past
 
     def scorer(self, alpha: float = 1.0, beta: float = 0.5) -> Scorer:
-        """See `Model`."""
+        """Return what scores items."""
         pairs, degree = self._past.pairs, self._past.degree
         of_user = power(np.diff(pairs.indptr), alpha)
         back = sparse.diags(power(degree, alpha)) @ pairs.T  # item to user
@@ -138,7 +130,7 @@ _STILL: dict[str, Any] = {
 class Rival:
     """A method, the settings it begins with, and those that are searched."""
 
-    model: Callable[[Past], Model]
+    model: Callable[[Past], Any]  # has scorer(**settings)
     start: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     times: bool = False  # it is nothing without times

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn_lab.evaluation.recommending import Events, Question, ask
+from dygcn_lab.evaluation.recommending import Question, ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _MOOT = {"trend_half_life": "trend"}  # without the second, the first changes no
 
 
 def held_out(question: Question) -> Question:
-    """Return a question about the last quarter of what is fitted; without times, about a quarter of the pairs."""
+    """Return a question about the last quarter of what is fitted; without times, of a quarter at random."""
     events = question.fitted
     if events.t is None:
         old = np.random.default_rng(_SEED).random(len(events)) >= _HELD_OUT

@@ -1,9 +1,9 @@
 """Which items does a user take next that it never took before? Events, questions, ranked lists, and figures.
 
-A method sees the events before a question. It lists k items for each user, never one that the user took or that
-nobody took. Recall is the share of hits among min(k, new items of the user), as in Liang et al. (2018); on the
-splits of LightGCN, by its authors' protocol, among all new items. NDCG has binary gains, and its ideal is cut at
-min(k, new items). Both are kept for every user, so that methods can be compared in pairs.
+A method sees the events before a question. It lists k items for each user, never one that the user took or
+that nobody took. Recall is the share of hits among min(k, new items of the user), as in Liang et al. (2018);
+on the splits of LightGCN, by its authors' protocol, among all new items. NDCG has binary gains, and its ideal
+is cut at min(k, new items). Both are kept for every user, so that methods can be compared in pairs.
 """
 
 from __future__ import annotations
@@ -105,10 +105,8 @@ class Past:
     def recent(self, half_life: float) -> Float64:
         """Return how many events each item has; one counts half after each half-life in days."""
         t = self.events.times
-        counts: Float64 = np.bincount(
-            self.events.item, np.exp2((t - t[-1]) / DAY / half_life), self.events.items
-        )
-        return counts
+        left = np.exp2((t - t[-1]) / DAY / half_life)
+        return np.bincount(self.events.item, left, self.events.items).astype(np.float64)
 
 
 def _with(pairs: Any, data: Float64) -> Any:
@@ -129,7 +127,13 @@ class Question:
 
 
 def ask(
-    name: str, fitted: Events, known: Events, later: Events, k: int, items: Bool | None = None, official: bool = False
+    name: str,
+    fitted: Events,
+    known: Events,
+    later: Events,
+    k: int,
+    items: Bool | None = None,
+    official: bool = False,
 ) -> Question:
     """Return a question about the pairs of later events that are new, of some items.
 
@@ -149,7 +153,8 @@ def ask(
     if items is not None:
         wanted &= items[item]
     users, begins = np.unique(user[wanted], return_index=True)
-    return Question(name, fitted, known, users, tuple(np.split(item[wanted], begins[1:])), k, official)
+    truth = tuple(np.split(item[wanted], begins[1:]))[: len(users)]  # nothing is split into one part
+    return Question(name, fitted, known, users, truth, k, official)
 
 
 Scorer = Callable[[Profiles], "Float32"]  # (users, items)

@@ -1,11 +1,12 @@
-"""How well are new items recommended? Ours beside rivals, with the same budget of search, on the same questions.
+"""How well are new items recommended? Ours beside rivals, with the same budget of search.
 
 ``python -m dygcn_lab.experiments.recommending OUT.json QUESTION...`` takes the folder of the data sets from
-``DYGCN_DATA``; `evaluation.recommending_sets` says what the questions are. Ours is fitted once, follows what comes
-between the fit and the question, and is asked by `live.recommend`. Rivals are fitted on all that is known at the
-question, with settings that the fitted part chose; where something was followed, also as they were at the fit.
-Recall and NDCG of every user are in ``OUT.npz``: ``--rivals`` and ``--ours`` measure one side and compare it with
-what is there. ``--name`` gives a row of ours another name, ``--option dim=256`` is for `dygcn.fit`.
+``DYGCN_DATA``; `evaluation.recommending_sets` says what the questions are. Ours is fitted once, follows what
+comes between the fit and the question, and is asked by `live.recommend`. Rivals are fitted on all that is
+known at the question, with settings that the fitted part chose; where something was followed, also as they
+were at the fit. Recall and NDCG of every user are in ``OUT.npz``: ``--rivals`` and ``--ours`` measure one
+side and compare it with what is there. ``--name`` gives a row of ours another name, ``--option dim=256`` is
+for `dygcn.fit`.
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ import click
 import numpy as np
 
 import dygcn
+from dygcn_lab.baselines.ease import Ease
 from dygcn_lab.baselines.recommenders import RIVALS
 from dygcn_lab.evaluation.held_out import choose, held_out
-from dygcn_lab.evaluation.paired import compare
-from dygcn_lab.evaluation.recommending import Past, Quality, quality, rank
+from dygcn_lab.evaluation.recommending import Past, quality, rank
 from dygcn_lab.evaluation.recommending_sets import QUESTIONS, question_of
+from dygcn_lab.experiments.recommending_results import Results, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.records import Int64
     from dygcn_lab.baselines.recommending import Rival
-    from dygcn_lab.evaluation.recommending import Events, Question
+    from dygcn_lab.evaluation.recommending import Events, Quality, Question
+    from dygcn_lab.experiments.recommending_results import Row
 
 OURS, STALE = "dygcn", "not rerun"
 KINDS = "user", "item"
 _TIMED = 200  # users who are asked for alone
-Row = dict[str, Any]
 
 
 # ---- rivals ----------------------------------------------------------------------------------------------
@@ -67,19 +69,24 @@ def settings_of(rival: Rival, question: Question) -> Row:
     return {"settings": chosen.settings, "tried": chosen.tried, "cpu s of search": spent}
 
 
-def ask_rival(rival: Rival, settings: dict[str, Any], question: Question, fitted: Events) -> tuple[Row, Quality]:
+def ask_rival(
+    rival: Rival, settings: dict[str, Any], question: Question, fitted: Events
+) -> tuple[Row, Quality]:
     """Fit on some events, and ask with the profiles of the question."""
     past, begun = Past(question.known), time.process_time()
-    score = rival.model(Past(fitted)).scorer(**settings)
+    model = rival.model(Past(fitted))
+    score = model.scorer(**settings)
     spent = time.process_time() - begun
     took = _each(lambda user: rank(score, past, np.array([user]), question.k), question.users)
     lists = rank(score, past, question.users, question.k)
-    row = {"cpu s of fit": round(spent, 2), "us a recommendation": took}
+    row: Row = {"cpu s of fit": round(spent, 2), "us a recommendation": took}
+    if isinstance(model, Ease):
+        row["items"] = len(model.items)
     return row, quality(lists, question.truth, question.official)
 
 
 def _each(call: Callable[[int], object], users: Int64) -> float:
-    """Return the median of the microseconds that a call takes for each of some users, drawn with a fixed seed."""
+    """Return the median of the microseconds that a call takes, for some users, drawn with a fixed seed."""
     drawn = np.random.default_rng(0).permutation(users)[:_TIMED].tolist()
     took = []
     for user in drawn:
@@ -104,11 +111,11 @@ def fit(events: Events, **options: Any) -> dygcn.LiveEmbedding:
 
 
 def recommended(live: dygcn.LiveEmbedding, user: int, k: int) -> Int64:
-    """Return the items that ours recommends to a user, -1 where there are fewer; none to one that it does not know."""
+    """Return the items that ours recommends to a user, -1 where there are fewer; none to an unknown user."""
     found = np.full(k, -1, np.int64)
     if (KINDS[0], user) in live:
-        items = [id[1] for id, _ in live.recommend((KINDS[0], user), k)]
-        found[: len(items)] = items
+        items: list[Any] = [item for item, _ in live.recommend((KINDS[0], user), k)]
+        found[: len(items)] = [number for _, number in items]
     return found
 
 
@@ -141,84 +148,12 @@ def beside_implicit(question: Question, options: dict[str, Any]) -> dict[str, fl
         model.recommend(user, past.pairs[user], N=question.k)
         took.append((between - begun, time.perf_counter() - between))
     ours, theirs = np.median(1e6 * np.array(took), axis=0).round(1).tolist()
-    return {OURS: ours, "implicit, 64 factors": theirs}
+    return {"ours": ours, "implicit, 64 factors": theirs}
 
 
-# ---- what is written -------------------------------------------------------------------------------------
-
-
-class Results:
-    """Rows in a JSON file, and recall and NDCG of every user in a file beside it."""
-
-    def __init__(self, out: Path) -> None:
-        self._out, self._users = out, out.with_suffix(".npz")
-        self.found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
-        self._values = dict(np.load(self._users)) if self._users.exists() else {}
-
-    def add(self, question: Question, name: str, row: Row, found: Quality, ours: bool = False) -> None:
-        """Take a row, compare it with those of the other side, and write both files."""
-        about = self.found.setdefault(question.name, {"rows": {}, "ours minus": {}})
-        sizes = {"fitted": len(question.fitted), "known": len(question.known)}
-        about |= {**sizes, "users": len(question.users), "k": question.k}
-        means = {"recall": round(float(found.recall.mean()), 4), "ndcg": round(float(found.ndcg.mean()), 4)}
-        about["rows"][name] = means | {"ours": ours} | row
-        self._values[f"{question.name}/{name}/recall"] = found.recall.astype(np.float32)
-        self._values[f"{question.name}/{name}/ndcg"] = found.ndcg.astype(np.float32)
-        self._compare(question.name, about)
-        self.write()
-
-    def _compare(self, question: str, about: dict[str, Any]) -> None:
-        sides: dict[bool, list[str]] = {True: [], False: []}
-        for name, row in about["rows"].items():
-            if f"{question}/{name}/recall" in self._values:
-                sides[row["ours"]].append(name)
-        for ours in sides[True]:
-            against = about["ours minus"].setdefault(ours, {})
-            for theirs in sides[False]:
-                against[theirs] = {
-                    figure: self._paired(*(f"{question}/{name}/{figure}" for name in (ours, theirs)))
-                    for figure in ("recall", "ndcg")
-                }
-
-    def _paired(self, ours: str, theirs: str) -> list[float]:
-        found = compare(self._values[ours], self._values[theirs])
-        return [round(number, 4) for number in (found.difference, found.low, found.high)]
-
-    def write(self) -> None:
-        """Write both files."""
-        self._out.parent.mkdir(parents=True, exist_ok=True)
-        self._out.write_text(json.dumps(self.found, indent=1) + "\n")
-        np.savez_compressed(self._users, **self._values)
-
-
-def table(results: dict[str, Any]) -> str:
-    """Return the rows of all questions in Markdown.
-
-    Examples
-    --------
-    >>> row = {"recall": 0.1, "ndcg": 0.2, "cpu s of fit": 3.0, "us a recommendation": 50.0}
-    >>> print(table({"few": {"k": 10, "users": 9, "rows": {"EASE": row}, "ours minus": {}}}))
-    | question | row | recall | NDCG | ours minus it, recall | CPU s of search | of fit | us a recommendation |
-    |---|---|---|---|---|---|---|---|
-    | few, at 10, 9 users | EASE | .1000 | .2000 |  | 0 | 3.0 | 50.0 |
-    """
-    head = "question | row | recall | NDCG | ours minus it, recall | CPU s of search | of fit | us a recommendation"
-    lines = [f"| {head} |", "|---|---|---|---|---|---|---|---|"]
-    for question, about in results.items():
-        asked = f"{question}, at {about['k']}, {about['users']} users"
-        for name, row in about["rows"].items():
-            apart = "; ".join(
-                f"{ours}: {one[name]['recall'][0]:+.4f} ({one[name]['recall'][1]:+.4f} to {one[name]['recall'][2]:+.4f})"
-                for ours, one in about["ours minus"].items()
-                if name in one
-            )
-            figures = (f"{row[figure]:.4f}".lstrip("0") for figure in ("recall", "ndcg"))
-            costs = row.get("cpu s of search", 0), row["cpu s of fit"], row["us a recommendation"]
-            lines.append(f"| {' | '.join([asked, name, *figures, apart, *map(str, costs)])} |")
-    return "\n".join(lines)
-
-
-def run(question: Question, results: Results, name: str, rivals: bool | None, options: dict[str, Any]) -> None:
+def run(
+    question: Question, results: Results, name: str, rivals: bool | None, options: dict[str, Any]
+) -> None:
     """Measure all rows of a question, or those of one side."""
     for rival_name, rival in rivals_of(question).items() if rivals is not False else ():
         chosen = settings_of(rival, question)
@@ -230,7 +165,8 @@ def run(question: Question, results: Results, name: str, rivals: bool | None, op
             results.add(question, f"{rival_name}, {STALE}", chosen | row, found)
     if rivals is not True:
         results.add(question, name, *ask_ours(question, options), ours=True)
-        results.found[question.name]["us beside implicit"] = {name: beside_implicit(question, options)}
+        turns = results.found[question.name].setdefault("us beside implicit", {})
+        turns[name] = beside_implicit(question, options)
         results.write()
 
 
