@@ -14,7 +14,7 @@ from dygcn_lab.baselines.recommenders import RIVALS
 from dygcn_lab.evaluation.recommending import DAY, Events, Past, Question, rank
 from dygcn_lab.evaluation.recommending_sets import born, by_time
 from dygcn_lab.experiments import recommending, recommending_replay
-from dygcn_lab.experiments.recommending import ask_ours, fit, recommended, run
+from dygcn_lab.experiments.recommending import ask_ours, fit, recommended, run_ours, run_rivals
 from dygcn_lab.experiments.recommending_replay import (
     Day,
     days_of,
@@ -39,11 +39,11 @@ def fewer(monkeypatch):
 
 def test_each_side_is_measured_apart_and_compared_with_the_other(tmp_path):
     question, out = by_time("some", events_of()), tmp_path / "results.json"
-    run(question, Results(out), "ours", True, {})
+    run_rivals(question, Results(out))
     first = json.loads(out.read_text())["some"]
     assert list(first["rows"]) == ["popularity", "recent popularity", "EASE", "ALS"]
-    run(question, Results(out), "before", False, OPTIONS)
-    run(question, Results(out), "after", False, OPTIONS)
+    run_ours(question, Results(out), "before", OPTIONS)
+    run_ours(question, Results(out), "after", OPTIONS)
     found = json.loads(out.read_text())["some"]
     assert {name: found["rows"][name] for name in first["rows"]} == first["rows"]
     assert found["ours minus"]["before"] == found["ours minus"]["after"]
@@ -59,14 +59,16 @@ def test_without_times_nothing_needs_them(tmp_path):
     events = events_of(timed=False)
     question = Question("still", *[events] * 2, np.arange(30), (np.array([1]),) * 30, 20, True)
     results = Results(tmp_path / "results.json")
-    run(question, results, "ours", None, OPTIONS)
-    assert list(results.found["still"]["rows"]) == ["popularity", "EASE", "ALS", "ours"]
+    run_rivals(question, results, ["popularity", "recent popularity", "EASE"])
+    run_ours(question, results, "ours", OPTIONS)
+    assert list(results.found["still"]["rows"]) == ["popularity", "EASE", "ours"]
 
 
 def test_what_was_born_is_followed_and_rivals_are_asked_rerun_or_not(tmp_path):
     question = born("born", events_of(items=120, users=60, drift=80))
     results = Results(tmp_path / "results.json")
-    run(question, results, "ours", None, OPTIONS)
+    run_rivals(question, results, ["popularity", "recent popularity", "EASE"])
+    run_ours(question, results, "ours", OPTIONS)
     rows = results.found["born"]["rows"]
     assert rows["recent popularity"]["recall"] > rows["recent popularity, not rerun"]["recall"] == 0
     assert rows["ours"]["us an event"] > 0

@@ -52,7 +52,7 @@ def choose(
     --------
     >>> grid = {"a": (0, 1, 2), "b": (0, 5)}
     >>> choose({"a": 0, "b": 0}, grid, lambda one: -abs(one["a"] - 1) - abs(one["b"] - 4))
-    Chosen(settings={'a': 1, 'b': 5}, value=-1, tried=5)
+    Chosen(settings={'a': 1, 'b': 5}, value=-1, tried=6)
     """
     best, tried = dict(start), {tuple(start.items()): value(dict(start))}
     for name in list(grid) * _ROUNDS:

@@ -29,7 +29,7 @@ from dygcn_lab.evaluation.recommending_sets import QUESTIONS, question_of
 from dygcn_lab.experiments.recommending_results import Results, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from dygcn.engine.records import Int64
     from dygcn_lab.baselines.recommending import Rival
@@ -44,11 +44,12 @@ _TIMED = 200  # users who are asked for alone
 # ---- rivals ----------------------------------------------------------------------------------------------
 
 
-def rivals_of(question: Question) -> dict[str, Rival]:
-    """Return the rivals that make sense without times, or all."""
+def rivals_of(question: Question, only: Collection[str] = ()) -> dict[str, Rival]:
+    """Return all rivals, or some; where there are no times, those that make sense without them."""
+    wanted = {name: one for name, one in RIVALS.items() if name in (only or RIVALS)}
     if question.fitted.t is not None:
-        return RIVALS
-    return {name: one.timeless() for name, one in RIVALS.items() if not one.times}
+        return wanted
+    return {name: one.timeless() for name, one in wanted.items() if not one.times}
 
 
 def settings_of(rival: Rival, question: Question) -> Row:
@@ -151,23 +152,24 @@ def beside_implicit(question: Question, options: dict[str, Any]) -> dict[str, fl
     return {"ours": ours, "implicit, 64 factors": theirs}
 
 
-def run(
-    question: Question, results: Results, name: str, rivals: bool | None, options: dict[str, Any]
-) -> None:
-    """Measure all rows of a question, or those of one side."""
-    for rival_name, rival in rivals_of(question).items() if rivals is not False else ():
+def run_rivals(question: Question, results: Results, only: Collection[str] = ()) -> None:
+    """Choose the settings of rivals, and measure them: rerun, and as they were at the fit."""
+    for name, rival in rivals_of(question, only).items():
         chosen = settings_of(rival, question)
         row, found = ask_rival(rival, chosen["settings"], question, question.known)
-        results.add(question, rival_name, chosen | row, found)
-        click.echo(f"{question.name}, {rival_name}: {results.found[question.name]['rows'][rival_name]}")
+        results.add(question, name, chosen | row, found)
+        click.echo(f"{question.name}, {name}: {results.found[question.name]['rows'][name]}")
         if len(question.known) > len(question.fitted):
             row, found = ask_rival(rival, chosen["settings"], question, question.fitted)
-            results.add(question, f"{rival_name}, {STALE}", chosen | row, found)
-    if rivals is not True:
-        results.add(question, name, *ask_ours(question, options), ours=True)
-        turns = results.found[question.name].setdefault("us beside implicit", {})
-        turns[name] = beside_implicit(question, options)
-        results.write()
+            results.add(question, f"{name}, {STALE}", chosen | row, found)
+
+
+def run_ours(question: Question, results: Results, name: str, options: dict[str, Any]) -> None:
+    """Measure ours, and the time of a recommendation beside implicit."""
+    results.add(question, name, *ask_ours(question, options), ours=True)
+    turns = results.found[question.name].setdefault("us beside implicit", {})
+    turns[name] = beside_implicit(question, options)
+    results.write()
 
 
 def parsed(options: tuple[str, ...]) -> dict[str, Any]:
@@ -191,17 +193,27 @@ def parsed(options: tuple[str, ...]) -> dict[str, Any]:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("questions", nargs=-1, required=True, type=click.Choice(list(QUESTIONS)))
 @click.option("--rivals/--ours", "rivals", default=None, help="One side only.")
+@click.option("--only", multiple=True, type=click.Choice(list(RIVALS)), help="Of the rivals.")
 @click.option("--name", default=OURS, help="Of the row of ours.")
 @click.option("--option", "options", multiple=True, help="Of dygcn.fit: NAME=VALUE.")
 @click.option("--unsealed", is_flag=True, help="Read questions that are read once.")
 def main(
-    out: Path, questions: tuple[str, ...], rivals: bool | None, name: str, options: Any, unsealed: bool
+    out: Path,
+    questions: tuple[str, ...],
+    rivals: bool | None,
+    only: tuple[str, ...],
+    name: str,
+    options: tuple[str, ...],
+    unsealed: bool,
 ) -> None:
     """Write how well each method recommends to a file, and print the table."""
     results = Results(out)
     for asked in questions:
         question = question_of(asked, Path(os.environ["DYGCN_DATA"]), unsealed=unsealed)
-        run(question, results, name, rivals, parsed(options))
+        if rivals is not False:
+            run_rivals(question, results, only)
+        if rivals is not True:
+            run_ours(question, results, name, parsed(options))
     click.echo(table({asked: results.found[asked] for asked in questions}))
 
 
