@@ -12,7 +12,7 @@ pytest.importorskip("implicit")
 
 from dygcn_lab.baselines.recommenders import RIVALS
 from dygcn_lab.evaluation.recommending import DAY, Events, Past, Question, rank
-from dygcn_lab.evaluation.recommending_sets import born, by_time
+from dygcn_lab.evaluation.recommending_sets import among_born, born, by_time
 from dygcn_lab.experiments import recommending, recommending_replay
 from dygcn_lab.experiments.recommending import ask_ours, fit, recommended, run_ours, run_rivals
 from dygcn_lab.experiments.recommending_replay import (
@@ -74,6 +74,18 @@ def test_what_was_born_is_followed_and_rivals_are_asked_rerun_or_not(tmp_path):
     assert rows["ours"]["us an event"] > 0
 
 
+def test_among_the_born_everybody_lists_only_these():
+    question = among_born("born", events_of(items=120, users=60, drift=80))
+    rival, past = RIVALS["recent popularity"], Past(question.known)
+    lists = rank(rival.model(past).scorer(half_life=7), past, question.users, 10, question.among)
+    live = fit(question.known, **OPTIONS)
+    some = [("item", item) for item in np.flatnonzero(question.among).tolist()]
+    ours = [recommended(live, user, 10, some).tolist() for user in question.users.tolist()]
+    for listed in (*lists.tolist(), *ours):
+        assert max(listed) >= 0
+        assert all(question.among[item] for item in listed if item >= 0)
+
+
 def test_ours_lists_no_known_pair_and_does_not_see_the_answers():
     events = events_of()
     question = by_time("t", events)
@@ -118,7 +130,7 @@ class Watched:
     def update(self, rows):
         self.seen += len(rows["src"])
 
-    def recommend(self, node, k):
+    def recommend(self, node, k, among):
         self.asked.append((node[1], self.seen))
         return []
 

@@ -124,6 +124,7 @@ class Question:
     truth: tuple[Int64, ...]
     k: int
     official: bool = False  # recall by LightGCN's protocol
+    among: Bool | None = None  # only these items are candidates
 
 
 def ask(
@@ -160,17 +161,18 @@ def ask(
 Scorer = Callable[[Profiles], "Float32"]  # (users, items)
 
 
-def rank(score: Scorer, past: Past, users: Int64, k: int) -> Int64:
+def rank(score: Scorer, past: Past, users: Int64, k: int, among: Bool | None = None) -> Int64:
     """Return the k items with the greatest scores of each user, (users, k); -1 where there are fewer."""
-    lists = [_top(score, past, users[at : at + _AT_ONCE], k) for at in range(0, len(users), _AT_ONCE)]
+    out = past.degree == 0 if among is None else (past.degree == 0) | ~among
+    lists = [_top(score, past, users[at : at + _AT_ONCE], k, out) for at in range(0, len(users), _AT_ONCE)]
     return np.concatenate(lists) if lists else np.zeros((0, k), np.int64)
 
 
-def _top(score: Scorer, past: Past, users: Int64, k: int) -> Int64:
+def _top(score: Scorer, past: Past, users: Int64, k: int, out: Bool) -> Int64:
     profiles = past.profiles(users)
     scores = np.array(score(profiles), np.float32)
     scores[profiles.pairs.nonzero()] = -np.inf
-    scores[:, past.degree == 0] = -np.inf
+    scores[:, out] = -np.inf
     best = np.argpartition(-scores, min(k, scores.shape[1]) - 1, axis=1)[:, :k]
     value = np.take_along_axis(scores, best, axis=1)
     order = np.lexsort((best, -value), axis=1)

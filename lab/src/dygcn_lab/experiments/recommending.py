@@ -78,8 +78,8 @@ def ask_rival(
     model = rival.model(Past(fitted))
     score = model.scorer(**settings)
     spent = time.process_time() - begun
-    took = _each(lambda user: rank(score, past, np.array([user]), question.k), question.users)
-    lists = rank(score, past, question.users, question.k)
+    took = _each(lambda user: rank(score, past, np.array([user]), question.k, question.among), question.users)
+    lists = rank(score, past, question.users, question.k, question.among)
     row: Row = {"cpu s of fit": round(spent, 2), "us a recommendation": took}
     if isinstance(model, Ease):
         row["items"] = len(model.items)
@@ -111,11 +111,11 @@ def fit(events: Events, **options: Any) -> dygcn.LiveEmbedding:
     return dygcn.fit(table_of(events), kinds=KINDS, progress=False, **options)
 
 
-def recommended(live: dygcn.LiveEmbedding, user: int, k: int) -> Int64:
+def recommended(live: dygcn.LiveEmbedding, user: int, k: int, among: list[Any] | None = None) -> Int64:
     """Return the items that ours recommends to a user, -1 where there are fewer; none to an unknown user."""
     found = np.full(k, -1, np.int64)
     if (KINDS[0], user) in live:
-        items: list[Any] = [item for item, _ in live.recommend((KINDS[0], user), k)]
+        items: list[Any] = [item for item, _ in live.recommend((KINDS[0], user), k, among=among)]
         found[: len(items)] = [number for _, number in items]
     return found
 
@@ -130,8 +130,12 @@ def ask_ours(question: Question, options: dict[str, Any]) -> tuple[Row, Quality]
         begun = time.process_time()
         live.update(table_of(question.known.part(slice(-after, None))))
         row["us an event"] = round(1e6 * (time.process_time() - begun) / after, 1)
-    lists = np.array([recommended(live, user, question.k) for user in question.users.tolist()])
-    row["us a recommendation"] = _each(lambda user: recommended(live, user, question.k), question.users)
+    items = None if question.among is None else np.flatnonzero(question.among).tolist()
+    among: list[Any] | None = None if items is None else [(KINDS[1], item) for item in items]
+    lists = np.array([recommended(live, user, question.k, among) for user in question.users.tolist()])
+    row["us a recommendation"] = _each(
+        lambda user: recommended(live, user, question.k, among), question.users
+    )
     return row, quality(lists, question.truth, question.official)
 
 
