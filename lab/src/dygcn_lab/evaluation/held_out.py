@@ -1,0 +1,66 @@
+"""Settings of a recommender, chosen on the last quarter of what it may see, within a budget for everybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn_lab.evaluation.recommending import Question, ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SETTINGS = 41  # that may be tried: two rounds over a grid of the size of ours
+_HELD_OUT, _USERS, _SEED, _ROUNDS = 0.25, 2_000, 0, 2
+_MOOT = {"trend_half_life": "trend"}  # without the second, the first changes nothing
+
+
+def held_out(question: Question) -> Question:
+    """Return a question about the last quarter of what is fitted; without times, of a quarter at random."""
+    events = question.fitted
+    if events.t is None:
+        old = np.random.default_rng(_SEED).random(len(events)) >= _HELD_OUT
+    else:
+        old = events.t < events.t[int((1 - _HELD_OUT) * len(events))]
+    seen, later = events.part(old), events.part(~old)
+    known = np.bincount(seen.item, minlength=seen.items) > 0
+    found = ask(question.name, seen, seen, later, question.k, known)
+    users, truth = found.users[-_USERS:], found.truth[-_USERS:]
+    return Question(found.name, seen, seen, users, truth, found.k, question.official)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The best settings that were tried, and how many were."""
+
+    settings: dict[str, Any]
+    value: float
+    tried: int
+
+
+def choose(
+    start: Mapping[str, Any],
+    grid: Mapping[str, tuple[Any, ...]],
+    value: Callable[[dict[str, Any]], float],
+    most: int = SETTINGS,
+) -> Chosen:
+    """Search along one setting after another, two rounds, and try so many settings at most.
+
+    Examples
+    --------
+    >>> grid = {"a": (0, 1, 2), "b": (0, 5)}
+    >>> choose({"a": 0, "b": 0}, grid, lambda one: -abs(one["a"] - 1) - abs(one["b"] - 4))
+    Chosen(settings={'a': 1, 'b': 5}, value=-1, tried=6)
+    """
+    best, tried = dict(start), {tuple(start.items()): value(dict(start))}
+    for name in list(grid) * _ROUNDS:
+        for option in grid[name] if best.get(_MOOT.get(name, ""), True) else ():
+            other = best | {name: option}
+            if tuple(other.items()) in tried or len(tried) >= most:
+                continue
+            found = tried[tuple(other.items())] = value(other)
+            if found > tried[tuple(best.items())] + 1e-6:
+                best = other
+    return Chosen(best, tried[tuple(best.items())], len(tried))
