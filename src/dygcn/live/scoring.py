@@ -49,7 +49,7 @@ def filter_of(state: State) -> Filter:
     if state.filter is None:
         raise FeatureError(
             'links="filter" needs a model with a filter, fit(..., recommend=True), and one process to serve: '
-            "shards do not keep its sums, 850 bytes a node that is recommended; ask for another score"
+            "shards do not keep its sums, 1.7 kB a node that is recommended; ask for another score"
         )
     return state.filter
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
 
-RANK = 64
+RANKS = 128, 64
+"""Columns; and of a filter with more than `LARGE` answers, where they are bytes, and paths tell more."""
+LARGE = 20_000
 HELD_OUT = 0.25
 """Last part of the events, by which settings are chosen; of events without times, pairs drawn at random."""
 GRID: Mapping[str, tuple[float, ...]] = {
@@ -153,17 +155,18 @@ def _leading(
     squared: Callable[[Float32], Float32], sizes: tuple[int, int], seed: int
 ) -> tuple[Float32, Float64]:
     """Return the leading eigenvectors of a matrix that multiplies blocks, and its eigenvalues."""
+    most = RANKS[sizes[1] > LARGE]
     if sizes[1] <= _DENSE:
         whole = squared(np.eye(sizes[1], dtype=np.float32)).astype(np.float64)
         found, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        keep = np.argsort(-found)[: min(RANK, int((found > 1e-6).sum()))]
+        keep = np.argsort(-found)[: min(most, int((found > 1e-6).sum()))]
         return vectors[:, keep].astype(np.float32), found[keep]
 
     def multiply(block: Float32) -> None:
         block[:] = squared(block)
 
-    rank = min(RANK, sizes[0])
-    block = leading_block(multiply, sizes[1], min(rank, sizes[1] - OVERSAMPLE), seed)
+    rank = min(most, sizes[0], sizes[1] - OVERSAMPLE)
+    block = leading_block(multiply, sizes[1], rank, seed)
     turn_rows(block, rotation(block, rank))
     values = np.sqrt((block[:, :rank].astype(np.float64) ** 2).sum(axis=0))
     real = values > 1e-6
@@ -199,30 +202,27 @@ class Search:
 
     def settings(self, timed: bool) -> dict[str, float]:
         """Return the best settings that a search, one after the other, finds."""
-        best, value = dict(START), self.value(START)
+        best, values = dict(START), self.values(START)
         for choose in (_coarse, _finer, _finer):
             for option in choose(timed):
                 tried = option(best)
-                if tried != best and (other := self.value(tried)) > value + 1e-6:
-                    best, value = tried, other
+                if tried != best and _is_better(other := self.values(tried), values):
+                    best, values = tried, other
         return best
 
-    def value(self, settings: Mapping[str, float]) -> float:
-        """Return NDCG and recall at 10, added up: the mean over those who are asked."""
+    def values(self, settings: Mapping[str, float]) -> Float64:
+        """Return NDCG and recall at 10, added up, of everybody who is asked."""
         scores = self._scores(settings)
         scores[self._asker, self._before.other[self._own]] = -np.inf
-        top = (
-            np.argpartition(-scores, _TOP - 1, axis=1)[:, :_TOP]
-            if scores.shape[1] > _TOP
-            else np.argsort(-scores)
-        )
+        some = min(_TOP, scores.shape[1])
+        top = np.argpartition(-scores, some - 1, axis=1)[:, :some]
         order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1)
         top = np.take_along_axis(top, order, 1)
-        gains, total = 1.0 / np.log2(np.arange(2, top.shape[1] + 2)), 0.0
-        for found, wanted in zip(top, self._wanted, strict=True):
-            hits, most = np.isin(found, wanted), min(len(gains), len(wanted))
-            total += (hits * gains).sum() / gains[:most].sum() + hits.sum() / most
-        return total / len(self._wanted)
+        gains, values = 1.0 / np.log2(np.arange(2, some + 2)), np.empty(len(top))
+        for at, (found, wanted) in enumerate(zip(top, self._wanted, strict=True)):
+            hits, most = np.isin(found, wanted), min(some, len(wanted))
+            values[at] = (hits * gains).sum() / gains[:most].sum() + hits.sum() / most
+        return values
 
     def _scores(self, settings: Mapping[str, float]) -> Float32:
         degree = power(self._before.degrees[1], -settings["degree"])
@@ -297,6 +297,12 @@ class Search:
             return np.ascontiguousarray(np.concatenate(found))
 
         return self._remember("paths", part, made)
+
+
+def _is_better(values: Float64, than: Float64) -> bool:
+    """Say whether a mean is greater by more than the error of the difference: else nothing is known of it."""
+    apart = values - than
+    return bool(apart.mean() > max(apart.std() / np.sqrt(len(apart)), 1e-6))
 
 
 Option: TypeAlias = "Callable[[dict[str, float]], dict[str, float]]"
