@@ -6,7 +6,9 @@ comes between the fit and the question, and is asked by `live.recommend`. Rivals
 known at the question, with settings that the fitted part chose; where something was followed, also as they
 were at the fit. Recall and NDCG of every user are in ``OUT.npz``: ``--rivals`` and ``--ours`` measure one
 side and compare it with what is there. ``--name`` gives a row of ours another name, ``--option dim=256`` is
-for `dygcn.fit`.
+for `dygcn.fit`. A recommendation of a rival is timed from the profile, with nothing prepared: ALS solves for
+the user, and EASE with a clock multiplies two matrices where it could keep their product. Where a rival is
+not rerun, items that it has not seen share one score.
 """
 
 from __future__ import annotations
