@@ -53,7 +53,7 @@ def logistic(columns: Float64, truth: Float64) -> Float64:
     return np.append(found[0] - float(coefficients @ centre), coefficients)
 
 
-def softmax(columns: Float64, log_weight: Float64) -> Float64:
+def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None) -> Float64:
     """Return coefficients with which the first entry of each list is likeliest, by the softmax of the list.
 
     Parameters
@@ -63,6 +63,8 @@ def softmax(columns: Float64, log_weight: Float64) -> Float64:
     log_weight
         (lists, entries) for how many an entry stands, in logarithms: one that was drawn from many stands for
         all of them; minus infinity for an entry that does not count.
+    begin
+        Coefficients that are near, which saves rounds; by default zeros.
 
     Examples
     --------
@@ -77,13 +79,13 @@ def softmax(columns: Float64, log_weight: Float64) -> Float64:
     seen = columns[np.isfinite(log_weight)]
     _, centre, scale = _standard(seen)
     inputs = (columns - centre) / scale
-    found = np.zeros(n)
+    found = np.zeros(n) if begin is None else begin * np.where(np.isinf(scale), 0.0, scale)
     loss, shares = _shares(inputs, log_weight, found)
+    flat = inputs.reshape(-1, n).astype(np.float32)  # enough for a step; where it ends, the slope says
     for _ in range(_ROUNDS):
         mean = np.einsum("le,len->ln", shares, inputs)
         slope = (mean - inputs[:, 0]).mean(axis=0) + 2 * LIST_PENALTY * found
-        flat = inputs.reshape(-1, n)
-        spread = (flat * shares.reshape(-1, 1)).T @ flat - mean.T @ mean
+        spread = (flat * shares.astype(np.float32).reshape(-1, 1)).T @ flat - mean.T @ mean
         step = np.linalg.solve(spread / lists + 2 * LIST_PENALTY * np.eye(n), slope)
         size = 1.0
         while True:
