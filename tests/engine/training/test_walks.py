@@ -438,9 +438,10 @@ KERNELS = "dygcn.engine.training.walk_kernels"
             "share[2, other] += share[after, other]",
             "share[2, other] = share[after, other]",
             check_weights,
-            2,
+            3,
         ),
-        (KERNELS, "share[now, queue[now, i]] = 0.0", "pass", check_weights, 2),
+        (KERNELS, "found = touched if last else 0", "found = 0", check_weights, 2),
+        (KERNELS, "share[now, middle] = 0.0", "pass", check_weights, 3),
         (KERNELS, "if ratio > 1.0 + ROUNDING:", "if ratio > 0.0:", check_weights, 1),
         (
             "dygcn.engine._rows",

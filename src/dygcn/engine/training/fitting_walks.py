@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dygcn.engine.training.link_samples import LinkSample
     from dygcn.engine.training.samples import Progress
 
-ROUGH, WARM = 3, 2
+ROUGH, WARM = 4, 1
 """Products of the factorisation without held-out steps, and of the one that begins where it ended."""
 SMALL = 4096
 """Nodes up to which every factorisation begins with nothing: rows depend on the graph alone."""

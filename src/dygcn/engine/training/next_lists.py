@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dygcn.engine.history import History
     from dygcn.engine.records import Bool, EventBatch, Float64, IdColumn, Int32, Int64, Nodes
 
-LISTS = 3_000
+LISTS = 2_000
 # Candidates of a list, at most: whom the asker had before, whom others just had, and the rest.
 FORMER, RECENT, OTHERS = 20, 15, 25
 _LATELY = 400  # events whose answers are recent
