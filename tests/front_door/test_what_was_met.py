@@ -98,7 +98,7 @@ def test_progress_is_one_bar_with_named_phases_and_lines_outside_terminals(tmp_p
     np.savetxt(tmp_path / "e.csv", rows, "%d", ",", header="src,dst,t", comments="")
     done = run("fit", tmp_path / "e.csv", "--out", tmp_path / "f", "--dim", 8)
     *lines, last = [line.removeprefix("dygcn: ") for line in done.stderr.splitlines()]
-    phases = "factorising walks", "looking at held-out steps", "playing events", "factorising walks", "saving"
+    phases = "playing events", "factorising walks", "looking at held-out steps", "factorising walks", "saving"
     assert [line.partition(":")[0] for line in lines] == list(phases)
     shown = [int(line.partition(": ")[2].partition("%")[0]) for line in lines]
     assert shown == sorted(shown)

@@ -10,7 +10,6 @@ import dygcn
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import State
-from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError
 from dygcn.live import LiveEmbedding, refitting
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges
@@ -169,10 +168,10 @@ def test_the_comparison_is_that_of_an_embedding_without_the_held_out_links():
     smaller.update(add=sorted(edges - held))
     assert sorted(smaller) == sorted(live)
     assert found.auc_before == pytest.approx(auc_of(smaller, linked, others), abs=1e-3)
-    anew = LiveEmbedding(
-        State.from_image(with_rows(live.model, smaller.state.graph), smaller.state.image()[0])
-    )
-    assert found.auc_after == pytest.approx(auc_of(anew, linked, others), abs=0.03)  # rounded otherwise
+    # Turned alike, since 8 bits round otherwise after another turn, which moves the AUC of so few links.
+    turned = refitting._with_new_rows(live.model, smaller.state.graph, None)
+    anew = LiveEmbedding(State.from_image(turned, smaller.state.image()[0]))
+    assert found.auc_after == pytest.approx(auc_of(anew, linked, others), abs=1e-3)
 
 
 def test_the_newest_edges_are_held_out_and_nobody_is_left_alone():

@@ -10,7 +10,7 @@ import dygcn
 from dygcn.engine.events import id_column
 from dygcn.engine.features import Walks
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.training import Recipe
+from dygcn.engine.training import Recipe, fitting_walks
 from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.durable.storage import list_snapshots
@@ -150,6 +150,22 @@ def test_a_durable_folder_comes_back(tmp_path):
     with dygcn.open(tmp_path / "x") as live:
         assert live.digest() == digest
         assert live.digest() == live.recompute().digest()
+
+
+@pytest.mark.parametrize("memory", [None, 20.0])
+def test_a_graph_that_was_played_once_is_the_one_of_all_events(monkeypatch, memory):
+    """The second factorisation begins where the first one ended, and knows who came later."""
+    monkeypatch.setattr(fitting_walks, "SMALL", 0)
+    events = [(a, b, t, 1 if t % 7 else -1) for a, b, t in communities(links=400, size=90)]
+    events += [(500 + a, 500 + b, 400 + t, 1) for a, b, t in communities(seed=1, links=50, size=9)]
+    asked = {"columns": ("src", "dst", "t", "op"), "dim": 16, "memory": memory}
+    once, again = (dygcn.fit(events, **asked) for _ in range(2))
+    whole = dygcn.fit(events, **asked, recipe=Recipe(held_out=0))
+    for name in ("ids", "a", "b", "weight"):
+        one, other = (getattr(live.state.image()[0].graph, name) for live in (once, whole))
+        assert (one.values.tolist() == other.values.tolist()) if name == "ids" else (one == other).all()
+    assert once.unreached == whole.unreached == 0
+    assert once.digest() == again.digest()
 
 
 def test_equal_graphs_give_equal_rows_whatever_the_order_of_events():

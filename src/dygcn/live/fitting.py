@@ -216,8 +216,8 @@ def _refuse_loops(batch: EventBatch) -> None:
         )
 
 
-_HELD_OUT = ("factorising walks", 4), ("looking at held-out steps", 2)
-_WALKS = *_HELD_OUT, ("playing events", 1), ("factorising walks", 5)
+_HELD_OUT = ("factorising walks", 5), ("looking at held-out steps", 3)
+_WALKS = ("playing events", 1), *_HELD_OUT, ("factorising walks", 5)
 _TRAINED = ("playing events", 4), ("training", 2), ("training", 4)
 _PAPER = *_TRAINED, ("playing events", 2), ("training the base", 10), ("training the rule", 10)
 

@@ -28,7 +28,8 @@ def events(count=1200, nodes=60, seed=0, repeats=0.7):
 
 
 def lists_of(batch, count=500, seed=0):
-    return draw_lists("int64", 1200.0, batch, len(batch) // 2, count, np.random.default_rng(seed))
+    history, pool, random = History("int64", 1200.0), Pool("int64", batch), np.random.default_rng(seed)
+    return draw_lists(history, pool, batch, len(batch) // 2, count, random)
 
 
 def test_lists_have_the_columns_of_their_moment():
@@ -47,6 +48,13 @@ def test_lists_have_the_columns_of_their_moment():
         assert batch.src.values[event] not in names
         assert len(set(names.tolist())) == len(names)  # nobody twice
         assert np.isinf(lists.log_weight[row, ~there]).all()
+
+
+def test_the_history_that_lists_were_drawn_from_has_all_events():
+    batch, whole, drawn = events(), History("int64", 1200.0), History("int64", 1200.0)
+    draw_lists(drawn, Pool("int64", batch), batch, len(batch) // 2, 40, np.random.default_rng(0))
+    whole.apply(batch)
+    assert drawn.digest() == whole.digest()
 
 
 def hunt_weights(seed):
@@ -92,7 +100,7 @@ def test_lists_learn_what_everybody_would(monkeypatch):
     few = lists_of(batch, 700)
     for name in ("FORMER", "RECENT", "OTHERS"):
         monkeypatch.setattr(next_lists, name, 10_000)
-    monkeypatch.setattr(next_lists, "_others", lambda taken, size, _: np.setdiff1d(np.arange(size), taken))
+    monkeypatch.setattr(next_lists, "_others", lambda taken, count, _: np.flatnonzero(~taken))
     random = np.random.default_rng(0)
     chosen = next_lists._events(batch.src.values != batch.dst.values, len(batch) // 2, 700, random)
     assert (chosen == few.event).all()
@@ -163,7 +171,7 @@ def test_a_score_depends_on_no_other_candidate():
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        ("rest = size - len(taken)", "rest = size"),
+        ("rest = len(taken) - len(ends) - len(former) - len(lately)", "rest = len(taken)"),
         ("strata = (former, FORMER, len(former)), (lately, RECENT, len(lately)), (others, OTHERS, rest)",
          "strata = (former, FORMER, len(former)), (lately, RECENT, RECENT), (others, OTHERS, rest)"),
     ],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dygcn.engine.features.grid import Names
     from dygcn.engine.records import FeatureDelta, Float32, Float64, IdColumn, Int8, Int32, Int64, Nodes
 
+_AT_ONCE = 1 << 11  # rows that are rounded at once
 ROW_BITS = 7  # a row holds whole numbers from -127 to 127: the sum of 255 rows fits 16 bits
 CANNOT_BE_SET = (
     'this model has features="walks", which fit made and an update never changes; '
@@ -55,10 +56,13 @@ class RowTable:
     @classmethod
     def of(cls, ids: IdColumn, values: Float32, window: int = 1) -> RowTable:
         """Round rows of numbers to 8 bits, all columns on one scale."""
-        peak = float(np.abs(values).max(initial=0.0))
+        peak = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         scale = float(2.0 ** np.ceil(np.log2(peak))) if peak > 0 else 1.0
-        whole = np.rint(values * np.float32((1 << ROW_BITS) / scale))
-        return cls(ids, whole.clip(-127, 127).astype(np.int8), scale, window)
+        whole, factor = np.empty(values.shape, np.int8), np.float32((1 << ROW_BITS) / scale)
+        for begin in range(0, len(values), _AT_ONCE):
+            some = slice(begin, begin + _AT_ONCE)
+            whole[some] = np.rint(values[some] * factor).clip(-127, 127)
+        return cls(ids, whole, scale, window)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -52,11 +52,10 @@ def fit_exact(
     weights = tuple(np.split(trained, choices.orders + 1))
     if model.baseline is not None:
         weights = (model.weights[0], *weights[1:])
-    following = NextSample(model, parts, recipe).fit()
+    coming = NextSample(model, parts, recipe)
+    following = coming.fit()
     state.model = dataclasses.replace(model, weights=weights, links=heads, following=following)
-    state.history = state.model.new_history()
-    if state.history is not None:
-        state.history.apply(batch)
+    state.history = None if following is None else coming.history
     return state
 
 

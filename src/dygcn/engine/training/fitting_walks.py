@@ -10,6 +10,7 @@ import numpy as np
 
 from dygcn.engine.events import take
 from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
@@ -19,17 +20,23 @@ from dygcn.engine.training.beside import choose_share
 from dygcn.engine.training.filtering import fit_filter
 from dygcn.engine.training.next_sample import NextSample
 from dygcn.engine.training.samples import Ahead
+from dygcn.engine.training.subspace import PRODUCTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.choices import Choices
-    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32
+    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32
     from dygcn.engine.training import Recipe
     from dygcn.engine.training.beside import Beside
     from dygcn.engine.training.link_samples import LinkSample
     from dygcn.engine.training.samples import Progress
+
+ROUGH, WARM = 4, 1
+"""Products of the factorisation without held-out steps, and of the one that begins where it ended."""
+SMALL = 4096
+"""Nodes up to which every factorisation begins with nothing: rows depend on the graph alone."""
 
 
 def fit_walks(
@@ -43,17 +50,18 @@ def fit_walks(
     """Return the fitted state, all events played; `beside`: with features beside the rows."""
     blank = walk_model(batch, parts, choices, beside)
     coming = NextSample(blank, parts, recipe)
-    samples: Sequence[LinkSample] = held_out(blank, parts, recipe, progress, beside, coming).samples
+    found = held_out(blank, parts, recipe, progress, beside, coming)
+    samples: Sequence[LinkSample] = found.samples
     if beside is not None:
         blank, samples = choose_share(blank, samples)
     heads, following = fit_heads(samples, None), coming.fit()
-    graph = _play(blank.new_graph(), parts, progress)
+    graph = found.graph or _play(blank.new_graph(), parts, progress)
     recommending = fit_filter(batch, graph, blank.seed) if choices.recommends else None
-    model = with_rows(blank, graph, progress)
+    model = with_rows(blank, graph, progress, WARM if found.table else PRODUCTS, found.table)
     model = dataclasses.replace(model, links=heads, following=following, filter=recommending)
     state = _state(model, graph, beside)
     if state.history is not None:
-        state.history.apply(batch)
+        state.history = coming.history
     return state
 
 
@@ -88,25 +96,50 @@ def walk_model(
     )
 
 
-def with_rows(model: Model, graph: Graph, progress: Progress | None = None) -> Model:
+def with_rows(
+    model: Model,
+    graph: Graph,
+    progress: Progress | None = None,
+    products: int = PRODUCTS,
+    near: RowTable | None = None,
+) -> Model:
     """Return the model with a row for each node of the graph, ghosts counted with what is left of them.
 
     Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may
-    round otherwise on another.
+    round otherwise on another. Rows that begin `near` others depend on these, too.
     """
-    ids, rows, window = walk_rows(model, graph, progress)
+    ids, rows, window = walk_rows(model, graph, progress, products, near)
     return with_table(model, RowTable.of(ids, rows, window))
 
 
-def walk_rows(model: Model, graph: Graph, progress: Progress | None) -> tuple[IdColumn, Float32, int]:
+def walk_rows(
+    model: Model,
+    graph: Graph,
+    progress: Progress | None,
+    products: int = PRODUCTS,
+    near: RowTable | None = None,
+) -> tuple[IdColumn, Float32, int]:
     """Return who has a row, the rows, not rounded yet, and the steps of the walks."""
     image, _ = take_image(graph)
     first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
     assert model.table is not None
-    columns = model.table.rows.shape[1]
-    base = walk_base(first, second, weight, len(image.ids), columns, model.seed, progress=progress)
+    large = len(image.ids) > SMALL
+    base = walk_base(
+        *(first, second, weight, len(image.ids), model.table.rows.shape[1], model.seed),
+        products=products if large else PRODUCTS,
+        begin=_rows_of(near, image.ids) if large and near is not None else None,
+        progress=progress,
+    )
     known = np.flatnonzero(base.has)
-    return take(image.ids, known), base.rows[known], base.window
+    rows = base.rows if len(known) == len(base.rows) else base.rows[known]
+    return take(image.ids, known), rows, base.window
+
+
+def _rows_of(table: RowTable, ids: IdColumn) -> Int8:
+    """Return the row of each id, zeros where it has none."""
+    known = IdMap(ids.kind)
+    known.intern(table.ids)
+    return np.pad(table.rows, ((0, 1), (0, 0)))[known.find(ids)]
 
 
 def with_table(model: Model, table: RowTable) -> Model:
@@ -128,8 +161,11 @@ def held_out(
     found = HeldOut(blank, len(parts), recipe)
     if not found.steps:
         return found
-    graph = _play(blank.new_graph(), parts[: found.first + 1], None)
-    state, ahead = _state(with_rows(blank, graph, progress), graph, beside), Ahead(blank, parts)
+    played = found.first + 1
+    graph = _play(blank.new_graph(), parts[:played], progress)
+    later = copy.deepcopy(graph)
+    state = _state(with_rows(blank, graph, progress, ROUGH), graph, beside)
+    ahead = Ahead(later, parts, played)
     if coming is not None:
         coming.follow(copy.deepcopy(state))
     for step in found.steps:
@@ -138,6 +174,8 @@ def held_out(
         found.visit(state, step, ahead.move_to(step + 1))
         if progress is not None:
             progress(step + 1 - found.first, len(found.steps), "looking at held-out steps")
+    later.compact()
+    found.graph, found.table = later, state.model.table
     return found
 
 

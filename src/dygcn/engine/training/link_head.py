@@ -23,6 +23,8 @@ from dygcn.engine.training.samples import LARGEST_SAMPLE
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from dygcn.engine.features import RowTable
+    from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Nodes
     from dygcn.engine.training.samples import NextEdges, Progress, StepSample
 
@@ -62,6 +64,9 @@ class HeldOut:
         self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
         self._random = np.random.default_rng([model.seed, 4])
         self.samples: list[LinkSample] = []
+        # Where steps were set aside: the graph after the last step, and the rows that were made without them.
+        self.graph: Graph | None = None
+        self.table: RowTable | None = None
 
     @property
     def steps(self) -> range:

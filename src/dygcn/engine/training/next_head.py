@@ -11,7 +11,7 @@ from dygcn.engine.models.next_head import NextHead, next_columns
 from dygcn.engine.training.logits import list_loss, softmax
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64
+    from dygcn.engine.records import Bool, Float64, Int64
     from dygcn.engine.training.next_lists import NextLists
 
 FEWEST = 64  # lists, below which nothing is learned
@@ -35,39 +35,47 @@ def fit_next(
     """
     if len(lists.event) < FEWEST:
         return None
-    if products is None or held is None or not _asked_for(lists, products, held):
-        rows, columns = np.arange(len(lists.event)), next_columns(lists.raw)
-    else:
-        rows = np.flatnonzero(held)
-        columns = next_columns(lists.raw[rows], products[rows])
+    columns, rows, near, asked = next_columns(lists.raw), np.arange(len(lists.event)), None, False
+    if products is not None and held is not None and held.sum() >= FEWEST:
+        asked, near = _asked_for(lists, columns, products, np.flatnonzero(held))
+        if asked:
+            rows = np.flatnonzero(held)
+            columns = next_columns(lists.raw[rows], products[rows])
     log_weight = lists.log_weight[rows]
-    weights, low, high = _fitted(columns, log_weight)
+    weights, low, high = _fitted(columns, log_weight, near)
     # As somebody would list them: no others but former partners and whoever was drawn, all alike.
     brought = np.where(lists.brought[rows[::_ONE_OF]], 0.0, -np.inf)
     seen = columns.clip(low, high)
-    listed = softmax(np.concatenate((seen, seen[::_ONE_OF])), np.concatenate((log_weight, brought)))
+    both = np.concatenate((seen, seen[::_ONE_OF])), np.concatenate((log_weight, brought))
+    listed = softmax(*both, weights)
     size = len(NAMES)
     alone = softmax(seen[..., :size], log_weight) if columns.shape[-1] > size else np.empty(0)
     return NextHead(span, *(tuple(row.tolist()) for row in (weights, listed, low, high, alone)))
 
 
-def _asked_for(lists: NextLists, products: Float64, held: Bool) -> bool:
-    """Say whether the last third of the lists with products is likelier with these."""
-    places = np.flatnonzero(held)
-    if len(places) < FEWEST:
-        return False
-    cut = int(places[2 * len(places) // 3])
-    losses = []
-    for columns, first in ((next_columns(lists.raw), 0), (next_columns(lists.raw, products), places[0])):
-        weights, low, high = _fitted(columns[first:cut], lists.log_weight[first:cut])
-        losses.append(list_loss(columns[cut:].clip(low, high), lists.log_weight[cut:], weights))
-    return losses[1] < losses[0] - _GAIN
+def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[bool, Float64]:
+    """Say whether the last third of the lists with products is likelier with these; and what is near then."""
+    first, cut = int(places[0]), int(places[2 * len(places) // 3])
+    near, without = _judged(plain, lists.log_weight, cut)
+    columns = next_columns(lists.raw[first:], products[first:])
+    begin = np.pad(near, (0, columns.shape[-1] - len(near)))
+    wide, with_them = _judged(columns, lists.log_weight[first:], cut - first, begin)
+    asked = with_them < without - _GAIN
+    return asked, wide if asked else near
 
 
-def _fitted(columns: Float64, log_weight: Float64) -> tuple[Float64, Float64, Float64]:
+def _judged(
+    columns: Float64, log_weight: Float64, cut: int, begin: Float64 | None = None
+) -> tuple[Float64, float]:
+    """Return weights fitted on the lists before one, and how unlikely answers of the others are with them."""
+    weights, low, high = _fitted(columns[:cut], log_weight[:cut], begin)
+    return weights, list_loss(columns[cut:].clip(low, high), log_weight[cut:], weights)
+
+
+def _fitted(columns: Float64, log_weight: Float64, begin: Float64 | None) -> tuple[Float64, Float64, Float64]:
     """Return weights, and the bounds of the columns."""
     low, high = _bounds(columns, log_weight)
-    return softmax(columns.clip(low, high), log_weight), low, high
+    return softmax(columns.clip(low, high), log_weight, begin), low, high
 
 
 def _bounds(columns: Float64, log_weight: Float64) -> tuple[Float64, Float64]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from dygcn.engine.events import take
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.history import History
 from dygcn.engine.history.columns import RAW
 
 if TYPE_CHECKING:
+    from dygcn.engine.history import History
     from dygcn.engine.records import Bool, EventBatch, Float64, IdColumn, Int32, Int64, Nodes
 
-LISTS = 3_000
+LISTS = 2_000
 # Candidates of a list, at most: whom the asker had before, whom others just had, and the rest.
 FORMER, RECENT, OTHERS = 20, 15, 25
 _LATELY = 400  # events whose answers are recent
@@ -58,9 +58,14 @@ class Pool:
 
 
 def draw_lists(
-    ids: str, span: float, batch: EventBatch, begin: int, count: int, random: np.random.Generator
+    history: History,
+    pool: Pool,
+    batch: EventBatch,
+    begin: int,
+    count: int,
+    random: np.random.Generator,
 ) -> NextLists:
-    """Play events, and draw a list for some of them before it is counted.
+    """Play events through an empty history, and draw a list for some of them before it is counted.
 
     Parameters
     ----------
@@ -69,7 +74,6 @@ def draw_lists(
     count
         How many lists, at most.
     """
-    history, pool = History(ids, span), Pool(ids, batch)
     asks, in_pool = pool.places(batch.src), pool.places(batch.dst)  # of events
     counts = (batch.op > 0) & (asks != in_pool)  # a loop is nobody's answer
     chosen = _events(counts, begin, count, random)
@@ -78,21 +82,27 @@ def draw_lists(
     weights = np.full((len(chosen), width), _ABSENT)
     found = np.full((len(chosen), width), -1, np.int32)
     brought = np.zeros((len(chosen), width), np.bool_)
-    played = 0
+    number, place = np.full((2, len(pool)), -1, np.int32)  # of a place in the pool, and the other way round
+    taken = np.zeros(len(pool), np.bool_)
+    played, known = 0, 0
     for row, event in enumerate(chosen.tolist()):
         history.apply(_part(batch, played, event))
-        played = event
-        asker = int(history.find(take(batch.src, np.array([event])))[0])
-        former = pool.places(history.ids.names(history.answers_of(asker, _LOOKED_AT)))
+        fresh = np.arange(known, len(history), dtype=np.int32)
+        place[fresh] = pool.places(history.ids.names(fresh))
+        number[place[fresh]] = fresh
+        played, known = event, len(history)
+        asker = int(number[asks[event]])
+        former = place[history.answers_of(asker, _LOOKED_AT)]
         lately = np.unique(in_pool[max(event - _LATELY, 0) : event])
+        lately = lately[lately >= 0]
         ends = np.array([in_pool[event], asks[event]], np.int32)
-        places, log_weight, kept = _candidates(ends, former, lately, len(pool), random)
-        nodes = history.ids.find(take(pool.names, places))
+        places, log_weight, kept = _candidates(ends, former, lately, taken, random)
         now = float(batch.t[event]) if batch.t is not None else None
-        raw[row, : len(places)] = history.columns(asker, nodes, now)
+        raw[row, : len(places)] = history.columns(asker, number[places], now)
         weights[row, : len(places)] = log_weight
         found[row, : len(places)] = places
         brought[row, : len(places)] = kept
+    history.apply(_part(batch, played, len(batch)))
     return NextLists(chosen, raw, weights, found, brought)
 
 
@@ -110,17 +120,19 @@ def _part(batch: EventBatch, begin: int, end: int) -> EventBatch:
 
 
 def _candidates(
-    ends: Int32, former: Int32, lately: Int32, size: int, random: np.random.Generator
+    ends: Int32, former: Int32, lately: Int32, taken: Bool, random: np.random.Generator
 ) -> tuple[Nodes, Float64, Bool]:
     """Return candidates, the answer first, the logarithms of their weights, and who is `brought`.
 
-    `ends` are the answer and the one who asks, who is no candidate.
+    `ends` are the answer and the one who asks, who is no candidate. `taken` is scratch, False for everybody.
     """
-    former = former[(former >= 0) & (former != ends[0])]
-    lately = np.setdiff1d(lately[lately >= 0], np.append(former, ends))
-    taken = np.concatenate((ends, former, lately)).astype(np.int32)
-    others = _others(taken, size, random)
-    rest = size - len(taken)
+    former = former[former != ends[0]]
+    taken[ends] = taken[former] = True
+    lately = lately[~taken[lately]]
+    taken[lately] = True
+    rest = len(taken) - len(ends) - len(former) - len(lately)
+    others = _others(taken, len(taken) - rest, random)
+    taken[ends] = taken[former] = taken[lately] = False
     strata = (former, FORMER, len(former)), (lately, RECENT, len(lately)), (others, OTHERS, rest)
     drawn, weights, kept = [ends[:1]], [np.zeros(1)], [np.ones(1, np.bool_)]
     for members, most, total in strata:
@@ -131,9 +143,9 @@ def _candidates(
     return np.concatenate(drawn), np.concatenate(weights), np.concatenate(kept)
 
 
-def _others(taken: Int32, size: int, random: np.random.Generator) -> Int32:
-    """Draw from those that are in no other stratum."""
-    if size <= 4 * len(taken) + 4 * OTHERS:
-        return np.setdiff1d(np.arange(size, dtype=np.int32), taken)
-    some = np.unique(random.integers(0, size, 3 * OTHERS).astype(np.int32))
-    return random.permutation(np.setdiff1d(some, taken))[:OTHERS]
+def _others(taken: Bool, count: int, random: np.random.Generator) -> Int32:
+    """Draw from those that are in no other stratum, as so many are."""
+    if len(taken) <= 4 * count + 4 * OTHERS:
+        return np.flatnonzero(~taken).astype(np.int32)
+    some = np.unique(random.integers(0, len(taken), 3 * OTHERS).astype(np.int32))
+    return random.permutation(some[~taken[some]])[:OTHERS]

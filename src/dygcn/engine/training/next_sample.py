@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_events, rows_of, take
+from dygcn.engine.history import History
 from dygcn.engine.models import pair_products, read_units, read_vectors
 from dygcn.engine.models.links import count_products
 from dygcn.engine.training.link_head import first_held_out
@@ -30,10 +31,16 @@ class NextSample:
     ----------
     parts
         The training steps. A model whose events have no times has no lists.
+
+    Attributes
+    ----------
+    history
+        Has all events: lists were drawn on the way. None: there are none.
     """
 
     def __init__(self, model: Model, parts: Sequence[EventBatch], recipe: Recipe) -> None:
         self._lists, self._span, self._products, self._first = None, 0.0, None, 0
+        self.history: History | None = None
         if model.unit is None or model.baseline is not None or len(parts) < 2:
             return
         batch = join_events(list(parts))
@@ -45,8 +52,8 @@ class NextSample:
         first = first_held_out(len(parts) - 1, recipe)
         random = np.random.default_rng([model.seed, 7])
         begin = int(BEGIN * len(batch))
-        self._lists = draw_lists(model.ids, self._span, batch, begin, LISTS, random)
-        self._pool = Pool(model.ids, batch)
+        self.history, self._pool = History(model.ids, self._span), Pool(model.ids, batch)
+        self._lists = draw_lists(self.history, self._pool, batch, begin, LISTS, random)
         self._first = int(self._ends[first]) if first > 0 else len(batch)
         if model.table is not None:
             shape = (*self._lists.candidates.shape, count_products(model.orders))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dygcn.engine.models import Model, State, drift, read_inputs
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph import Graph
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
 
 Inputs = NDArray[np.float16] | NDArray[np.float32]
@@ -63,7 +64,7 @@ def collect_samples(
     random = np.random.default_rng([seed, 1])
     rows = _rows_for_each(state.model, len(steps))
     samples = []
-    ahead = Ahead(state.model, steps)
+    ahead = Ahead(state.model.new_graph(), steps)
     for i, step in enumerate(steps):
         state.apply(step)
         if progress is not None:
@@ -84,12 +85,18 @@ def _rows_for_each(model: Model, steps: int) -> int:
 
 
 class Ahead:
-    """The graph one step ahead: only who is linked, no messages."""
+    """The graph one step ahead: only who is linked, no messages.
 
-    def __init__(self, model: Model, steps: Sequence[EventBatch]) -> None:
-        self._graph = model.new_graph()
-        self._steps: Iterator[EventBatch] = iter(steps)
-        self._at = -1
+    Parameters
+    ----------
+    graph
+        Has the first so many of the steps; it is moved.
+    """
+
+    def __init__(self, graph: Graph, steps: Sequence[EventBatch], played: int = 0) -> None:
+        self._graph = graph
+        self._steps: Iterator[EventBatch] = iter(steps[played:])
+        self._at = played - 1
         self._events: EventBatch
 
     def move_to(self, step: int) -> NextEdges:

@@ -6,36 +6,56 @@ copy of it (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015; the shift: Fukaya
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.engine.records import Float, Float32, Float64
 
-OVERSAMPLE = 20
+OVERSAMPLE = 16
 POWER_ITERATIONS = 3
 PRODUCTS = 1 + 2 * POWER_ITERATIONS
-_ROWS = 4096  # that are handed to BLAS at once
+_ROWS = 1024  # that are handed to BLAS at once
+_LARGE = 1e30  # what float32 need not hold
 _SHIFT = 1e-13  # of the trace
 _WELL_CONDITIONED = 1e-3  # of the diagonal of a triangular factor, smallest to greatest
 
 
-def leading_block(multiply: Callable[[Float32], None], rows: int, rank: int, seed: int) -> Float32:
+def leading_block(
+    multiply: Callable[[Float32], None],
+    rows: int,
+    rank: int,
+    seed: int,
+    products: int = PRODUCTS,
+    begin: NDArray[Any] | None = None,
+) -> Float32:
     """Return M Q: the matrix times orthonormal columns that nearly span its leading singular vectors.
 
     Parameters
     ----------
     multiply
         Puts M times a block in the place of the block.
+    products
+        How often it does. Two in a row need no orthonormal columns in between: float32 keeps what they do.
+    begin
+        (rows, rank) what is near to begin with; rows of zeros, and by default all, are drawn.
     """
-    block = np.empty((rows, rank + OVERSAMPLE), np.float32)
-    np.random.default_rng([seed, 8]).standard_normal(dtype=np.float32, out=block)
-    multiply(block)
-    for _ in range(PRODUCTS - 1):
-        orthonormalise(block)
+    random = np.random.default_rng([seed, 8])
+    if begin is None:
+        block = random.standard_normal((rows, rank + OVERSAMPLE), dtype=np.float32)
+    else:
+        block = begin.astype(np.float32)
+        unknown = np.flatnonzero(~begin.any(axis=1))
+        length = np.linalg.norm(block) / max(np.sqrt(rows - len(unknown)), 1.0) or 1.0
+        drawn = random.standard_normal((len(unknown), rank), dtype=np.float32)
+        block[unknown] = drawn * np.float32(length / np.sqrt(rank))
+    for left in range(products, 0, -1):
+        if left % 2 and (left < products or begin is not None):
+            orthonormalise(block)
         multiply(block)
     return block
 
@@ -77,9 +97,11 @@ def gram(block: Float32) -> Float64:
 
 def turn_rows(block: Float32, matrix: Float) -> None:
     """Put the rows times a matrix in the place of the leading columns of a block."""
+    if np.abs(matrix).max(initial=0.0) < _LARGE:
+        matrix = matrix.astype(np.float32)
     with np.errstate(invalid="ignore"):
         for part in parts_of(block):
-            part[:, : matrix.shape[1]] = part.astype(np.float64) @ matrix
+            part[:, : matrix.shape[1]] = part @ matrix
 
 
 def parts_of(block: Float32) -> Iterator[Float32]:

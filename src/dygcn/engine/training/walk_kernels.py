@@ -176,7 +176,7 @@ def log_walks(
     low, high
         The first row, and the one after the last.
     share
-        (3, n) scratch, all zero before and after: what walks of this step and of the next one reach
+        (3, n) scratch, all zero before the first row: what walks of this step and of the next one reach
         with which chance, and the sum over steps.
     queue
         (3, n) scratch: the columns of them that are not zero.
@@ -191,8 +191,10 @@ def log_walks(
                 chance = values[start[row] + i] / degree[row]
                 queue[0, i] = queue[2, i] = other
                 share[0, other] = share[2, other] = chance
-            for _ in range(1, window):
-                after, found = 1 - now, 0
+            for step in range(1, window):
+                last = step == window - 1  # what it reaches is added to the sum at once
+                after = 2 if last else 1 - now
+                found = touched if last else 0
                 for i in range(count):
                     middle = queue[now, i]
                     part = share[now, middle] / degree[middle]
@@ -203,6 +205,9 @@ def log_walks(
                             queue[after, found] = other
                             found += 1
                         share[after, other] += part * values[arc]
+                if last:
+                    touched = found
+                    break
                 for i in range(found):
                     other = queue[after, i]
                     if share[2, other] == 0.0:
@@ -210,8 +215,6 @@ def log_walks(
                         touched += 1
                     share[2, other] += share[after, other]
                 now, count = after, found
-            for i in range(count):
-                share[now, queue[now, i]] = 0.0
             for i in range(touched):
                 other = queue[2, i]
                 ratio = share[2, other] * scale / degree[other]

@@ -23,7 +23,7 @@ from dygcn.engine.training.subspace import OVERSAMPLE, PRODUCTS, leading_block, 
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float, Float32, Float64, Int32, Int64, UInt64
+    from dygcn.engine.records import Bool, Float, Float32, Float64, Int8, Int32, Int64, UInt64
     from dygcn.engine.training.samples import Progress
 
 BUDGET = 3 << 30
@@ -37,7 +37,7 @@ LARGEST_PRODUCT = 6_000_000
 COLUMNS = 64
 """Of the block that are multiplied at once: fewer need less memory, and twice the time when there are 32."""
 _TINY = 1e-30  # the length of a row that is nothing but rounding
-_ROWS = 1 << 14  # that are handled at once
+_ROWS = 1 << 11  # that are handled at once
 _ARC = 4 + 4  # column, value
 _ROW_OF_WALKS = 3 * 8 + 3 * 4 + 8 + 8  # share, queue, degree, start
 _NODE = 3 * 8 + 4 + 1  # degree, order, its inverse and scratch to sort
@@ -88,6 +88,8 @@ def walk_base(
     keys: UInt64 | None = None,
     budget: int = BUDGET,
     window: int | None = None,
+    products: int = PRODUCTS,
+    begin: Int8 | None = None,
     progress: Progress | None = None,
 ) -> WalkBase:
     """Factorise the walks of an undirected graph.
@@ -107,6 +109,8 @@ def walk_base(
     window
         Steps of walks, whatever they take; by default the most of 3, 2 and 1 that fits `budget`,
         `MULTIPLICATIONS` and `LARGEST_PRODUCT`.
+    products, begin
+        How precise the singular vectors are, and (n, rank) rows that are near; see `leading_block`.
     progress
         Called as ``progress(done, total, what)``.
 
@@ -144,7 +148,8 @@ def walk_base(
         del arcs, degree
         rows, has = np.zeros((nodes, rank), np.float32), np.zeros(nodes, np.bool_)
         if len(logs.columns):
-            found, least = _factorise(logs, rank, seed, reporter)
+            near = None if begin is None else begin[order[:core]]
+            found, least = _factorise(logs, rank, seed, products, near, reporter)
             del logs
             _write_units(found, least, order[:core], rows, has)
         reporter.finish()
@@ -282,7 +287,9 @@ def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: 
     return Sparse(logs.start, logs.columns[:count], logs.values[:count])
 
 
-def _factorise(logs: Sparse, rank: int, seed: int, reporter: _Reporter) -> tuple[Float, float]:
+def _factorise(
+    logs: Sparse, rank: int, seed: int, products: int, begin: Int8 | None, reporter: _Reporter
+) -> tuple[Float, float]:
     """Return U s, as leading columns, and the length below which a row of it is nothing but rounding."""
     core = len(logs.start) - 1
     if core <= rank + OVERSAMPLE:
@@ -294,7 +301,7 @@ def _factorise(logs: Sparse, rank: int, seed: int, reporter: _Reporter) -> tuple
         logs.multiply(block, scratch)
         reporter.one_more()
 
-    block = leading_block(multiply, core, rank, seed)
+    block = leading_block(multiply, core, rank, seed, products, begin)
     turn_rows(block, rotation(block, rank))
     return block, _TINY
 
