@@ -103,7 +103,7 @@ def check_ghosts(graph):
     arcs = ((ends[0].astype(np.int64) << 32) | ends[1])[weight < 0]
     known = numbered_pairs(memory._table).keys()
     assert known == set(arcs.tolist()), "ghosts and arcs below zero are not the same"
-    queued = memory._heap_keys[: int(memory._heap_size[0])].tolist()
+    queued = memory._queue.arrays[1][: len(memory._queue)].tolist()
     assert known <= set(queued), "a ghost that never ages"
 
 

@@ -57,8 +57,9 @@ class Stage:
 
     def __init__(self, play, cut):
         self.made, self.cut = (play["directed"], play["half_life"]), cut
-        self.graph = new_graph(*self.made)
-        self.twin = ContactTwin(directed=self.made[0], half_life=self.made[1])
+        self.options = {"expire": play["expire"]} if "expire" in play else {}
+        self.graph = new_graph(*self.made, **self.options)
+        self.twin = ContactTwin(directed=self.made[0], half_life=self.made[1], **self.options)
         self.clock = 0.0
 
     def batch(self, events, *, timed=True, now=None):
@@ -79,7 +80,7 @@ class Stage:
         if kind in ("events", "untimed"):
             events, now = self.dated(what), None
             if kind == "untimed":
-                if self.made[1] is not None:
+                if self.made[1] is not None or self.options:
                     now = self.clock
                 then = max(self.twin.clock, self.clock) if now is not None else self.twin.clock
                 events = [(*event[:2], then, event[3]) for event in events]
@@ -97,7 +98,7 @@ class Stage:
         elif kind == "compact":
             self.graph.compact()
         else:
-            image, other = take_image(self.graph)[0], new_graph(*self.made)
+            image, other = take_image(self.graph)[0], new_graph(*self.made, **self.options)
             build_graph(image, other)
             for name in ARRAYS:
                 np.testing.assert_array_equal(getattr(take_image(other)[0], name), getattr(image, name))

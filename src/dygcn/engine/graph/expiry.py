@@ -1,0 +1,128 @@
+"""Expiry: an edge leaves by the clock, as soon as its last contact is so long ago.
+
+An edge leaves when the clock reaches the time of its last contact and the span; the clock is the greatest `t`
+seen, or `now`. Before an event happens, whoever is due by its clock has left: what is left in between stands
+in the batch as events of its own (`LAPSE`), so that the graph is the same however events are cut into
+batches, and all that follows sees plain removals. An edge that leaves is no contact of its ends.
+
+A queue has an entry of every edge, not later than it is due. Contacts do not touch it: an edge that was in
+contact since is queued again when its entry comes up, so that an edge and a contact cost an entry each at
+most. The queue follows from the edges, and is not saved. With removals in a refused batch or a trial, entries
+may be there twice, or of a pair that is no edge: they are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph import lapses as loops
+from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.due import DueQueue, count_due, keys_due, new_queue, queue_with_capacity
+from dygcn.engine.graph.fixed import LOWER
+from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.lapses import Lapses
+
+if TYPE_CHECKING:
+    from dygcn.engine.graph.pair_buffers import PairBuffers
+    from dygcn.engine.graph.staging import NodeEvents
+    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.records import Float64, Int16, Int64, Nodes
+
+_NONE, _NO_CODES = np.empty(0, np.int64), np.empty(0, np.int16)
+
+
+class Expiry:
+    """Which edges leave by the clock, and when.
+
+    Parameters
+    ----------
+    span
+        How long an edge stays after its last contact, in units of `t`.
+
+    Examples
+    --------
+    >>> from dygcn.engine.events import read_events
+    >>> from dygcn.engine.graph import Graph
+    >>> graph = Graph("int64", count_half_life=1.0, expire=10.0)
+    >>> _ = graph.apply(read_events([(1, 2, 0.0), (2, 3, 5.0)], columns=("src", "dst", "t")))
+    >>> [graph.apply(read_events([]), now).old.tolist() and graph.edge_count for now in (9.0, 10.0)]
+    [[], 1]
+    """
+
+    def __init__(self, span: float) -> None:
+        self.span = float(span)
+        self.arrays = Lapses(new_queue(), _NONE, _NONE, np.empty(0), _NONE, np.zeros(2, np.int64))
+
+    @property
+    def queue(self) -> DueQueue:
+        """The queue."""
+        queue: DueQueue = self.arrays.arrays[0]
+        return queue
+
+    def play(
+        self, graph: Graph, events: NodeEvents, codes: Int16 | None = None, seen: Float64 | None = None
+    ) -> Int16 | None:
+        """Let staged events say which edges leave between them; return the codes of their relations.
+
+        `seen` is the clock at each event, where other parts of a graph may have seen more.
+        """
+        assert graph.contacts is not None
+        count, clock, queue = len(events.op), events.contact_clock, self._reserve(3 * len(events.op))
+        if self.arrays.arrays[-1][0]:
+            loops.release_held(self.arrays, graph.pull.arrays, self.span)
+        none_old = len(queue) == 0 or queue.arrays[0][0] > clock
+        if none_old and (count == 0 or float(events.t.min()) + self.span > clock):
+            return codes
+        most = count_due(queue, clock) + count
+        *_, held, counts = self.arrays.arrays
+        scratch = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
+        self.arrays = Lapses(queue, *scratch, grown(held, int(counts[0]) + most), counts)
+        numbers = self._numbers(graph, events, codes)
+        times = graph.contacts.clock, clock, self.span
+        what = events.op, events.weight, events.t, events.t if seen is None else seen
+        left = loops.find(self.arrays, graph.buffers.arrays, graph.pull.arrays, *what, *numbers, *times)
+        if not left:
+            return codes
+        columns = events.src, events.dst, *what[:3], _NO_CODES if codes is None else codes
+        events.src, events.dst, events.op, events.weight, events.t, more = loops.merged(
+            self.arrays, left, *columns
+        )
+        events.lapsed = left
+        return None if codes is None else more
+
+    def note(self, buffers: PairBuffers, events: int) -> None:
+        """Queue the edges that a batch of events made; without events, all edges that were written."""
+        pairs = int(buffers.sizes[-1])
+        loops.note(self._reserve(pairs + events), buffers.arrays, events, self.span)
+
+    def look_due(self, graph: Graph, clock: float) -> tuple[Nodes, Nodes]:
+        """Return the edges that leave by a time, if nothing happens until then."""
+        assert graph.contacts is not None
+        keys = np.union1d(keys_due(self.queue, clock), self.arrays.arrays[-2][: self.arrays.arrays[-1][0]])
+        a, b = (keys >> 32).astype(np.int32), (keys & LOWER).astype(np.int32)
+        weight, last, _ = graph.pull.look_up_contacts(a, b)
+        due = (weight > 0) & (last + self.span <= clock)
+        return a[due], b[due]
+
+    def _reserve(self, new: int) -> DueQueue:
+        """Return the queue, with room for so many more entries and for all that are held."""
+        queue, *rest = self.arrays.arrays
+        wider = queue_with_capacity(queue, new + int(rest[-1][0]))
+        if wider is not queue:
+            self.arrays = Lapses(wider, *rest)
+        return wider
+
+    @staticmethod
+    def _numbers(graph: Graph, events: NodeEvents, codes: Int16 | None) -> tuple[Int64, Int64, Int64]:
+        """Return what `lapses.find` is to know of what events add to pairs: see there."""
+        if codes is not None and graph.relations is not None:
+            _, cell, of, where = graph.relations.cells(graph, events, codes)
+            pairs, value = int(of.max(initial=-1)) + 1, graph.relations.recall(*where)
+            return cell, np.searchsorted(of, np.arange(pairs + 1)), value
+        buffers, count = graph.buffers, len(events.op)
+        buffers.reserve(count)
+        found = find_pairs(buffers.arrays, events.src, events.dst, graph.directed)
+        old = np.maximum(graph.pull.look_up(buffers.a[:found], buffers.b[:found]), 0)
+        return buffers.pair_of[:count].astype(np.int64), np.arange(found + 1), old
