@@ -16,7 +16,6 @@ from dygcn.live import fit
 from dygcn.live.fitting import phases_of
 from dygcn.paper import BASES
 
-
 _EXPIRE = "Let edges leave so long after their last contact: in units of t, or as in 90d, 12h, 30m."
 
 

@@ -20,7 +20,7 @@ from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
-from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
+from dygcn.engine.graph.outcomes import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
@@ -58,6 +58,7 @@ class Spread:
     unchanged: int = 0
     missing: int = 0
     loops: int = 0
+    expired: int = 0  # own ends of edges that left by the clock: together, two of every edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class Shard:
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
+        self._expired = 0
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
@@ -123,17 +125,18 @@ class Shard:
         if self.shards == 1:
             self.transaction.stage(batch, now)
             self._own_all()
+            self._expired = self._count_expired()
             return {}
         self.stage(batch, now)
         pairs = self.transaction.preview()
-        self._idle = self._count_idle()
+        self._idle, self._expired = self._count_idle(), self._count_expired()
         return self._tell(*pairs)
 
     def settle_removal(self, ids: IdColumn) -> dict[int, Forward]:
         """See what it means that nodes leave with their edges and ghosts; return what others are told."""
         nodes = self.graph.find(ids)
         a, b = self.transaction.pairs_of(nodes[nodes >= 0])
-        self._removed, self._idle = (a, b), (0, 0, 0)
+        self._removed, self._idle, self._expired = (a, b), (0, 0, 0), 0
         return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
 
     def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
@@ -172,21 +175,24 @@ class Shard:
         if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
             latest = float(batch.t.max())
             now = latest if now is None else max(now, latest)
-        batch, src, dst = self.own_events(batch)
-        self.transaction.stage(batch, now)
+        seen = None if batch.t is None else np.maximum.accumulate(batch.t.astype(np.float64))
+        batch, src, dst, rows = self.own_events(batch)
+        self.transaction.stage(batch, now, None if seen is None else seen[rows])
         events = self.transaction.events
         assert events is not None
-        self._note_owners(events.src, src)
-        self._note_owners(events.dst, dst)
-        self._counted_here = src == self.number
+        named = events.op != LAPSE  # edges that leave by the clock stand between the events
+        self._note_owners(events.src[named], src)
+        self._note_owners(events.dst[named], dst)
+        self._counted_here = np.zeros(len(named), np.bool_)
+        self._counted_here[named] = src == self.number
 
-    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16]:
-        """Return the events with an own end, and who owns their ends."""
+    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16, Int64]:
+        """Return the events with an own end, who owns their ends, and which they are."""
         src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
         rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if len(rows) == len(batch):
-            return batch, src, dst
-        return rows_of(batch, rows), src[rows], dst[rows]
+            return batch, src, dst, rows
+        return rows_of(batch, rows), src[rows], dst[rows], rows
 
     def _count_idle(self) -> tuple[int, int, int]:
         """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
@@ -206,6 +212,13 @@ class Shard:
         idle = here & (before == after)
         unknown = int(self._counted_here.sum() - here.sum()) - loops
         return int((idle & adds).sum()), int((idle & ~adds).sum()) + unknown, loops
+
+    def _count_expired(self) -> int:
+        """Count own ends of staged edges that leave by the clock."""
+        events = self.transaction.events
+        assert events is not None
+        left = events.op == LAPSE
+        return int(self.rule.own[np.concatenate((events.src[left], events.dst[left]))].sum())
 
     def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
         high = self.graph.ids.high
@@ -271,13 +284,13 @@ class Shard:
         far, first = self._received([one for one in told.values() if len(one)])
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Spread(moved, self._release(delta), *self._idle)
+        return Spread(moved, self._release(delta), *self._idle, self._expired)
 
     def _spread_alone(self) -> Spread:
         with self.transaction:
             written, moved = self.rule.write(self.transaction)
         left = self.transaction.release(written.left)
-        return Spread(moved, left, written.unchanged, written.missing, written.loops)
+        return Spread(moved, left, written.unchanged, written.missing, written.loops, self._expired)
 
     def replay(self) -> None:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""

@@ -65,9 +65,11 @@ class Stage:
     def batch(self, events, *, timed=True, now=None):
         rows = [(*event[:2], *([event[2]] if timed else []), event[3]) for event in events]
         columns = ("src", "dst", "t", "op") if timed else ("src", "dst", "op")
-        delta = self.graph.apply(read_events(rows, columns=columns), now)
-        self.graph.release(delta.left)
+        self.apply(read_events(rows, columns=columns), now)
         self.twin.apply_batch([(*event, 1.0) for event in events])
+
+    def apply(self, batch, now=None):
+        self.graph.release(self.graph.apply(batch, now).left)
 
     def dated(self, events):
         dated = []
@@ -90,7 +92,7 @@ class Stage:
             self.remove(what)
         elif kind == "wait":
             self.clock += what
-            self.graph.release(self.graph.apply(read_events([]), self.clock).left)
+            self.apply(read_events([]), self.clock)
             self.twin.wait(self.clock)
         elif kind == "hub":
             leaves = range(100, 100 + abs(what))
@@ -129,8 +131,8 @@ def in_one(events, _cuts):
     return [events]
 
 
-def agree(play):
-    stages = [Stage(play, cut) for cut in (as_drawn, one_by_one, in_one)]
+def agree(play, kind=Stage):
+    stages = [kind(play, cut) for cut in (as_drawn, one_by_one, in_one)]
     for step in play["steps"]:
         images = []
         for stage in stages:

@@ -8,6 +8,7 @@ cdef class DueQueue:
     cdef int64_t[::1] keys
     cdef int64_t[::1] size
 
+@cython.locals(earlier=bint)
 cdef bint _is_before(DueQueue queue, int64_t at, double t, int64_t key) noexcept nogil
 @cython.locals(at=int64_t, parent=int64_t)
 cdef void put_due(DueQueue queue, double t, int64_t key) noexcept nogil

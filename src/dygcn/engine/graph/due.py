@@ -11,11 +11,6 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown
 
-try:
-    import cython
-except ImportError:
-    from dygcn.engine import _native as cython
-
 if TYPE_CHECKING:
     from typing import Any
 
@@ -69,7 +64,8 @@ def keys_due(queue: DueQueue, now: float) -> Int64:
 
 
 def _is_before(queue: DueQueue, at: int, t: float, key: int) -> bool:
-    return queue.times[at] < t or (queue.times[at] == t and queue.keys[at] <= key)
+    earlier: bool = queue.times[at] < t or (queue.times[at] == t and queue.keys[at] <= key)
+    return earlier
 
 
 def put_due(queue: DueQueue, t: float, key: int) -> None:

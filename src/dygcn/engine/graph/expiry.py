@@ -108,10 +108,10 @@ class Expiry:
 
     def _reserve(self, new: int) -> DueQueue:
         """Return the queue, with room for so many more entries and for all that are held."""
-        queue, *rest = self.arrays.arrays
-        wider = queue_with_capacity(queue, new + int(rest[-1][0]))
+        queue, at, keys, times, held, counts = self.arrays.arrays
+        wider = queue_with_capacity(queue, new + int(counts[0]))
         if wider is not queue:
-            self.arrays = Lapses(wider, *rest)
+            self.arrays = Lapses(wider, at, keys, times, held, counts)
         return wider
 
     @staticmethod

@@ -71,9 +71,9 @@ class Relations:
 
     def play(self, graph: Graph, events: NodeEvents, codes: Int16) -> None:
         """Let staged events say what pairs weigh after each of them, and note what relations add then."""
-        pair, cell, of, where = self.cells(graph, events, codes)
-        ends = graph.buffers.a, graph.buffers.b
-        total = np.maximum(graph.pull.look_up(*(end[: int(pair.max(initial=-1)) + 1] for end in ends)), 0)
+        pair, cell, _, where = self.cells(graph, events, codes)
+        found = int(pair.max(initial=-1)) + 1
+        total = np.maximum(graph.pull.look_up(graph.buffers.a[:found], graph.buffers.b[:found]), 0)
         value = loops.recall(self._arrays, *where)
         events.src, events.op, events.weight = events.src.copy(), events.op.copy(), events.weight.copy()
         loops.play(pair, cell, events.src, events.op, events.weight, total, value, len(self.names))
@@ -92,13 +92,14 @@ class Relations:
         """
         graph.buffers.reserve(len(codes))
         find_pairs(graph.buffers.arrays, events.src, events.dst, graph.directed)
-        pair, every = graph.buffers.pair_of[: len(codes)].copy(), np.int64(len(self.names))
+        pair: Int32 = graph.buffers.pair_of[: len(codes)].copy()
+        every = np.int64(max(len(self.names), 1))
         known, lapsed = np.flatnonzero(pair >= 0), pair[events.op == LAPSE] * every
         spoken = pair[known] * every + codes[known]
         cells = np.unique(np.concatenate((spoken, (lapsed[:, None] + np.arange(every)).ravel())))
         cell = np.zeros(len(codes), np.int64)
         cell[known] = np.searchsorted(cells, spoken)
-        of, relation = np.divmod(cells, max(every, 1))
+        of, relation = np.divmod(cells, every)
         return pair, cell, of, (graph.buffers.a[of], graph.buffers.b[of], relation.astype(np.int16))
 
     def recall(self, a: Nodes, b: Nodes, relation: Int16) -> Int64:

@@ -235,7 +235,7 @@ class Graph:
     @property
     def takes_ones(self) -> bool:
         """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
-        plain = self.memory is self.relations is self.expiry is None and len(self.ones) > 0
+        plain = self.memory is None and self.relations is None and self.expiry is None and len(self.ones) > 0
         return plain and self.weight_shift <= self.plain_shift
 
     @property

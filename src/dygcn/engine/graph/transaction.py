@@ -124,7 +124,7 @@ class Transaction:
         relations = graph.relations
         plain = batch.weight is None and relations is None and batch.relation is None
         plain = plain and count <= len(graph.ones)
-        if count and not (plain and graph.memory is graph.expiry is None):
+        if count and not (plain and graph.memory is None and graph.expiry is None):
             graph.check_form(batch, now)  # first, as in `check_batch`: of several faults all name the same
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
         clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)

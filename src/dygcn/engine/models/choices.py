@@ -58,8 +58,8 @@ class Choices:
             )
         if not _is_duration(expire):
             raise OptionError(
-                f"expire is {expire!r:.60}; allowed is a time above 0 in units of t, or None; if t is a date: "
-                'seconds, text such as "90d", "12h", "30m", "45s" or "2w", or datetime.timedelta(days=90)'
+                f"expire is {expire!r:.60}; allowed is a time above 0 in units of t, or None; if t is a "
+                'date: seconds, text as in "90d", "12h", "30m", "45s", "2w", or datetime.timedelta(days=90)'
             )
         if expire is not None and (memory is not None or self.rule != "exact"):
             other = "memory=" if memory is not None else f"rule={self.rule!r}"
@@ -97,7 +97,7 @@ class Choices:
 
 
 def _is_duration(value: object) -> bool:
-    return value is None or (isinstance(value, int | float | np.number) and 0 < value < np.inf)
+    return value is None or (isinstance(value, int | float | np.number) and bool(0 < value < np.inf))
 
 
 def ids_of(batch: EventBatch) -> IdMap:
