@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph import lapses as loops
-from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.due import DueQueue, count_due, keys_due, new_queue, queue_with_capacity
 from dygcn.engine.graph.fixed import LOWER
 from dygcn.engine.graph.ids import grown
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int16, Int64, Nodes
 
 _NONE, _NO_CODES = np.empty(0, np.int64), np.empty(0, np.int16)
+_PLAIN = _NONE, _NONE, _NONE
 
 
 class Expiry:
@@ -75,19 +75,17 @@ class Expiry:
         none_old = len(queue) == 0 or queue.arrays[0][0] > clock
         if none_old and (count == 0 or float(events.t.min()) + self.span > clock):
             return codes
-        most = count_due(queue, clock) + count
-        *_, held, counts = self.arrays.arrays
-        scratch = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-        self.arrays = Lapses(queue, *scratch, grown(held, int(counts[0]) + most), counts)
-        numbers = self._numbers(graph, events, codes)
-        times = graph.contacts.clock, clock, self.span
-        what = events.op, events.weight, events.t, events.t if seen is None else seen
-        left = loops.find(self.arrays, graph.buffers.arrays, graph.pull.arrays, *what, *numbers, *times)
+        self._reserve_found(count_due(queue, clock) + count)
+        graph.buffers.reserve(count)
+        numbers = _PLAIN if codes is None else self._numbers(graph, events, codes)
+        columns = events.src, events.dst, events.op, events.weight, events.t
+        when = graph.contacts.clock, clock, self.span
+        where = self.arrays, graph.buffers.arrays, graph.pull.arrays, graph.directed
+        left = loops.find(*where, *columns, events.t if seen is None else seen, *numbers, *when)
         if not left:
             return codes
-        columns = events.src, events.dst, *what[:3], _NO_CODES if codes is None else codes
         events.src, events.dst, events.op, events.weight, events.t, more = loops.merged(
-            self.arrays, left, *columns
+            self.arrays, left, *columns, _NO_CODES if codes is None else codes
         )
         events.lapsed = left
         return None if codes is None else more
@@ -114,15 +112,18 @@ class Expiry:
             self.arrays = Lapses(wider, at, keys, times, held, counts)
         return wider
 
+    def _reserve_found(self, most: int) -> None:
+        """Have room for so many edges that leave."""
+        queue, at, keys, times, held, counts = self.arrays.arrays
+        wider = grown(held, int(counts[0]) + most)
+        if most > len(at) or wider is not held:
+            at, keys, times = (grown(one, most) for one in (at, keys, times))
+            self.arrays = Lapses(queue, at, keys, times, wider, counts)
+
     @staticmethod
-    def _numbers(graph: Graph, events: NodeEvents, codes: Int16 | None) -> tuple[Int64, Int64, Int64]:
-        """Return what `lapses.find` is to know of what events add to pairs: see there."""
-        if codes is not None and graph.relations is not None:
-            _, cell, of, where = graph.relations.cells(graph, events, codes)
-            pairs, value = int(of.max(initial=-1)) + 1, graph.relations.recall(*where)
-            return cell, np.searchsorted(of, np.arange(pairs + 1)), value
-        buffers, count = graph.buffers, len(events.op)
-        buffers.reserve(count)
-        found = find_pairs(buffers.arrays, events.src, events.dst, graph.directed)
-        old = np.maximum(graph.pull.look_up(buffers.a[:found], buffers.b[:found]), 0)
-        return buffers.pair_of[:count].astype(np.int64), np.arange(found + 1), old
+    def _numbers(graph: Graph, events: NodeEvents, codes: Int16) -> tuple[Int64, Int64, Int64]:
+        """Return what `lapses.find` is to know of what relations add to pairs: see there."""
+        assert graph.relations is not None
+        _, cell, of, where = graph.relations.cells(graph, events, codes)
+        first = np.searchsorted(of, np.arange(int(of.max(initial=-1)) + 2))
+        return cell, first, graph.relations.recall(*where)

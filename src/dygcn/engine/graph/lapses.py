@@ -16,7 +16,7 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays, look_up, slot_of
     from dygcn.engine.graph.batch import BatchArrays
-    from dygcn.engine.graph.delta import seat_of
+    from dygcn.engine.graph.delta import number_pairs, seat_of
     from dygcn.engine.graph.due import DueQueue, put_due, take_first
     from dygcn.engine.graph.pairs import pair_key
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int16, Int64, Nodes
 
 NEVER = -np.inf
+NO_EFFECT = -1
 
 
 class Lapses:
@@ -81,6 +82,9 @@ def find(
     lapses: Lapses,
     batch: BatchArrays,
     pull: ArcArrays,
+    directed: bool,
+    src: Nodes,
+    dst: Nodes,
     op: Int8,
     weight: Int64,
     t: Float64,
@@ -96,19 +100,17 @@ def find(
 
     Parameters
     ----------
-    batch
-        Its pairs are numbered.
     seen
         Of each event, the greatest time of all up to it that this graph or another part of it has seen.
     cell, first, value
-        Of each event, the number of what it adds to its pair; of each pair its first number, and how many
-        there are; what is added before the events.
+        With relations: of each event, the number of what it adds to its pair; of each pair its first number,
+        and how many there are; what is added before the events. Without, all are empty.
     before, clock
         The clock before the events, and after all.
     """
-    found, count = batch.sizes[FOUND], 0
-    now, last_of_all = float(before), len(op)
+    now, last_of_all, count = float(before), len(op), 0
     with cython.nogil:
+        found = number_pairs(batch, src, dst, directed)
         look_up(pull, found, batch.a, batch.b, batch.old, True, batch.last, batch.count)
         for p in range(found):
             batch.new[p] = max(batch.old[p], 0)
@@ -119,39 +121,42 @@ def find(
             count = _let_go(lapses, batch, pull, first, value, i, now, span, count)
             if i < last_of_all and batch.pair_of[i] >= 0:
                 p = batch.pair_of[i]
-                _happen(lapses.queue, batch, p, op[i], weight[i], t[i], cell[i], value, clock, span)
+                if len(first) > 0:
+                    new = _total_after(op[i], weight[i], cell[i], value, batch.new[p])
+                else:
+                    new = weight[i] if op[i] > 0 else 0
+                _happen(lapses.queue, batch, p, new, t[i], clock, span)
         for p in range(found):
             batch.table[batch.seat[p]] = -1
     return count
 
 
-def _happen(
-    queue: DueQueue,
-    batch: BatchArrays,
-    p: int,
-    op: int,
-    weight: int,
-    t: float,
-    c: int,
-    value: Int64,
-    clock: float,
-    span: float,
-) -> None:
-    """Play an event, as `parts.play` and `delta.play` do."""
-    was, new = batch.new[p], weight if op > 0 else 0
-    if (op < 0 and value[c] == 0) or (new == 0 and op > 0 and was == 0):
-        return
-    batch.new[p] = was + new - value[c]
+def _total_after(op: int, weight: int, c: int, value: Int64, total: int) -> int:
+    """Return what a pair weighs after an event about a relation, as `parts.play` does."""
+    new = weight if op > 0 else 0
+    if (op < 0 and value[c] == 0) or (new == 0 and op > 0 and total == 0):
+        return NO_EFFECT
+    total += new - value[c]
     value[c] = new
-    if batch.new[p] <= 0:
+    return total
+
+
+def _happen(
+    queue: DueQueue, batch: BatchArrays, p: int, new: int, t: float, clock: float, span: float
+) -> None:
+    """Let a pair weigh another thing after an event, as `delta.play` does."""
+    was = batch.new[p]
+    if new == NO_EFFECT:
+        return
+    batch.new[p] = new
+    if new == 0:
         batch.last[p] = NEVER
-        return
-    if was > 0:
+    elif was > 0:
         batch.last[p] = max(batch.last[p], t)
-        return
-    batch.last[p] = t
-    if t + span <= clock:  # `note` queues it otherwise
-        put_due(queue, t + span, pair_key(batch.a[p], batch.b[p]))
+    else:
+        batch.last[p] = t
+        if t + span <= clock:  # `note` queues it otherwise
+            put_due(queue, t + span, pair_key(batch.a[p], batch.b[p]))
 
 
 def _let_go(
@@ -193,8 +198,9 @@ def _let_go(
         if p >= 0:
             batch.new[p] = 0
             batch.last[p] = NEVER
-            for c in range(first[p], first[p + 1]):
-                value[c] = 0
+            if len(first) > 0:
+                for c in range(first[p], first[p + 1]):
+                    value[c] = 0
         else:
             _hold(lapses, key)
         lapses.at[count] = i
