@@ -22,6 +22,7 @@ from dygcn.engine.graph.due import DueQueue, count_due, keys_due, new_queue, que
 from dygcn.engine.graph.fixed import LOWER
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.lapses import Lapses
+from dygcn.engine.graph.outcomes import FOUND
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.pair_buffers import PairBuffers
@@ -69,7 +70,7 @@ class Expiry:
         `seen` is the clock at each event, where other parts of a graph may have seen more.
         """
         assert graph.contacts is not None
-        count, clock, queue = len(events.op), events.contact_clock, self._reserve(3 * len(events.op))
+        count, clock, queue = len(events.op), events.contact_clock, self._reserve(2 * len(events.op))
         if self.arrays.arrays[-1][0]:
             loops.release_held(self.arrays, graph.pull.arrays, self.span)
         none_old = len(queue) == 0 or queue.arrays[0][0] > clock
@@ -90,10 +91,9 @@ class Expiry:
         events.lapsed = left
         return None if codes is None else more
 
-    def note(self, buffers: PairBuffers, events: int) -> None:
-        """Queue the edges that a batch of events made; without events, all edges that were written."""
-        pairs = int(buffers.sizes[-1])
-        loops.note(self._reserve(pairs + events), buffers.arrays, events, self.span)
+    def note(self, buffers: PairBuffers) -> None:
+        """Queue the edges that were just written, as far as that is needed: the buffers still hold them."""
+        loops.note(self._reserve(int(buffers.sizes[FOUND])), buffers.arrays, self.span)
 
     def look_due(self, graph: Graph, clock: float) -> tuple[Nodes, Nodes]:
         """Return the edges that leave by a time, if nothing happens until then."""

@@ -8,10 +8,8 @@ from dygcn.engine.graph.pairs cimport pair_key
 
 cdef int64_t FOUND
 cdef int64_t LAPSE
-cdef int64_t LAPSED
 cdef int64_t LOWER
 cdef int64_t NO_EFFECT
-cdef int64_t PARTED
 cdef double NEVER
 
 @cython.final
@@ -24,8 +22,7 @@ cdef class Lapses:
     cdef int64_t[::1] held
     cdef int64_t[::1] counts
 
-@cython.locals(p=int64_t)
-cpdef object note(DueQueue queue, BatchArrays batch, int64_t events, double span)
+cpdef object note(DueQueue queue, BatchArrays batch, double span)
 @cython.locals(key=int64_t, slot=int64_t, at=int64_t)
 cpdef object release_held(Lapses lapses, ArcArrays pull, double span)
 @cython.locals(found=int64_t, count=int64_t, new=int64_t, p=int64_t, last_of_all=int64_t, now=double)

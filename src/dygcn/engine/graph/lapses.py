@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph.fixed import LOWER
-from dygcn.engine.graph.outcomes import FOUND, LAPSE, LAPSED, PARTED
+from dygcn.engine.graph.outcomes import FOUND, LAPSE
 
 try:
     import cython
@@ -53,17 +53,12 @@ class Lapses:
         return Lapses, self.arrays
 
 
-def note(queue: DueQueue, batch: BatchArrays, events: int, span: float) -> None:
-    """Queue the edges that a batch made, or made again; without events, all that were written."""
+def note(queue: DueQueue, batch: BatchArrays, span: float) -> None:
+    """Queue the edges that were written, if they are new, or their last contact is earlier than it was."""
     with cython.nogil:
         for p in range(batch.sizes[FOUND]):
-            if batch.new[p] > 0 and (batch.old[p] <= 0 or events == 0):
+            if batch.new[p] > 0 and (batch.old[p] <= 0 or batch.last[p] < batch.before[p]):
                 put_due(queue, batch.last[p] + span, pair_key(batch.a[p], batch.b[p]))
-        for i in range(events):
-            if batch.mark[i] == PARTED or batch.mark[i] == LAPSED:
-                p = batch.pair_of[i]
-                if batch.new[p] > 0 and batch.old[p] > 0:
-                    put_due(queue, batch.last[p] + span, pair_key(batch.a[p], batch.b[p]))
 
 
 def release_held(lapses: Lapses, pull: ArcArrays, span: float) -> None:

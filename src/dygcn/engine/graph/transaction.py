@@ -231,7 +231,7 @@ class Transaction:
         if graph.contacts is not None and self.events is not None:
             graph.contacts.clock = self.events.contact_clock
         if graph.expiry is not None:
-            graph.expiry.note(buffers, 0 if self.events is None else len(self.events.op))
+            graph.expiry.note(buffers)
         came, went, idle, _, _, edges, unchanged, missing, loops, _ = buffers.sizes.tolist()
         graph.edge_count += edges
         graph._node_count += came - went
@@ -426,7 +426,7 @@ class Transaction:
             where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
             writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, True)
             if graph.expiry is not None:
-                graph.expiry.note(graph.buffers, 0)
+                graph.expiry.note(graph.buffers)
             if graph.follower is not None:
                 graph.follower.follow(graph)
 

@@ -82,12 +82,12 @@ class Model:
         How given features become the last block of columns; None: there is no such block.
     relations
         The weight of each relation, by name; empty: events have none.
-    expire
-        How long an edge stays after its last contact, or None: until it is removed.
     following
         How what comes next is scored, from the history of events; None: no history is kept.
     filter
         How recommendations are scored, from whom others took; None: by the score of a link.
+    expire
+        How long an edge stays after its last contact, or None: until it is removed.
     """
 
     weights: tuple[Float32, ...]
