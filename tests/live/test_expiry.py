@@ -14,6 +14,7 @@ import dygcn
 from dygcn.engine.graph.image import take_image
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
 from dygcn.testing.seeding import small_model
+from tests.attacks.invariants import check_invariants
 
 DAY = 86_400.0
 RELATIONS = {"view": 1.0, "buy": 4.0, "none": 0.0}
@@ -252,6 +253,8 @@ def agree(how, steps, folder, durable):
         for player in players:
             player.step(*step)
         lives = [player.live for player in players]
+        for live in lives:
+            check_invariants(live)
         assert len({live.digest() for live in lives} | {lives[0].recompute().digest()}) == 1
         images = [take_image(live.state.graph)[0] for live in lives]
         for image in images[1:]:

@@ -103,14 +103,18 @@ def test_events_need_a_time_while_there_is_no_clock():
     assert graph.edge_count == 0
 
 
-def test_who_is_due_is_known_before():
+def test_an_edge_that_flaps_does_not_fill_the_queue():
     graph = expiring()
-    graph.apply(timed((1, 2, 0.0, 1), (2, 3, 4.0, 1), (3, 4, 0.0, 1)))
-    graph.apply(timed((3, 4, 5.0, 1)))
-    a, b = graph.expiry.look_due(graph, 14.0)
-    names = [graph.ids.names(ends).values.tolist() for ends in (a, b)]
-    assert sorted(map(sorted, zip(*names, strict=True))) == [[1, 2], [2, 3]]
-    assert graph.edge_count == 3
+    for t in range(200):
+        graph.apply(timed((1, 2, 0.0, 1), *((1, 3, t / 1000, op) for _ in range(20) for op in (-1, 1))))
+        for _ in range(50):
+            graph.apply(timed((1, 3, t / 1000, -1)))
+            graph.apply(timed((1, 3, t / 1000, 1)))
+    assert len(graph.expiry.queue) < 5000
+    graph.apply(read_events([]), 10.0)
+    assert graph.edge_count == 1
+    graph.apply(read_events([]), 10.2)
+    assert graph.edge_count == 0
 
 
 def a_refused_batch_lets_nobody_stay():

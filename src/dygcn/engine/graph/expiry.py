@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph import lapses as loops
-from dygcn.engine.graph.due import DueQueue, count_due, keys_due, new_queue, queue_with_capacity
+from dygcn.engine.graph.due import DueQueue, count_due, new_queue, queue_with_capacity
 from dygcn.engine.graph.fixed import LOWER
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.lapses import Lapses
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.pair_buffers import PairBuffers
     from dygcn.engine.graph.staging import NodeEvents
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Float64, Int16, Int64, Nodes
+    from dygcn.engine.records import Float64, Int16, Int64
 
 _NONE, _NO_CODES = np.empty(0, np.int64), np.empty(0, np.int16)
 _PLAIN = _NONE, _NONE, _NONE
@@ -70,6 +70,8 @@ class Expiry:
         `seen` is the clock at each event, where other parts of a graph may have seen more.
         """
         assert graph.contacts is not None
+        if len(self.queue) > 4 * graph.edge_count + 4096:
+            self._tidy(graph)
         count, clock, queue = len(events.op), events.contact_clock, self._reserve(2 * len(events.op))
         if self.arrays.arrays[-1][0]:
             loops.release_held(self.arrays, graph.pull.arrays, self.span)
@@ -79,14 +81,16 @@ class Expiry:
         self._reserve_found(count_due(queue, clock) + count)
         graph.buffers.reserve(count)
         numbers = _PLAIN if codes is None else self._numbers(graph, events, codes)
-        columns = events.src, events.dst, events.op, events.weight, events.t
-        when = graph.contacts.clock, clock, self.span
-        where = self.arrays, graph.buffers.arrays, graph.pull.arrays, graph.directed
-        left = loops.find(*where, *columns, events.t if seen is None else seen, *numbers, *when)
+        src, dst, op, weight, t = events.src, events.dst, events.op, events.weight, events.t
+        where, happened = (graph.buffers.arrays, graph.pull.arrays), (t, t if seen is None else seen)
+        times = graph.contacts.clock, clock, self.span
+        left = loops.find(
+            self.arrays, *where, graph.directed, src, dst, op, weight, *happened, *numbers, *times
+        )
         if not left:
             return codes
         events.src, events.dst, events.op, events.weight, events.t, more = loops.merged(
-            self.arrays, left, *columns, _NO_CODES if codes is None else codes
+            self.arrays, left, src, dst, op, weight, t, _NO_CODES if codes is None else codes
         )
         events.lapsed = left
         return None if codes is None else more
@@ -95,30 +99,33 @@ class Expiry:
         """Queue the edges that were just written, as far as that is needed: the buffers still hold them."""
         loops.note(self._reserve(int(buffers.sizes[FOUND])), buffers.arrays, self.span)
 
-    def look_due(self, graph: Graph, clock: float) -> tuple[Nodes, Nodes]:
-        """Return the edges that leave by a time, if nothing happens until then."""
-        assert graph.contacts is not None
-        keys = np.union1d(keys_due(self.queue, clock), self.arrays.arrays[-2][: self.arrays.arrays[-1][0]])
-        a, b = (keys >> 32).astype(np.int32), (keys & LOWER).astype(np.int32)
-        weight, last, _ = graph.pull.look_up_contacts(a, b)
-        due = (weight > 0) & (last + self.span <= clock)
-        return a[due], b[due]
+    def _tidy(self, graph: Graph) -> None:
+        """Queue every edge once, and nothing else: one that flaps would fill the queue."""
+        queue = self.queue
+        keys = np.unique(queue.arrays[1][: len(queue)])
+        weight, last, _ = graph.pull.look_up_contacts(keys >> 32, keys & LOWER)
+        there = np.flatnonzero(weight > 0)
+        there = there[np.argsort(last[there], kind="stable")]  # what is sorted is a heap
+        size = np.array([len(there)])
+        self._replace(DueQueue(last[there] + self.span, keys[there], size))
+
+    def _replace(self, queue: DueQueue) -> DueQueue:
+        _, at, keys, times, held, counts = self.arrays.arrays
+        self.arrays = Lapses(queue, at, keys, times, held, counts)
+        return queue
 
     def _reserve(self, new: int) -> DueQueue:
         """Return the queue, with room for so many more entries and for all that are held."""
-        queue, at, keys, times, held, counts = self.arrays.arrays
-        wider = queue_with_capacity(queue, new + int(counts[0]))
-        if wider is not queue:
-            self.arrays = Lapses(wider, at, keys, times, held, counts)
-        return wider
+        wider = queue_with_capacity(self.queue, new + int(self.arrays.arrays[-1][0]))
+        return self.queue if wider is self.queue else self._replace(wider)
 
     def _reserve_found(self, most: int) -> None:
         """Have room for so many edges that leave."""
         queue, at, keys, times, held, counts = self.arrays.arrays
         wider = grown(held, int(counts[0]) + most)
         if most > len(at) or wider is not held:
-            at, keys, times = (grown(one, most) for one in (at, keys, times))
-            self.arrays = Lapses(queue, at, keys, times, wider, counts)
+            scratch = grown(at, most), grown(keys, most), grown(times, most)
+            self.arrays = Lapses(queue, *scratch, wider, counts)
 
     @staticmethod
     def _numbers(graph: Graph, events: NodeEvents, codes: Int16) -> tuple[Int64, Int64, Int64]:
