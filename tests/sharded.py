@@ -62,6 +62,7 @@ SUITE = [
             "digests",
             "event_rules",
             "exact",
+            "expiry",
             "growing",
             "hubs",
             "kinds",

@@ -6,7 +6,8 @@ once another update comes by. The check reads private arrays, and is for tests a
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import FEW, SMALLEST_BLOCK
+from dygcn.engine.graph.fixed import FEW, LOWER, SMALLEST_BLOCK
+from dygcn.engine.graph.pair_contacts import edge_contacts
 
 
 def check_invariants(live):
@@ -19,6 +20,8 @@ def check_invariants(live):
     check_nodes(graph)
     if graph.memory is not None:
         check_ghosts(graph)
+    if graph.expiry is not None:
+        check_expiry(graph)
     for sums in rule.sums:
         check_rows(sums)
     check_marks(rule._spreading)
@@ -103,8 +106,22 @@ def check_ghosts(graph):
     arcs = ((ends[0].astype(np.int64) << 32) | ends[1])[weight < 0]
     known = numbered_pairs(memory._table).keys()
     assert known == set(arcs.tolist()), "ghosts and arcs below zero are not the same"
-    queued = memory._heap_keys[: int(memory._heap_size[0])].tolist()
+    queued = memory._queue.arrays[1][: len(memory._queue)].tolist()
     assert known <= set(queued), "a ghost that never ages"
+
+
+def check_expiry(graph):
+    """Every edge has an entry that is not later than it is due, and nobody is due."""
+    a, b, _ = graph.edges()
+    due = dict(zip(zip(a.tolist(), b.tolist(), strict=True), edge_contacts(graph)[0].tolist(), strict=True))
+    queue, *_, held, counts = graph.expiry.arrays.arrays
+    times, keys = (array[: len(queue)].tolist() for array in queue.arrays[:2])
+    first = {(key >> 32, key & LOWER): -np.inf for key in held[: counts[0]].tolist()}  # since a refusal
+    for time, key in zip(times, keys, strict=True):
+        first[key >> 32, key & LOWER] = min(time, first.get((key >> 32, key & LOWER), np.inf))
+    for pair, last in due.items():
+        assert first.get(pair, np.inf) <= last + graph.expiry.span, "an edge that never leaves"
+        assert last + graph.expiry.span > graph.contacts.clock, "an edge that is still there"
 
 
 def check_rows(sums):

@@ -54,6 +54,22 @@ def test_fit_and_info(home):
     assert "directed   no" in people
 
 
+@pytest.mark.parametrize(("span", "expire"), [("2", 2.0), ("2s", 2.0), ("1h", 3600.0)])
+def test_fit_lets_edges_leave_by_the_clock(home, tmp_path, span, expire):
+    run("fit", home / "events.csv", "--out", tmp_path / "x", "--dim", 4, "--expire", span)
+    info = run_json("info", tmp_path / "x")
+    twin = dygcn.fit(home / "events.csv", dim=4, expire=expire)
+    assert (info["edges"], info["expire"]) == (twin.edge_count, expire)
+    assert (info["edges"] < run_json("info", home / "f")["edges"]) == (expire == 2.0)
+    done = run_json("update", tmp_path / "x", home / "today.csv", "--now", 900)
+    assert done["expired"] == (info["edges"] if expire == 2.0 else 0)
+    assert "expire" not in run_json("info", home / "f")
+    assert (
+        "expire is 'soon'"
+        in run("fit", home / "events.csv", "--out", tmp_path / "y", "--expire", "soon", code=2).stderr
+    )
+
+
 def test_update_moves_and_saves(home, tmp_path):
     dygcn.load(home / "f").save(tmp_path / "g")
     result = run_json("update", tmp_path / "g", home / "today.csv")

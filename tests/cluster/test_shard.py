@@ -71,8 +71,11 @@ def batches(count, nodes, seed, *, times=False):
         yield read_events(columns)
 
 
+EXPIRING = {"unit": 1.0, "expire": 2.5}
+
+
 @pytest.mark.parametrize("shards", [1, 2, 3, 8])
-@pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}, {"unit": 1.0}])
+@pytest.mark.parametrize("how", [{}, {"directed": True}, {"half_life": 2.0}, {"unit": 1.0}, EXPIRING])
 def test_digests_are_those_of_one_process(shards, how):
     model = small(**how)
     state, parts = (

@@ -16,6 +16,8 @@ from dygcn.live import fit
 from dygcn.live.fitting import phases_of
 from dygcn.paper import BASES
 
+_EXPIRE = "Let edges leave so long after their last contact: in units of t, or as in 90d, 12h, 30m."
+
 
 @click.command("fit")
 @click.argument("events", type=click.Path())
@@ -41,6 +43,7 @@ from dygcn.paper import BASES
 )
 @click.option("--width", default=256, show_default=True, help="Columns of hashed features.")
 @click.option("--memory", type=float, metavar="HALF-LIFE", help="Let removed edges decay, in units of t.")
+@click.option("--expire", metavar="TIME", callback=lambda _, __, text: _duration(text), help=_EXPIRE)
 @click.option("--directed", is_flag=True, help="The source of an edge aggregates its target.")
 @click.option(
     "--whole-weights", is_flag=True, help="All weights are whole: room for hubs of 2^38 neighbours."
@@ -83,6 +86,13 @@ def command(
         },
         as_json,
     )
+
+
+def _duration(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _weights(text: str | None) -> dict[str, float] | str | None:

@@ -39,6 +39,7 @@ def command(folder: str, as_of: str | None, as_json: bool) -> None:
             **({} if model.table is None else _walks(live)),
             **model.spec.describe(),
             "memory": model.half_life,
+            **({} if model.expire is None else {"expire": model.expire}),
             **({"whole_weights": True} if model.whole else {}),
             "clock": live.clock,
             "version": live.version,

@@ -81,12 +81,14 @@ def _apply(
 ) -> dict[str, int]:
     """Apply events; return how many nodes moved, and how many events had no effect."""
     moved: set[int | str] = set()
-    without = dict.fromkeys(("unchanged", "missing", "loops"), 0)
+    names = "unchanged", "missing", "loops", *(() if live.model.expire is None else ("expired",))
+    without = dict.fromkeys(names, 0)
     # What is durable cannot be taken back, so a bad event must refuse all of them: one batch.
     size = max(len(batch), 1) if isinstance(live, DurableEmbedding) else _BATCH
     for start in range(0, max(len(batch), 1), size):
         stop = min(start + size, len(batch))
-        change = live.update(rows_of(batch, np.arange(start, stop)), now=now)
+        then = now if batch.t is None or stop == len(batch) else None  # it comes after all events
+        change = live.update(rows_of(batch, np.arange(start, stop)), now=then)
         moved.update(change.ids.tolist())
         without = {name: count + getattr(change, name) for name, count in without.items()}
         notify(stop, len(batch), "applying events")

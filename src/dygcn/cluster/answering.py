@@ -55,6 +55,7 @@ class Answering:
                 unchanged=spread.unchanged,
                 missing=spread.missing,
                 loops=spread.loops,
+                expired=spread.expired or None,
             )
             if self._cache is not None:
                 self._cache.changes.append(moved.nodes, sequence)

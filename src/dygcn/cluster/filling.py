@@ -52,7 +52,7 @@ def _counted(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> list[In
     graph = shard.graph
     most = [np.zeros(0, np.int64) for _ in range(2 if graph.directed else 1)]
     for part in parts():
-        batch, _, _ = shard.own_events(part)
+        batch, *_ = shard.own_events(part)
         ends = graph.ids.resolve(batch.src, batch.dst, batch.op)
         graph.reserve()
         most = [grown(count, graph.ids.high) for count in most]

@@ -123,6 +123,7 @@ class FrontGraph(Graph):
             half_life=None if like.memory is None else like.memory.half_life,
             count_half_life=None if like.contacts is None else like.contacts.half_life,
             relations=None if like.relations is None else like.relations.by_name,
+            expire=None if like.expiry is None else like.expiry.span,
         )
         self.asking = asking
         self._edges_at = -1, 0  # how many edges there were after a batch

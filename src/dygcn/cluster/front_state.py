@@ -135,8 +135,10 @@ class FrontState(State):
             sum(getattr(answer, name) for answer in answers)
             for name in ("rows", "unchanged", "missing", "loops")
         )
-        self.transaction.written = True
-        return Outcome(Changed(nodes[by_order], orders[by_order], rows), left, unchanged, missing, loops)
+        expired = sum(answer.expired or 0 for answer in answers) // 2
+        self.transaction.written, self.transaction.expired = True, self.transaction.expired + expired
+        moved, counts = Changed(nodes[by_order], orders[by_order], rows), (unchanged, missing, loops)
+        return Outcome(moved, left, *counts, expired=expired)
 
     def _gone(self, answers: list[ask.BatchOutcome]) -> IdColumn:
         """Return nodes that are at shards which do not know any more who left, and are not there."""
@@ -163,7 +165,8 @@ class FrontState(State):
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), self.model.orders * len(everyone))
         unchanged, missing, loops = counts.tolist()
-        return Outcome(moved, self.transaction.nobody, unchanged, missing, loops), failure
+        nobody, expired = self.transaction.nobody, self.transaction.expired
+        return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges and ghosts."""

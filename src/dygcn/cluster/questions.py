@@ -7,11 +7,11 @@ shard is asked about its own nodes only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dygcn.engine.graph.image import GraphImage
-from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int16, Int32, Int64
+from dygcn.engine.records import LATER, Float32, Float64, IdColumn, Int8, Int16, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class BatchOutcome:
     missing: int
     loops: int
     kept: int  # the oldest snapshot of the shard: a successor needs the log from there on
+    expired: int | None = field(default=None, metadata=LATER)  # ends of edges that left by the clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
-from dygcn.engine.graph.outcomes import FOUND, LOOP, UNCHANGED
+from dygcn.engine.graph.outcomes import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
@@ -58,6 +58,7 @@ class Spread:
     unchanged: int = 0
     missing: int = 0
     loops: int = 0
+    expired: int = 0  # own ends of edges that left by the clock: together, two of every edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Shard:
         self.holders_after = _NOBODY, self.holders.of(_NOBODY)  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
-        self._idle = 0, 0, 0  # of these, adds without effect, removes without effect, self loops
+        self._idle = 0, 0, 0, 0  # see `_count_idle`
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ class Shard:
         """See what it means that nodes leave with their edges and ghosts; return what others are told."""
         nodes = self.graph.find(ids)
         a, b = self.transaction.pairs_of(nodes[nodes >= 0])
-        self._removed, self._idle = (a, b), (0, 0, 0)
+        self._removed, self._idle = (a, b), (0, 0, 0, 0)
         return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
 
     def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
@@ -169,31 +170,34 @@ class Shard:
 
     def stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
-        if batch.t is not None and len(batch):  # the clock is everyone's, also where there are no events
-            latest = float(batch.t.max())
-            now = latest if now is None else max(now, latest)
-        batch, src, dst = self.own_events(batch)
-        self.transaction.stage(batch, now)
+        seen = np.maximum.accumulate(np.empty(0) if batch.t is None else batch.t.astype(np.float64))
+        if len(seen):  # the clock is everyone's, also where there are no events
+            now = float(seen[-1]) if now is None else max(now, float(seen[-1]))
+        batch, src, dst, rows = self.own_events(batch)
+        self.transaction.stage(batch, now, seen[rows] if len(seen) else None)
         events = self.transaction.events
         assert events is not None
-        self._note_owners(events.src, src)
-        self._note_owners(events.dst, dst)
-        self._counted_here = src == self.number
+        named = events.op != LAPSE  # edges that leave by the clock stand between the events
+        self._note_owners(events.src[named], src)
+        self._note_owners(events.dst[named], dst)
+        named[named], self._counted_here = src == self.number, named
 
-    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16]:
-        """Return the events with an own end, and who owns their ends."""
+    def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16, Int64]:
+        """Return the events with an own end, who owns their ends, and which they are."""
         src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
         rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if len(rows) == len(batch):
-            return batch, src, dst
-        return rows_of(batch, rows), src[rows], dst[rows]
+            return batch, src, dst, rows
+        return rows_of(batch, rows), src[rows], dst[rows], rows
 
-    def _count_idle(self) -> tuple[int, int, int]:
-        """Count previewed events without effect: adds of what was there, removes of what was not, loops."""
+    def _count_idle(self) -> tuple[int, int, int, int]:
+        """Count previewed events without effect (adds, removes, loops), and own ends of edges that expire."""
         buffers, events = self.graph.buffers, self.transaction.events
         assert events is not None
+        left = events.op == LAPSE
+        expired = int(self.rule.own[np.concatenate((events.src[left], events.dst[left]))].sum())
         if not buffers.sizes[UNCHANGED:FOUND].any():
-            return 0, 0, 0
+            return 0, 0, 0, expired
         pair, here = buffers.pair_of[: len(events.op)], self._counted_here
         loops = int((here & (pair == LOOP)).sum())
         order = np.argsort(pair, kind="stable")
@@ -205,7 +209,7 @@ class Shard:
         before[again] = after[again - 1]
         idle = here & (before == after)
         unknown = int(self._counted_here.sum() - here.sum()) - loops
-        return int((idle & adds).sum()), int((idle & ~adds).sum()) + unknown, loops
+        return int((idle & adds).sum()), int((idle & ~adds).sum()) + unknown, loops, expired
 
     def _note_owners(self, nodes: Nodes, owners: Int16) -> None:
         high = self.graph.ids.high
@@ -274,10 +278,11 @@ class Shard:
         return Spread(moved, self._release(delta), *self._idle)
 
     def _spread_alone(self) -> Spread:
+        expired = 0 if self.transaction.events is None else 2 * self.transaction.events.lapsed
         with self.transaction:
             written, moved = self.rule.write(self.transaction)
-        left = self.transaction.release(written.left)
-        return Spread(moved, left, written.unchanged, written.missing, written.loops)
+        counts = written.unchanged, written.missing, written.loops, expired
+        return Spread(moved, self.transaction.release(written.left), *counts)
 
     def replay(self) -> None:
         """Write the batch that was settled last, without what other shards know: see `rebuild`."""

@@ -35,6 +35,8 @@ class Change:
     unchanged, missing, loops
         Events without effect: adds of an edge that had that weight, removes of an edge that was not
         there, self loops.
+    expired
+        Edges that left by the clock (`expire` of `dygcn.fit`): no event removed them.
     rows
         Rows of state that the update added to: its cost.
 
@@ -60,6 +62,7 @@ class Change:
         self.unchanged = outcome.unchanged
         self.missing = outcome.missing
         self.loops = outcome.loops
+        self.expired = outcome.expired
         self.rows = outcome.moved.rows
         self._surprises = outcome.surprises
 
@@ -215,8 +218,8 @@ class Change:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        without = {"unchanged": self.unchanged, "missing": self.missing, "loops": self.loops}
-        more = "".join(f", {name}={count}" for name, count in without.items() if count)
+        counts = ("unchanged", "missing", "loops", "expired")
+        more = "".join(f", {name}={getattr(self, name)}" for name in counts if getattr(self, name))
         hubs = len(self._moved.heavy)
         moved = f"{len(self._moved.nodes)} and neighbours of {hubs}" if hubs else str(len(self))
         return f"Change(version={self.version}, moved={moved}, left={len(self._left)}{more})"

@@ -51,7 +51,7 @@ def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
     if latest > clock + jump:
         warnings.warn(
             f"t is {latest:g} and the clock is at {clock:g}: is t in another unit? The clock never goes "
-            "back, and takes with it what is remembered of removed edges",
+            "back, and takes with it what is remembered of removed edges, and edges that expire",
             ClockWarning,
             stacklevel=4,
         )

@@ -114,6 +114,7 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True):
     following: NextHead | msgspec.UnsetType = msgspec.UNSET  # where a history is kept
     history_clock: float | msgspec.UnsetType | None = msgspec.UNSET  # likewise; None: it has no event
     filter: FilterSettings | msgspec.UnsetType = msgspec.UNSET  # where there is one
+    expire: float | msgspec.UnsetType = msgspec.UNSET  # where edges leave by the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ def take_snapshot(
         msgspec.UNSET if model.following is None else model.following,
         msgspec.UNSET if image.history is None else clock_of(image.history),
         msgspec.UNSET if model.filter is None else FilterSettings.of(model.filter),
+        msgspec.UNSET if model.expire is None else model.expire,
     )
     return Snapshot(settings, model, image, moves)
 
@@ -325,6 +327,8 @@ def _check_settings(settings: Settings) -> None:
         f"version {settings.version}": settings.version < 0,
         "whole weights on another grid, or with a memory": settings.whole_weights is True
         and (settings.weight_grid, settings.half_life) != (1.0, None),
+        f"expire {settings.expire}": settings.expire is not msgspec.UNSET
+        and (settings.unit is None or settings.half_life is not None or not 0 < settings.expire < math.inf),
         f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
         "features beside the rows": (settings.features == "walks+given")
@@ -386,6 +390,7 @@ def _read_model(settings: Settings, tensors: Tensors) -> Model:
         {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
         None if settings.following is msgspec.UNSET else checked_next(settings.following, settings.orders),
         head,
+        None if settings.expire is msgspec.UNSET else settings.expire,
     )
 
 

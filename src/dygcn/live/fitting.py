@@ -11,7 +11,7 @@ import numpy as np
 from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.events import ColumnNames, cut_steps, read_graph, seconds, sort_by_time
+from dygcn.engine.events import ColumnNames, cut_steps, duration, read_graph, sort_by_time
 from dygcn.engine.events.showing import shown
 from dygcn.engine.features.nodes import read_nodes
 from dygcn.engine.models import find_fitting
@@ -23,6 +23,7 @@ from dygcn.live.other_names import names_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from dygcn import datasets
     from dygcn._progress import Asked, Plan
@@ -48,9 +49,10 @@ def fit(
     orders: int = 2,
     rule: str = "exact",
     features: object = "walks",
-    memory: float | None = None,
+    memory: float | str | timedelta | None = None,
     seed: int = 0,
     *,
+    expire: float | str | timedelta | None = None,
     src: str | None = None,
     dst: str | None = None,
     t: str | None = None,
@@ -99,10 +101,14 @@ def fit(
         and values. Such a table alone: matrices are trained on it. Or `dygcn.Embedding` to keep your own
         vectors fresh.
     memory
-        Half-life, in units of `t` (or a timedelta), of the weight that a removed edge leaves; None: it
-        leaves nothing.
+        Half-life, in units of `t` (or a timedelta, or text such as ``"7d"``), of the weight that a removed
+        edge leaves; None: it leaves nothing.
     seed
         Of the factorisation, hashed features, starting matrices and training.
+    expire
+        How long an edge stays after its last contact, in units of `t`, or as text: ``"90d"``, ``"12h"``,
+        ``"30m"``, ``"45s"``, ``"2w"``; None: until it is removed. For views and purchases, which no event
+        ever takes back. Not together with `memory`; only the exact rule has it.
     src, dst, t, op, weight
         What a table calls these columns, where it calls them otherwise: ``src="user_id"``. Of a graph, `t`
         and `weight` name attributes of edges.
@@ -169,7 +175,8 @@ def fit(
     """
     _refuse_columns(events, dim, orders)
     asked = features, base, labels, recipe, bool(whole_weights)
-    choices = Choices(dim, orders, rule, seconds(memory), seed, width, directed, *asked, recommend=recommend)
+    more = {"recommend": recommend, "expire": duration(expire)}
+    choices = Choices(dim, orders, rule, duration(memory), seed, width, directed, *asked, **more)
     names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     ids, unsorted = (
@@ -186,6 +193,8 @@ def fit(
         _refuse_loops(batch)
     if memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
+    if expire is not None and batch.t is None:
+        raise EventError("expire= needs the column t: edges leave by the clock, the greatest t seen")
     _check_relations(batch, rule, relation_weights)
     parts, chosen = cut_steps(batch, steps), relation_weights == "choose"
     with one_blas_thread(), progress_of(progress, phases_of(rule, features, chosen)) as notify:

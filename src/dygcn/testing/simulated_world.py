@@ -63,6 +63,12 @@ class Weather:
             moves=float(random.choice([0.0, 0.1, 0.3])),
         )
 
+    @property
+    def expire(self) -> float | None:
+        """How long edges stay after their last contact, where contacts are kept and no ghosts."""
+        kept = self.contacts and self.half_life is None
+        return [None, 0.5, 2.0, 8.0][self.batches % 4] if kept else None
+
 
 @dataclass
 class DiskLog:
@@ -134,6 +140,7 @@ def model_of(w: Weather, random: np.random.Generator) -> Model:
         "directed": w.directed,
         "half_life": w.half_life,
         "unit": 1.0 if w.contacts else None,
+        "expire": w.expire,
     }
     if not w.rows:
         return Model((np.eye(4, dtype=np.float32),) * 3, w.kind, "hashed", np.ones(4), **how)

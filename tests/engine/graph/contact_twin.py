@@ -29,6 +29,8 @@ class ContactTwin:
         Of ghosts; None: there are none.
     count_half_life
         Of contacts.
+    expire
+        How long an edge stays after its last contact.
 
     Examples
     --------
@@ -39,8 +41,14 @@ class ContactTwin:
     """
 
     def __init__(
-        self, *, directed: bool = False, half_life: float | None = None, count_half_life: float = 3.0
+        self,
+        *,
+        directed: bool = False,
+        half_life: float | None = None,
+        count_half_life: float = 3.0,
+        expire: float = math.inf,
     ) -> None:
+        self.expire, self.expired = expire, 0
         self.directed, self.half_life, self.count_half_life = directed, half_life, count_half_life
         self.clock = -math.inf
         self.edges: set[Pair] = set()
@@ -66,8 +74,21 @@ class ContactTwin:
 
     def _play(self, src: int, dst: int, t: float, op: int, _weight: float) -> None:
         pair = (src, dst) if self.directed or src < dst else (dst, src)
+        self._pass(t)
+        self._happen(pair, t, op)
+        self._pass(t)
+
+    def _pass(self, t: float) -> None:
+        """Let time pass: who is due leaves, which is no contact."""
         self.clock = max(self.clock, t)
-        if src == dst or (op < 0 and pair not in self.edges):
+        if self.expire < math.inf:
+            due = {pair for pair in self.edges if self.pairs[pair][0] + self.expire <= self.clock}
+            self.edges -= due
+            self.expired += len(due)
+            self.forget()
+
+    def _happen(self, pair: Pair, t: float, op: int) -> None:
+        if pair[0] == pair[1] or (op < 0 and pair not in self.edges):
             return
         for node in pair:
             self.nodes[node] = self._touched(self.nodes.get(node, NOTHING), t)
@@ -92,7 +113,7 @@ class ContactTwin:
 
     def wait(self, now: float) -> None:
         """Let time pass."""
-        self.clock = max(self.clock, now)
+        self._pass(now)
         self.forget()
 
     def remove_node(self, node: int) -> None:

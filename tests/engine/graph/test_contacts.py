@@ -57,16 +57,19 @@ class Stage:
 
     def __init__(self, play, cut):
         self.made, self.cut = (play["directed"], play["half_life"]), cut
-        self.graph = new_graph(*self.made)
-        self.twin = ContactTwin(directed=self.made[0], half_life=self.made[1])
+        self.options = {"expire": play["expire"]} if "expire" in play else {}
+        self.graph = new_graph(*self.made, **self.options)
+        self.twin = ContactTwin(directed=self.made[0], half_life=self.made[1], **self.options)
         self.clock = 0.0
 
     def batch(self, events, *, timed=True, now=None):
         rows = [(*event[:2], *([event[2]] if timed else []), event[3]) for event in events]
         columns = ("src", "dst", "t", "op") if timed else ("src", "dst", "op")
-        delta = self.graph.apply(read_events(rows, columns=columns), now)
-        self.graph.release(delta.left)
+        self.apply(read_events(rows, columns=columns), now)
         self.twin.apply_batch([(*event, 1.0) for event in events])
+
+    def apply(self, batch, now=None):
+        self.graph.release(self.graph.apply(batch, now).left)
 
     def dated(self, events):
         dated = []
@@ -79,7 +82,7 @@ class Stage:
         if kind in ("events", "untimed"):
             events, now = self.dated(what), None
             if kind == "untimed":
-                if self.made[1] is not None:
+                if self.made[1] is not None or self.options:
                     now = self.clock
                 then = max(self.twin.clock, self.clock) if now is not None else self.twin.clock
                 events = [(*event[:2], then, event[3]) for event in events]
@@ -89,7 +92,7 @@ class Stage:
             self.remove(what)
         elif kind == "wait":
             self.clock += what
-            self.graph.release(self.graph.apply(read_events([]), self.clock).left)
+            self.apply(read_events([]), self.clock)
             self.twin.wait(self.clock)
         elif kind == "hub":
             leaves = range(100, 100 + abs(what))
@@ -97,7 +100,7 @@ class Stage:
         elif kind == "compact":
             self.graph.compact()
         else:
-            image, other = take_image(self.graph)[0], new_graph(*self.made)
+            image, other = take_image(self.graph)[0], new_graph(*self.made, **self.options)
             build_graph(image, other)
             for name in ARRAYS:
                 np.testing.assert_array_equal(getattr(take_image(other)[0], name), getattr(image, name))
@@ -128,8 +131,8 @@ def in_one(events, _cuts):
     return [events]
 
 
-def agree(play):
-    stages = [Stage(play, cut) for cut in (as_drawn, one_by_one, in_one)]
+def agree(play, kind=Stage):
+    stages = [kind(play, cut) for cut in (as_drawn, one_by_one, in_one)]
     for step in play["steps"]:
         images = []
         for stage in stages:

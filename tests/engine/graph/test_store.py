@@ -75,7 +75,7 @@ def test_a_flapping_edge_does_not_fill_the_queue():
         graph.apply(read_events(rows))
     assert graph.memory is not None
     assert len(graph.memory) == 40
-    assert graph.memory._heap_size[0] < 5000
+    assert len(graph.memory._queue) < 5000
 
 
 def test_find():

@@ -1,5 +1,8 @@
 """What a batch is expected to cost: its events at least, and a hub's degree where all is pushed."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from dygcn.serving.service.cost_estimate import (
     expected_rows,
     expected_rows_of_ageing,
     expected_rows_one_by_one,
+    rows_of_expiry,
 )
 from dygcn.testing.seeding import small_model
 
@@ -33,6 +37,21 @@ def test_where_all_messages_are_pushed_it_costs_the_degree(monkeypatch):
     assert expected_rows(live.state, read_events([(0, 999)])) >= SPOKES - 1
     assert expected_rows(live.state, read_events([(998, 999)])) == 2
     assert expected_rows(live.state, read_events([(1, 999)])) == 3
+
+
+def test_edges_that_leave_by_the_clock_count():
+    random = np.random.default_rng(4)
+    events = {"src": random.integers(0, 30, 500), "dst": random.integers(30, 90, 500), "t": np.arange(500)}
+    live = dygcn.start(dataclasses.replace(small_model(), unit=1.0, expire=100.0))
+    live.update(events)
+    nothing, edges = read_events([], "int64"), live.edge_count
+    expected = [rows_of_expiry(live.state, nothing, now) for now in (499, 520, 700)]
+    assert expected == sorted(expected)
+    assert expected[0] == 0
+    assert expected[2] >= 40 * edges
+    assert expected_rows_of_ageing(live.state, nothing, 520, 1000) == expected[1]
+    assert expected_rows_one_by_one(live.state, nothing, 520, 1000) == expected[1]
+    assert live.update(now=520).rows <= expected[1]
 
 
 def test_each_event_counts(star):

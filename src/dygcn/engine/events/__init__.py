@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         single_pair,
     )
     from dygcn.engine.events.column_names import ColumnNames
-    from dygcn.engine.events.columns import id_column, join_ids, moment, python_ids, seconds, take
+    from dygcn.engine.events.columns import duration, id_column, join_ids, moment, python_ids, seconds, take
     from dygcn.engine.events.joining import join_events
     from dygcn.engine.events.one_by_one import as_dicts
     from dygcn.engine.events.windows import cut_steps, rows_of, sort_by_time
@@ -45,6 +45,7 @@ else:
             "read_update": "dygcn.engine.events.codec",
             "removes_then_adds": "dygcn.engine.events.codec",
             "rows_of": "dygcn.engine.events.windows",
+            "duration": "dygcn.engine.events.columns",
             "seconds": "dygcn.engine.events.columns",
             "single_pair": "dygcn.engine.events.codec",
             "sort_by_time": "dygcn.engine.events.windows",
@@ -60,6 +61,7 @@ __all__ = [
     "as_dicts",
     "cut_steps",
     "decode_events",
+    "duration",
     "id_column",
     "join_events",
     "join_ids",

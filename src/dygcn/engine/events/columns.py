@@ -430,6 +430,23 @@ def seconds(value: Any) -> Any:
     return value
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def duration(value: Any) -> Any:
+    """Turn a span, or text such as 90d, 12h, 30m, 45s or 2w, into seconds; leave everything else alone.
+
+    Examples
+    --------
+    >>> duration("90d"), duration("1.5h"), duration(7), duration("soon")
+    (7776000.0, 5400.0, 7, 'soon')
+    """
+    if isinstance(value, str) and value[-1:] in _UNITS:
+        with contextlib.suppress(ValueError):
+            return float(value[:-1]) * _UNITS[value[-1]]
+    return seconds(value)
+
+
 def moment(now: object) -> float:
     """Return the time that a user calls now; dates become seconds since 1970.
 

@@ -13,6 +13,8 @@ cdef int64_t CAME
 cdef int64_t FAR
 cdef int64_t FOUND
 cdef int64_t IDLE
+cdef int64_t LAPSE
+cdef int64_t LAPSED
 cdef int64_t LINKED
 cdef int64_t LOOP
 cdef int64_t LOOPS
@@ -32,7 +34,7 @@ cdef int64_t number_pairs(
     BatchArrays batch, const int32_t[::1] src, const int32_t[::1] dst, bint directed
 ) noexcept nogil
 @cython.locals(at=int64_t, mask=int64_t, p=int64_t)
-cdef int64_t _seat_of(BatchArrays batch, int64_t a, int64_t b) noexcept nogil
+cdef int64_t seat_of(BatchArrays batch, int64_t a, int64_t b) noexcept nogil
 cpdef int64_t find_pairs(BatchArrays batch, const int32_t[::1] src, const int32_t[::1] dst, bint directed)
 
 @cython.locals(unchanged=int64_t, missing=int64_t, loops=int64_t, p=int64_t)

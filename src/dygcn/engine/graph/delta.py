@@ -12,6 +12,8 @@ from dygcn.engine.graph.outcomes import (
     CAME,
     FOUND,
     IDLE,
+    LAPSE,
+    LAPSED,
     LINKED,
     LOOP,
     LOOPS,
@@ -64,7 +66,7 @@ def number_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> 
             continue
         if not directed and low > high:
             low, high = high, low
-        seat = _seat_of(batch, low, high)
+        seat = seat_of(batch, low, high)
         if batch.table[seat] < 0:
             batch.table[seat] = found
             batch.a[found] = low
@@ -78,7 +80,7 @@ def number_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> 
     return found
 
 
-def _seat_of(batch: BatchArrays, a: int, b: int) -> int:
+def seat_of(batch: BatchArrays, a: int, b: int) -> int:
     """Return where a pair stands in the table, or the free seat that it would take."""
     mask = len(batch.table) - 1
     at = pair_home(pair_key(a, b), mask, batch.secret[0], batch.secret[1])
@@ -143,7 +145,7 @@ def play(
             missing += 1
         elif op[i] < 0:
             if count_half_life > 0:
-                batch.mark[i] = PARTED
+                batch.mark[i] = LAPSED if op[i] == LAPSE else PARTED
                 if half_life > 0:
                     touch_pair(batch, p, t[i], count_half_life)
                 else:

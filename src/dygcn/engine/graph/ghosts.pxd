@@ -1,6 +1,7 @@
 cimport cython
 from libc.math cimport floor, nextafter
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine.graph.due cimport DueQueue, count_due, put_due, take_first
 from dygcn.engine.graph.pairs cimport PairTable, pair_drop, pair_find, pair_key, pair_put, pair_slot
 
 cdef int64_t DEEPEST
@@ -14,9 +15,7 @@ cdef class GhostArrays:
     cdef double[::1] times
     cdef int32_t[::1] free
     cdef int64_t[::1] counts
-    cdef double[::1] heap_times
-    cdef int64_t[::1] heap_keys
-    cdef int64_t[::1] heap_size
+    cdef DueQueue queue
 
 @cython.locals(steps=int64_t)
 cdef int64_t ghost_weight(int64_t weight, double t, double clock, double half_life) noexcept nogil
@@ -30,10 +29,6 @@ cpdef tuple recalled(GhostArrays ghosts, const int32_t[::1] a, const int32_t[::1
 
 @cython.locals(due=double, after=double)
 cdef double _due(double t, double clock, double half_life) noexcept nogil
-@cython.locals(at=int64_t, parent=int64_t)
-cdef void _push(GhostArrays ghosts, double t, int64_t key) noexcept nogil
-@cython.locals(at=int64_t, child=int64_t, key=int64_t, last=int64_t)
-cdef int64_t _pop(GhostArrays ghosts) noexcept nogil
 @cython.locals(out=int64_t[::1], found=int64_t, key=int64_t)
 cpdef object take_due(GhostArrays ghosts, double clock)
 @cython.locals(t=double)

@@ -15,6 +15,7 @@ except ImportError:
 if not cython.compiled:
     from numpy import floor, nextafter
 
+    from dygcn.engine.graph.due import DueQueue, count_due, put_due, take_first
     from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_find, pair_key, pair_put, pair_slot
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class GhostArrays:
         Slots that are free.
     counts
         Slots ever used, free ones.
-    heap_times, heap_keys, heap_size
+    queue
         When pairs are to be looked at again.
     """
 
@@ -49,13 +50,11 @@ class GhostArrays:
         times: Float64,
         free: Int32,
         counts: Int64,
-        heap_times: Float64,
-        heap_keys: Int64,
-        heap_size: Int64,
+        queue: DueQueue,
     ) -> None:
-        self.arrays = table, weights, times, free, counts, heap_times, heap_keys, heap_size
+        self.arrays = table, weights, times, free, counts, queue
         self.table, self.weights, self.times, self.free, self.counts = table, weights, times, free, counts
-        self.heap_times, self.heap_keys, self.heap_size = heap_times, heap_keys, heap_size
+        self.queue = queue
 
     def __reduce__(self) -> tuple[type[GhostArrays], tuple[Any, ...]]:
         return GhostArrays, self.arrays
@@ -108,49 +107,14 @@ def _due(t: float, clock: float, half_life: float) -> float:
     return max(due, after)
 
 
-def _push(ghosts: GhostArrays, t: float, key: int) -> None:
-    at = ghosts.heap_size[0]
-    ghosts.heap_size[0] += 1
-    while at > 0:
-        parent = (at - 1) >> 1
-        if ghosts.heap_times[parent] <= t:
-            break
-        ghosts.heap_times[at] = ghosts.heap_times[parent]
-        ghosts.heap_keys[at] = ghosts.heap_keys[parent]
-        at = parent
-    ghosts.heap_times[at] = t
-    ghosts.heap_keys[at] = key
-
-
-def _pop(ghosts: GhostArrays) -> int:
-    key: int = ghosts.heap_keys[0]
-    last = ghosts.heap_size[0] - 1
-    ghosts.heap_size[0] = last
-    t, at = ghosts.heap_times[last], 0
-    while True:
-        child = 2 * at + 1
-        if child >= last:
-            break
-        if child + 1 < last and ghosts.heap_times[child + 1] < ghosts.heap_times[child]:
-            child += 1
-        if ghosts.heap_times[child] >= t:
-            break
-        ghosts.heap_times[at] = ghosts.heap_times[child]
-        ghosts.heap_keys[at] = ghosts.heap_keys[child]
-        at = child
-    ghosts.heap_times[at] = t
-    ghosts.heap_keys[at] = ghosts.heap_keys[last]
-    return key
-
-
 def take_due(ghosts: GhostArrays, clock: float) -> Int64:
     """Take from the queue every pair whose time has come, and return those that still are ghosts."""
-    due = np.empty(ghosts.heap_size[0], np.int64)
+    due = np.empty(count_due(ghosts.queue, clock), np.int64)
     out = due
     found = 0
     with cython.nogil:
-        while ghosts.heap_size[0] > 0 and ghosts.heap_times[0] <= clock:
-            key = _pop(ghosts)
+        while ghosts.queue.size[0] > 0 and ghosts.queue.times[0] <= clock:
+            key = take_first(ghosts.queue)
             if pair_find(ghosts.table, key) >= 0:
                 out[found] = key
                 found += 1
@@ -163,7 +127,7 @@ def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
         for at in range(len(ghosts.table.keys)):
             if ghosts.table.keys[at] >= 0:
                 t = ghosts.times[ghosts.table.slots[at]]
-                _push(ghosts, _due(t, clock, half_life), ghosts.table.keys[at])
+                put_due(ghosts.queue, _due(t, clock, half_life), ghosts.table.keys[at])
 
 
 # ---- writing -----------------------------------------------------------------------------------------------
@@ -182,7 +146,7 @@ def remember(
                 slot = _slot_for(ghosts, key)
                 ghosts.weights[slot] = weight[i]
                 ghosts.times[slot] = t[i]
-                _push(ghosts, _due(t[i], clock, half_life), key)
+                put_due(ghosts.queue, _due(t[i], clock, half_life), key)
 
 
 def _forget(ghosts: GhostArrays, key: int) -> None:

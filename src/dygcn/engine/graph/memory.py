@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph import ghosts as loops
+from dygcn.engine.graph.due import keys_due, new_queue, queue_with_capacity
 from dygcn.engine.graph.ghosts import GhostArrays
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
@@ -19,7 +20,7 @@ from dygcn.engine.graph.pairs import new_table, table_with_capacity
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64, Nodes
 
-_HELD = ("_table", "_weights", "_times", "_free", "_counts", "_heap_times", "_heap_keys", "_heap_size")
+_HELD = ("_table", "_weights", "_times", "_free", "_counts", "_queue")
 
 
 class Memory:
@@ -39,9 +40,7 @@ class Memory:
         self._times = np.empty(0, np.float64)
         self._free = np.empty(0, np.int32)
         self._counts = np.zeros(2, np.int64)  # slots ever used, free ones
-        self._heap_times = np.empty(0, np.float64)
-        self._heap_keys = np.empty(0, np.int64)
-        self._heap_size = np.zeros(1, np.int64)
+        self._queue = new_queue()
         self.arrays: GhostArrays  # all of these, for loops
         self._replace()
 
@@ -60,14 +59,7 @@ class Memory:
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Return the pairs that `take_due` would return, and leave them in the queue."""
-        size, keys = int(self._heap_size[0]), [np.empty(0, np.int64)]
-        at = np.arange(min(size, 1))
-        while len(at):  # down the heap, no further than what is due
-            at = at[self._heap_times[at] <= clock]
-            keys.append(self._heap_keys[at])
-            at = np.concatenate((2 * at + 1, 2 * at + 2))
-            at = at[at < size]
-        due = np.unique(np.concatenate(keys))
+        due = keys_due(self._queue, clock)
         a, b = (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
         there = self.recall(a, b)[0] != 0
         return a[there], b[there]
@@ -78,25 +70,22 @@ class Memory:
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
         """Write the ghost of each pair; weight 0 means that the pair has none."""
-        if int(self._heap_size[0]) > 4 * len(self) + 4096:
+        if len(self._queue) > 4 * len(self) + 4096:
             self.rebuild_heap()
         self._reserve(len(a))
         loops.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
 
     def _reserve(self, new: int) -> None:
-        slots, heap = int(self._counts[0]) + new, int(self._heap_size[0]) + new
-        table = table_with_capacity(self._table, new)
-        if slots <= len(self._free) and heap <= len(self._heap_keys) and table is self._table:
+        slots, table = int(self._counts[0]) + new, table_with_capacity(self._table, new)
+        queue = queue_with_capacity(self._queue, new)
+        if slots <= len(self._free) and queue is self._queue and table is self._table:
             return
         fresh = {name: grown(getattr(self, name), slots) for name in ("_weights", "_times", "_free")}
-        fresh |= {name: grown(getattr(self, name), heap) for name in ("_heap_times", "_heap_keys")}
-        self._replace(**fresh, _table=table)
+        self._replace(**fresh, _queue=queue, _table=table)
 
     def rebuild_heap(self) -> None:
         """Queue every ghost once, and nothing else: an edge that flaps would fill the queue."""
-        size = len(self)
-        fresh = {"_heap_times": np.empty(size), "_heap_keys": np.empty(size, np.int64)}
-        fresh["_heap_size"] = np.zeros(1, np.int64)
+        fresh = {"_queue": new_queue(len(self))}
         now = vars(self) | fresh
         loops.queue_all(GhostArrays(*(now[name] for name in _HELD)), self.clock, self.half_life)
         self._replace(**fresh)

@@ -10,7 +10,10 @@ another thing now; edges gained; adds of an edge that had that weight, removes o
 self loops; pairs that the batch speaks of."""
 AGE = 0
 """Beside +1 and -1: the events were silent about the pair, but time has passed."""
+LAPSE = -2
+"""Likewise: the edge leaves by the clock (see `expiry`), with all that relations add to it."""
 UNKNOWN, LOOP = -1, -2
 """In the place of the pair of an event: it speaks of none."""
-NO_CONTACT, PARTED, LINKED, MET = range(4)
-"""What an event was: no contact; a contact that parted the pair, found it linked, or linked it."""
+NO_CONTACT, PARTED, LINKED, MET, LAPSED = range(5)
+"""What an event was: no contact; a contact that parted the pair, found it linked, or linked it; the end of an
+edge that is nobody's contact."""

@@ -2,6 +2,8 @@ cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 from dygcn.engine.graph.pairs cimport PairTable, pair_drop, pair_key, pair_put, pair_slot
 
+cdef int64_t LAPSE
+
 @cython.final
 cdef class PartArrays:
     cdef readonly tuple arrays
@@ -33,5 +35,5 @@ cdef void _take_out(PartArrays parts, int64_t key, int64_t slot) noexcept nogil
 @cython.locals(p=int64_t, c=int64_t, new=int64_t)
 cpdef object play(
     const int32_t[::1] pair, const int64_t[::1] cell, int32_t[::1] src, int8_t[::1] op, int64_t[::1] weight,
-    int64_t[::1] total, int64_t[::1] value,
+    int64_t[::1] total, int64_t[::1] value, int64_t every,
 )

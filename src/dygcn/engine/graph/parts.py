@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph.outcomes import LAPSE
+
 try:
     import cython
 except ImportError:
@@ -147,7 +149,9 @@ def _take_out(parts: PartArrays, key: int, slot: int) -> None:
     parts.counts[1] = slot
 
 
-def play(pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: Int64, value: Int64) -> None:
+def play(
+    pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: Int64, value: Int64, every: int
+) -> None:
     """Turn events about relations into events about pairs, in order of arrival: what the pair weighs then.
 
     Parameters
@@ -158,11 +162,18 @@ def play(pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: I
         Of each event; changed. One without effect has the node -1 afterwards.
     total, value
         Of pairs and of cells: what they weigh, before and then after the events.
+    every
+        How many relations there are. A pair that lapses has a cell for each, from that of the event on.
     """
     with cython.nogil:
         for i in range(len(pair)):
             p, c = pair[i], cell[i]
             if p < 0:
+                continue
+            if op[i] == LAPSE:
+                for one in range(every):
+                    value[c + one] = 0
+                total[p] = 0
                 continue
             new = weight[i] if op[i] > 0 else 0
             if (op[i] < 0 and value[c] == 0) or (new == 0 and op[i] > 0 and total[p] == 0):

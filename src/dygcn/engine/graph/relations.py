@@ -15,6 +15,7 @@ from dygcn.engine.events.showing import listed
 from dygcn.engine.graph import parts as loops
 from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.outcomes import LAPSE
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.graph.parts import PartArrays
 from dygcn.engine.records import Parts
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.staging import NodeEvents
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import EventBatch, Int16, Int64, Nodes
+    from dygcn.engine.records import EventBatch, Int16, Int32, Int64, Nodes
 
 
 class Relations:
@@ -70,20 +71,36 @@ class Relations:
 
     def play(self, graph: Graph, events: NodeEvents, codes: Int16) -> None:
         """Let staged events say what pairs weigh after each of them, and note what relations add then."""
-        graph.buffers.reserve(len(codes))
-        found = find_pairs(graph.buffers.arrays, events.src, events.dst, graph.directed)
-        pair = graph.buffers.pair_of[: len(codes)].copy()
-        a, b = graph.buffers.a[:found].copy(), graph.buffers.b[:found].copy()
-        known = np.flatnonzero(pair >= 0)
-        cells, place = np.unique(pair[known] * np.int64(len(self.names)) + codes[known], return_inverse=True)
-        cell = np.zeros(len(codes), np.int64)
-        cell[known] = place
-        of, relation = np.divmod(cells, max(len(self.names), 1))
-        where = a[of], b[of], relation.astype(np.int16)
-        total, value = np.maximum(graph.pull.look_up(a, b), 0), loops.recall(self._arrays, *where)
+        pair, cell, _, where = self.cells(graph, events, codes)
+        found = int(pair.max(initial=-1)) + 1
+        total = np.maximum(graph.pull.look_up(graph.buffers.a[:found], graph.buffers.b[:found]), 0)
+        value = loops.recall(self._arrays, *where)
         events.src, events.op, events.weight = events.src.copy(), events.op.copy(), events.weight.copy()
-        loops.play(pair, cell, events.src, events.op, events.weight, total, value)
+        loops.play(pair, cell, events.src, events.op, events.weight, total, value, len(self.names))
         events.parts = *where, value
+
+    def cells(
+        self, graph: Graph, events: NodeEvents, codes: Int16
+    ) -> tuple[Int32, Int64, Int64, tuple[Nodes, Nodes, Int16]]:
+        """Number what the relations add to pairs that events speak of, pair by pair.
+
+        Returns
+        -------
+        tuple
+            Of each event, its pair and the number of what its relation adds; of each number, its pair, and
+            its ends and its relation. All relations of a pair that lapses have one, its event the first.
+        """
+        graph.buffers.reserve(len(codes))
+        find_pairs(graph.buffers.arrays, events.src, events.dst, graph.directed)
+        pair: Int32 = graph.buffers.pair_of[: len(codes)].copy()
+        every = np.int64(max(len(self.names), 1))
+        known, lapsed = np.flatnonzero(pair >= 0), pair[events.op == LAPSE] * every
+        spoken = pair[known] * every + codes[known]
+        cells = np.unique(np.concatenate((spoken, (lapsed[:, None] + np.arange(every)).ravel())))
+        cell = np.zeros(len(codes), np.int64)
+        cell[known] = np.searchsorted(cells, spoken)
+        of, relation = np.divmod(cells, every)
+        return pair, cell, of, (graph.buffers.a[of], graph.buffers.b[of], relation.astype(np.int16))
 
     def recall(self, a: Nodes, b: Nodes, relation: Int16) -> Int64:
         """Return what a relation adds to each pair, 0 where it adds nothing."""

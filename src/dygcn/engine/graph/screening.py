@@ -26,7 +26,8 @@ def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> d
 
     A weight that is off the grid is refused wherever it stands. Where a node would carry too much in sum,
     events are looked at in order of arrival, and each is refused that would bring an end of its own to the
-    limit.
+    limit. Edges that leave by the clock meanwhile still count: close to the limit, a little too much is
+    refused.
 
     Examples
     --------

@@ -21,6 +21,7 @@ class NodeEvents:
     clock: float
     contact_clock: float = 0.0
     parts: tuple[Nodes, Nodes, Int16, Int64] | None = None  # what relations add to pairs after them
+    lapsed: int = 0  # edges that leave by the clock, between them
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from dygcn.engine.events.keys import salted
 from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.batch import NodeArrays
 from dygcn.engine.graph.contacts import Contacts
+from dygcn.engine.graph.expiry import Expiry
 from dygcn.engine.graph.fixed import DEEPEST
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.memory import Memory
@@ -72,6 +73,9 @@ class Graph:
         Weights that are no multiple of the grid are refused, and not rounded.
     relations
         Name -> weight: events name a relation, and a pair weighs what its relations add; None: they do not.
+    expire
+        How long an edge stays after its last contact; None: until it is removed. Contacts must be kept, and
+        removed edges leave nothing.
 
     Examples
     --------
@@ -96,6 +100,7 @@ class Graph:
         count_half_life: float | None = None,
         whole: bool = False,
         relations: Mapping[str, float] | None = None,
+        expire: float | None = None,
     ) -> None:
         self.ids = IdMap(kind)
         self.directed = directed
@@ -106,6 +111,7 @@ class Graph:
         self.memory = None if half_life is None else Memory(half_life)
         self.contacts = None if count_half_life is None else Contacts(count_half_life)
         self.relations = Relations(relations) if relations else None
+        self.expiry = None if expire is None else Expiry(expire)
         self.count_half_life = 0.0 if count_half_life is None else float(count_half_life)
         self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
         self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
@@ -229,7 +235,7 @@ class Graph:
     @property
     def takes_ones(self) -> bool:
         """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
-        plain = self.memory is None and self.relations is None and len(self.ones) > 0
+        plain = self.memory is None and self.relations is None and self.expiry is None and len(self.ones) > 0
         return plain and self.weight_shift <= self.plain_shift
 
     @property
@@ -291,6 +297,11 @@ class Graph:
         self.ids.check_kind(batch.src)
         self.ids.check_kind(batch.dst)
         self.clock_after(batch, now)
+        if self.expiry is not None and batch.t is None and now is None and self.clock is None and len(batch):
+            raise EventError(
+                "edges of this model leave by the clock (expire=), and there is none yet: events need t, or "
+                "pass now="
+            )
 
     def clock_after(self, batch: EventBatch, now: float | None) -> float:
         """Return the time at which a batch leaves the memory's clock, 0 where there is none."""

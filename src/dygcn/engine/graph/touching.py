@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.outcomes import LINKED, NO_CONTACT
+from dygcn.engine.graph.outcomes import LAPSED, LINKED, NO_CONTACT, PARTED
 
 try:
     import cython
@@ -72,10 +72,12 @@ def touch_nodes(
     for i in range(len(t)):
         if batch.mark[i] == NO_CONTACT:
             continue
-        gained = batch.mark[i] - LINKED
+        lapsed = batch.mark[i] == LAPSED
+        gained = (PARTED if lapsed else batch.mark[i]) - LINKED
         for end in range(2):
             node = src[i] if end == 0 else dst[i]
-            _touch_node(nodes, node, t[i], half_life)
+            if not lapsed:
+                _touch_node(nodes, node, t[i], half_life)
             nodes.change[node] -= gained
             if gained < 0 and not stay and nodes.own[node] == 0:
                 arcs = pull.count[node] - nodes.change[node] + (push.count[node] if directed else 0)

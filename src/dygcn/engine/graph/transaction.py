@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.memory import Memory
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import EventBatch, FeatureDelta, IdColumn, Int64, Nodes
+    from dygcn.engine.records import EventBatch, FeatureDelta, Float64, IdColumn, Int64, Nodes
 
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _NOBODY = np.empty(0, np.int32)
@@ -53,6 +53,8 @@ class Transaction:
         What is staged: checked events, or one edge as (source, target, +1 or -1).
     pairs, features
         What `complete` may have to write again: pairs that are not written in one call, rows of features.
+    expired
+        How many edges left by the clock, in all batches of the change.
     trials
         What the graph was before each of the open trials, the outermost first.
     after
@@ -75,6 +77,7 @@ class Transaction:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.torn = self.begun = self.written = False
+        self.expired = 0
         self.events: NodeEvents | None = None
         self.edge: tuple[int, int, int] | None = None
         self.pairs: StagedPairs | None = None
@@ -86,6 +89,7 @@ class Transaction:
     def __enter__(self) -> None:
         if self.trials:
             raise OpenTrial(_IN_A_TRIAL)
+        self.expired = 0
         self.torn, self.written = True, False  # one line: an exception after it would leave the mark
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -103,11 +107,11 @@ class Transaction:
 
     # ---- before the first write ------------------------------------------------------------------------
 
-    def stage(self, batch: EventBatch, now: float | None = None) -> None:
+    def stage(self, batch: EventBatch, now: float | None = None, seen: Float64 | None = None) -> None:
         """Check a batch, find its nodes and reserve capacity.
 
         The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
-        ghost weighs a part of it.
+        ghost weighs a part of it. `seen` is the clock at each event, where it is not that of these alone.
 
         Raises
         ------
@@ -120,7 +124,7 @@ class Transaction:
         relations = graph.relations
         plain = batch.weight is None and relations is None and batch.relation is None
         plain = plain and count <= len(graph.ones)
-        if count and not (plain and graph.memory is None):
+        if count and not (plain and graph.memory is None and graph.expiry is None):
             graph.check_form(batch, now)  # first, as in `check_batch`: of several faults all name the same
         weight = graph.ones[:count] if plain else graph.on_grid(batch)
         clock = 0.0 if graph.memory is None and now is None else graph.clock_after(batch, now)
@@ -130,8 +134,12 @@ class Transaction:
         src, dst = graph.ids.resolve(batch.src, batch.dst, op)
         events = self.events = NodeEvents(src, dst, batch.op, weight, times, clock, contact_clock)
         graph.reserve()
-        if relations is not None and count:
-            relations.play(graph, events, relations.codes(batch))
+        codes = None if relations is None else relations.codes(batch)
+        if graph.expiry is not None:
+            codes = graph.expiry.play(graph, events, codes, seen)
+            self.expired += events.lapsed
+        if relations is not None and codes is not None and len(events.op):
+            relations.play(graph, events, codes)
         if not plain or graph.weight_shift > graph.plain_shift:
             graph.note_bits(events.weight)
 
@@ -222,6 +230,8 @@ class Transaction:
             graph.relations.put(*self.events.parts)
         if graph.contacts is not None and self.events is not None:
             graph.contacts.clock = self.events.contact_clock
+        if graph.expiry is not None:
+            graph.expiry.note(buffers)
         came, went, idle, _, _, edges, unchanged, missing, loops, _ = buffers.sizes.tolist()
         graph.edge_count += edges
         graph._node_count += came - went
@@ -350,7 +360,7 @@ class Transaction:
 
     def open_trial(self) -> None:
         """Begin a change that will be taken back. From here on no node is given to another id."""
-        graph = self.graph
+        graph, self.expired = self.graph, 0
         self.torn, self.written = True, False
         clock = -np.inf if graph.memory is None else graph.memory.clock
         contact_clock = -np.inf if graph.contacts is None else graph.contacts.clock
@@ -415,6 +425,8 @@ class Transaction:
             graph.buffers.load(pairs, pairs.new, (0, 0, 0))
             where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
             writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, True)
+            if graph.expiry is not None:
+                graph.expiry.note(graph.buffers)
             if graph.follower is not None:
                 graph.follower.follow(graph)
 

@@ -42,6 +42,7 @@ class Choices:
     ids: str | None = None
     relations: Mapping[str, float] = field(default_factory=dict)
     recommend: bool | str = "auto"
+    expire: float | None = None
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, tuple(RULES))
@@ -49,11 +50,23 @@ class Choices:
         whole("orders", self.orders, 1, GREATEST_ORDERS)
         whole("width", self.width, 1, 1 << 14)
         whole("seed", self.seed, 0, 2**63 - 1)
-        memory = self.memory
-        if memory is not None and not (isinstance(memory, int | float | np.number) and 0 < memory < np.inf):
+        memory, expire = self.memory, self.expire
+        if not _is_duration(memory):
             raise OptionError(
                 f"memory is {memory!r:.60}; allowed is a half-life above 0 in units of t, or None; if t is "
                 "a date: seconds, or datetime.timedelta(days=7)"
+            )
+        if not _is_duration(expire):
+            raise OptionError(
+                f"expire is {expire!r:.60}; allowed is a time above 0 in units of t, or None; if t is a "
+                'date: seconds, text as in "90d", "12h", "30m", "45s", "2w", or datetime.timedelta(days=90)'
+            )
+        if expire is not None and (memory is not None or self.rule != "exact"):
+            other = "memory=" if memory is not None else f"rule={self.rule!r}"
+            raise OptionError(
+                f"expire= does not go with {other}: edges leave by their last contact, which a removal is, "
+                "too, where removed edges are remembered, and only the exact rule has any; leave out one of "
+                "them"
             )
         if self.whole_weights and memory is not None:
             raise OptionError(
@@ -81,6 +94,10 @@ class Choices:
     def half_life(self) -> float | None:
         """The half-life of a removed edge's weight."""
         return None if self.memory is None else float(self.memory)
+
+
+def _is_duration(value: object) -> bool:
+    return value is None or (isinstance(value, int | float | np.number) and bool(0 < value < np.inf))
 
 
 def ids_of(batch: EventBatch) -> IdMap:

@@ -27,6 +27,7 @@ _SINCE_4 = (
     "given",
     "following",
     "filter",
+    "expire",
 )  # settings that a program which reads format 3 would not understand
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes

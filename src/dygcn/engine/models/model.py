@@ -86,6 +86,8 @@ class Model:
         How what comes next is scored, from the history of events; None: no history is kept.
     filter
         How recommendations are scored, from whom others took; None: by the score of a link.
+    expire
+        How long an edge stays after its last contact, or None: until it is removed.
     """
 
     weights: tuple[Float32, ...]
@@ -106,16 +108,18 @@ class Model:
     relations: Mapping[str, float] = field(default_factory=dict)
     following: NextHead | None = field(default=None, repr=False)
     filter: FilterHead | None = field(default=None, repr=False)
+    expire: float | None = None
 
     def __repr__(self) -> str:
         rows = "" if self.table is None else f", rows={len(self.table)}"
         more = *(("next",) if self.following else ()), *(("filter",) if self.filter else ())
         links = ", ".join((*self.links, *more)) or "cosine"
         half_life = "" if self.half_life is None else f", memory={self.half_life:g}"
+        expire = "" if self.expire is None else f", expire={self.expire:g}"
         relations = f", relations={dict(self.relations)}" if self.relations else ""
         return (
             f"Model(dim={self.dim}, orders={self.orders}, rule={self.rule!r}, "
-            f"features={self.features!r}{rows}, ids={self.ids!r}, directed={self.directed}{half_life}"
+            f"features={self.features!r}{rows}, ids={self.ids!r}, directed={self.directed}{half_life}{expire}"
             f"{relations}, links={links!r})"
         )
 
@@ -239,6 +243,7 @@ class Model:
             count_half_life=None if self.unit is None else COUNT_HALF_LIFE * self.unit,
             whole=self.whole,
             relations=self.relations,
+            expire=self.expire,
         )
 
 

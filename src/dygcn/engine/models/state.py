@@ -57,6 +57,7 @@ class Outcome:
     missing: int = 0
     loops: int = 0
     surprises: Surprises | None = None  # where they are tracked
+    expired: int = 0  # edges that left by the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,8 @@ class State:
         everyone = self.graph.nodes()
         moved = Changed(everyone, np.ones(len(everyone), np.int8), rule.orders * len(everyone))
         unchanged, missing, loops = counts.tolist()
-        return Outcome(moved, self.transaction.nobody, unchanged, missing, loops), failure
+        nobody, expired = self.transaction.nobody, self.transaction.expired
+        return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
         """Apply events to the graph alone, and return who left; after the last, `rebuild` does the rest."""
@@ -261,7 +263,8 @@ class State:
     def _finish(self, written: Written, moved: Changed) -> Outcome:
         left = self.transaction.release(written.left)
         self.transaction.written = True
-        return Outcome(moved, left, written.unchanged, written.missing, written.loops)
+        counts = written.unchanged, written.missing, written.loops
+        return Outcome(moved, left, *counts, expired=self.transaction.expired)
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""

@@ -69,7 +69,8 @@ def new_model(
         "seed": int(seed),
         "directed": bool(choices.directed),
         "half_life": choices.half_life,
-        "unit": check_time_unit(time_unit(parts)),
+        "unit": check_time_unit(time_unit(parts) or choices.expire),
+        "expire": choices.expire,
         "whole": choices.whole_weights,
         "relations": choices.relations,
     }

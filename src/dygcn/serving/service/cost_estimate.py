@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_ids, python_ids
+from dygcn.engine.graph.due import count_due
 from dygcn.engine.graph.fixed import DEEPEST
 from dygcn.engine.propagation import ExactRule
 
@@ -59,10 +60,11 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
     >>> together, expected_rows_one_by_one(live.state, events, None, 1000) > together
     (110, True)
     """
+    due = rows_of_expiry(state, batch, now)
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
-        return len(batch) + _rows_of_ageing(state, _clocks(state, batch, now), most)
+        return len(batch) + due + _rows_of_ageing(state, _clocks(state, batch, now), most)
     nodes = state.graph.find(join_ids([batch.src, batch.dst])).reshape(2, -1)
-    rows = 0
+    rows = due
     for ends, met in zip(nodes.T, _met_before(batch), strict=True):
         rows += _rows_behind(state, ends) + (state.model.orders - 1) * met
         if rows > most:
@@ -85,7 +87,27 @@ def expected_rows_of_ageing(state: State, batch: EventBatch, now: float | None, 
     >>> [expected_rows_of_ageing(live.state, nothing, now, 1000) > 0 for now in (2.0, 11.0)]
     [False, True]
     """
-    return _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
+    due = rows_of_expiry(state, batch, now)
+    return due + _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
+
+
+def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) -> int:
+    """Return about how many rows it touches that edges leave by the clock, to the end of a batch.
+
+    No edge is looked at: those that were in contact again count, too.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> from dygcn.engine.events import read_events
+    >>> live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [0.0, 9.0]}, dim=8, expire=10.0)
+    >>> [rows_of_expiry(live.state, read_events([], "int64"), now) for now in (9.5, 10.0, 19.0)]
+    [0, 40, 80]
+    """
+    expiry, graph = state.graph.expiry, state.graph
+    if expiry is None or graph.contacts is None:
+        return 0
+    return ROWS_OF_A_BOUNDED_EVENT * count_due(expiry.queue, graph.contacts.clock_after(batch, now))
 
 
 def expected_rows_of_removal(state: State, nodes: Nodes) -> int:

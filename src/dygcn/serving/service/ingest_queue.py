@@ -12,7 +12,12 @@ from typing import Any
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
-from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT, expected_rows, is_bounded
+from dygcn.serving.service.cost_estimate import (
+    ROWS_OF_A_BOUNDED_EVENT,
+    expected_rows,
+    is_bounded,
+    rows_of_expiry,
+)
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.rejections import Rejections
@@ -102,11 +107,13 @@ class IngestQueue:
             If nothing more is taken.
         """
         state = self._live.state
-        if is_bounded(state):
+        if is_bounded(state) and state.model.expire is None:
             rows = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
         else:
             with self._live.lock:
-                rows = expected_rows(state, part.batch)
+                rows = rows_of_expiry(state, part.batch)
+                some = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
+                rows += some if is_bounded(state) else expected_rows(state, part.batch)
         self._put_part(part, rows, answer, wait)
 
     def submit_work(
@@ -134,7 +141,7 @@ class IngestQueue:
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
         """Do what `submit` does, if that takes no waiting; say whether it was done."""
-        if is_bounded(self._live.state):
+        if is_bounded(self._live.state) and self._live.state.model.expire is None:
             self.submit(part, answer)
             return True
         if not self._live.lock.acquire(blocking=False):
