@@ -15,6 +15,7 @@ cdef int64_t DIRTY
 cdef int64_t GREATEST_MESSAGE
 cdef double MESSAGE_SCALE
 cdef int64_t MOST_EDGES
+cdef double MOST_OCTAVES
 cdef double PATH_UNIT
 cdef int64_t ROWS
 cdef int64_t STEPS_OF_PATHS
@@ -52,8 +53,10 @@ cdef class FilterArrays:
     cdef RowBlock total_block
     cdef RowBlock change_block
 
-cdef double octave_of(FilterArrays of, int64_t which, double t) noexcept nogil
-@cython.locals(half_life=double, octave=double, above=double)
+@cython.locals(age=double)
+cdef double _age(FilterArrays of, int64_t which, double t) noexcept nogil
+cpdef double octave_of(FilterArrays of, int64_t which, double t) noexcept nogil
+@cython.locals(octave=double, above=double)
 cpdef int64_t weight_of(FilterArrays of, int64_t which, double t) noexcept nogil
 cdef bint _is_beyond(FilterArrays of, int64_t which, double t, int64_t top) noexcept nogil
 
