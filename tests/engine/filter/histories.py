@@ -8,7 +8,7 @@ import numpy as np
 
 import dygcn
 from dygcn.engine.events import read_events
-from dygcn.engine.filter import filter
+from dygcn.engine.filter import filter, layout, loops
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.trial import Trial
@@ -242,6 +242,40 @@ def far_apart(far):
     check(state)
     apply(state, [("user:0", "item:1", far, 1)])
     check(state)
+
+
+def paths_of(state, node):
+    """Return what paths over an answer and another who asks weigh, walked one after the other."""
+    filter_, graph = state.filter, state.graph
+    filter_.image(graph)
+
+    def linked(node):
+        me = np.array([node], np.int32)
+        _, other, weight = graph.pull.arcs(me)
+        times = graph.pull.contacts(me)[0]
+        return [(one, t) for one, w, t in zip(other.tolist(), weight, times.tolist(), strict=True) if w > 0]
+
+    found = np.zeros(filter_._high[1], np.int64)
+    for answer, _ in linked(node):
+        for other, _ in linked(answer):
+            root = float(len(linked(other))) ** -0.25
+            mass = round(layout.PATH_UNIT * float(len(linked(answer))) ** -0.25 * root * root)
+            for last, t in linked(other) if other != node else ():
+                found[filter_._answers[last]] += mass * loops.weight_of(filter_.arrays, layout.SUMS, t)
+    return found
+
+
+def check_paths(seed):
+    """Compare paths with those that are walked one after the other."""
+    rng, state = np.random.default_rng(seed), new_state()
+    apply(state, random_events(rng, 60, True, 0.0, 0.1)[0])
+    filter_, graph = state.filter, state.graph
+    for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
+        wanted, found = paths_of(state, node), np.zeros(filter_._high[1], np.int64)
+        passing = np.zeros(filter_._high[0], np.int64)
+        loops.walk_paths(filter_.arrays, graph.pull.arrays, node, filter_._roots, passing, found)
+        assert found.tolist() == wanted.tolist()
+        assert not passing.any()
 
 
 def ten_years(half_life=2.0, days=3650):

@@ -55,6 +55,11 @@ def test_a_graph_that_never_saw_a_time():
     assert np.isfinite(score)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_paths_are_those_of_a_twin(seed):
+    histories.check_paths(seed)
+
+
 def test_ten_years():
     histories.ten_years()
 
@@ -116,6 +121,7 @@ BUGS = {
     "an answer without edges that nobody notes": (
         FILTER, "self._touch(rows[1])", "pass", "answers_without_edges", (5,),
     ),
+    "paths that are walked twice": (LOOPS, "passing[row] = 0", "pass", "check_paths", (0,)),
     "a trial that took the clock back": (
         FILTER, "if not self._whole or (bases < self._base).any():", "if not self._whole:", "play", (1,),
     ),

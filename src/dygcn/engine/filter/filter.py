@@ -245,7 +245,8 @@ class Filter:
                 loops.score(self.arrays, query.astype(np.float32)[None], *where, found)
             if self.head.paths:
                 paths, factor = np.zeros(high, np.int64), self.head.paths * MESSAGE_SCALE / PATH_UNIT
-                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, paths)
+                passing = np.zeros(self._high[0], np.int64)
+                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, passing, paths)
                 found += paths * (factor * self._factors[:high])
         if not found.any():
             found = self._recent[:high] + self._into[answers] * 2.0**-40

@@ -92,9 +92,11 @@ cpdef int64_t prepare(FilterArrays of, const double[::1] powers)
 cpdef object score(
     FilterArrays of, const float[:, ::1] query, const int64_t[::1] everyone, const int64_t[::1] zeros, double[::1] out
 )
-@cython.locals(last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, mass=double, root=double)
+@cython.locals(
+    last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, row=int64_t, mass=double, root=double
+)
 cpdef object walk_paths(
-    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] out
+    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] passing, int64_t[::1] out
 )
 @cython.locals(at=int64_t, to=int64_t)
 cdef void _end_paths(FilterArrays of, ArcArrays pull, int64_t node, int64_t mass, int64_t[::1] out) noexcept nogil

@@ -342,13 +342,19 @@ def score(of: FilterArrays, query: Float32, everyone: Int64, zeros: Int64, out: 
         write_dots(of.prepared, everyone, query, zeros, out)
 
 
-def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out: Int64) -> None:
+def walk_paths(
+    of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, passing: Int64, out: Int64
+) -> None:
     """Add the weights of paths from one who asks over an answer and another who asks, in `PATH_UNIT`.
+
+    First the paths to each of the others are added up: the answers of another are walked over once.
 
     Parameters
     ----------
     roots
         The inverse fourth root of each number of edges: an answer weighs that, another who asks its square.
+    passing
+        Scratch for everybody who asks: zero, before and after.
     """
     last = len(roots) - 1
     with cython.nogil:
@@ -363,7 +369,16 @@ def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out
                     continue
                 if other != node:
                     root = roots[min(of.out[other], last)]
-                    _end_paths(of, pull, other, whole(rint(mass * root * root)), out)
+                    passing[of.asks[other]] += whole(rint(mass * root * root))
+        for one in range(pull.start[node], pull.start[node] + pull.count[node]):
+            answer = pull.others[one]
+            if of.answers[answer] < 0 or of.into[answer] > STEPS_OF_PATHS:
+                continue
+            for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
+                row = of.asks[pull.others[two]]
+                if row >= 0 and passing[row] > 0:
+                    _end_paths(of, pull, pull.others[two], passing[row], out)
+                    passing[row] = 0
 
 
 def _end_paths(of: FilterArrays, pull: ArcArrays, node: int, mass: int, out: Int64) -> None:
