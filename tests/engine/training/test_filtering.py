@@ -183,3 +183,11 @@ def test_an_id_that_is_not_there_scores_nothing_whatever_left_before():
 def test_a_filter_has_no_link_vectors():
     with pytest.raises(OptionError, match="no vectors"):
         fitted().link_vectors([("user", 0)], links="filter")
+
+
+def test_one_with_nothing_in_common_is_answered_by_what_is_taken_most():
+    live = fitted()
+    live.update(add=[(("user", 999), ("item", 999))], now=900.0)
+    found = [score for _, score in live.recommend(("user", 999), 5)]
+    assert min(found) > 0
+    assert found == sorted(found, reverse=True)

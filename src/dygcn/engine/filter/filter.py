@@ -228,7 +228,7 @@ class Filter:
     def scores(self, graph: Graph, node: int, linked: bool = True) -> tuple[Nodes, Float64]:
         """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
 
-        One who has no answer yet, or none with a row, is answered by the trend, or by numbers of edges.
+        One who has nothing in common with others is answered by the trend, or by numbers of edges.
 
         Parameters
         ----------
@@ -248,7 +248,8 @@ class Filter:
                 passing = np.zeros(self._high[0], np.int64)
                 loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, passing, paths)
                 found += paths * (factor * self._factors[:high])
-        if not found.any():
+        known = np.append(own[0], self._answers[node]) if self.is_answer(node) else own[0]
+        if np.count_nonzero(found) == np.count_nonzero(found[known]):
             found = self._recent[:high] + self._into[answers] * 2.0**-40
         elif self.head.trend:
             np.multiply(found, self._trend[:high], out=found, where=found > 0)
