@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 1 << 14
 _GREATEST_POWER = 100.0
+_GREATEST_WEIGHT = 1e6  # the square of a step over that of a singular value: those of a fit are below 100
 _LEAST_LIFE, _GREATEST = 1e-290, 1e300
 
 
@@ -66,7 +67,7 @@ def read_filter(
     faults = {
         "rows that do not fit": rows.shape != (len(names), len(weights)) or len(weights) > _MOST_COLUMNS,
         "rows beyond 8 bits": bool(rows.min(initial=0) < -127),
-        "weights that are no numbers": not np.isfinite(weights).all(),
+        "weights that no product can have": not (np.abs(weights) < _GREATEST_WEIGHT).all(),
         "settings out of range": not all(
             0 <= one < _GREATEST for one in (*lives, settings.ridge, settings.paths)
         )

@@ -9,7 +9,7 @@ import numpy as np
 from dygcn.engine.models.links import FILTER
 from dygcn.errors import OptionError
 from dygcn.live.finding import find_nodes
-from dygcn.live.recommending import linked_nodes
+from dygcn.live.recommending import allowed_nodes, linked_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models import State
     from dygcn.engine.records import Nodes
+    from dygcn.live.recommending import Among
 
 EVERY_KIND = "*"
 
@@ -61,20 +62,41 @@ def asking_kind(state: State) -> str | None:
     return None if kinds is None else kinds.names[0]
 
 
-def links_of(state: State, node: int, links: str | None, exclude_linked: bool, kind: str | None) -> str:
-    """Return the score that recommendations are ranked by: the filter's where it knows asker and answers."""
+def links_of(
+    state: State,
+    node: int,
+    links: str | None,
+    exclude_linked: bool,
+    kind: str | None,
+    allowed: Nodes | None = None,
+) -> str:
+    """Return the score that recommendations are ranked by: the filter's where it knows asker and answers.
+
+    Parameters
+    ----------
+    allowed
+        Who may be an answer; None: everybody.
+    """
     if links is not None:
         return links
     if not exclude_linked:
         return "next"
-    known = state.filter is not None and state.filter.knows(node, kind)
+    known = state.filter is not None and state.filter.knows(state.graph, node, kind, allowed)
     return FILTER if known else "new"
 
 
-def links_for(state: State, one: object, links: str | None, exclude_linked: bool, kind: str | None) -> str:
+def links_for(
+    state: State,
+    one: object,
+    links: str | None,
+    exclude_linked: bool,
+    kind: str | None,
+    among: Among = None,
+) -> str:
     """Return the same for an id."""
     node = int(find_nodes(state, [one], asking_kind(state))[0])
-    return links_of(state, node, links, exclude_linked, kind)
+    allowed = None if among is None else allowed_nodes(state, among)
+    return links_of(state, node, links, exclude_linked, kind, allowed)
 
 
 def kind_of_links(state: State, node: int, nodes: Nodes, kind: str | None) -> Nodes:

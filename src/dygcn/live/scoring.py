@@ -36,6 +36,8 @@ ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine", "filter"]
 def head_of(model: Model, links: str) -> LinkHead | None:
     """Return the learned score for a kind of links; None: the cosine is the score."""
     one_of("links", links, KINDS)
+    if links == FILTER:
+        raise OptionError('links="filter" ranks recommendations, and has no vectors; ask for another score')
     return model.links.get(links, model.links.get("all"))
 
 
@@ -109,11 +111,11 @@ def pair_scores(
 
 def _filter_scores(state: State, first: Nodes, second: Nodes) -> Float64:
     """Return what the filter says of pairs, 0 of one who is no answer."""
-    found, graph = np.zeros(len(first)), state.graph
+    filter_, found, graph = filter_of(state), np.zeros(len(first)), state.graph
     for node in np.unique(first[first >= 0]).tolist():
-        nodes, scores = filter_of(state).scores(graph, node)
+        nodes, scores = filter_.scores(graph, node)
         by_node = np.zeros(graph.ids.high + 1)
-        by_node[nodes] = scores
+        by_node[nodes[nodes >= 0]] = scores[nodes >= 0]
         rows = np.flatnonzero(first == node)
         found[rows] = by_node[second[rows]]  # -1, the last place, is a node that is not there
     return found

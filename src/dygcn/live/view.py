@@ -182,8 +182,8 @@ class EmbeddingView(VectorView):
         exclude_linked
             Leave out nodes that have an edge with the node now.
         links
-            The score, see `scores`; by default ``"filter"`` where the model has one, else ``"new"``, and
-            ``"next"`` where linked nodes are not left out.
+            The score, see `scores`; by default ``"filter"`` where the model has one that knows who asks and
+            any of `among`, else ``"new"``, and ``"next"`` where linked nodes are not left out.
         kind
             Where nodes have kinds, only nodes of this one; by default of the kinds that the node's neighbours
             have, ``"*"`` for every kind. An id without kind is then of the first kind, if that has it.
@@ -211,7 +211,7 @@ class EmbeddingView(VectorView):
         everybody = allowed
         found = []
         for me in nodes.tolist():
-            chosen = links_of(state, me, links, exclude_linked, kind)
+            chosen = links_of(state, me, links, exclude_linked, kind, allowed)
             if chosen == FILTER:
                 best = filtered_nodes(state, me, k, allowed, exclude_linked, kind)
             else:

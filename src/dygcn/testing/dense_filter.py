@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dygcn.engine.filter.layout import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES, WINDOW
+from dygcn.engine.filter.layout import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES, MOST_OCTAVES, WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -54,10 +54,11 @@ def weight(t: float | None, half_life: float, clock: float | None) -> int:
     """Return what an edge weighs, in units of the lowest octave that counts at the clock."""
     if not half_life or t is None or clock is None:
         return 1
-    octave, base = math.floor(t / half_life), math.floor(clock / half_life) - WINDOW + 1
+    age, newest = (max(-MOST_OCTAVES, min(MOST_OCTAVES, one / half_life)) for one in (t, clock))
+    octave, base = math.floor(age), math.floor(newest) - WINDOW + 1
     if octave < base:
         return 0
-    return int(128.0 * math.exp2(t / half_life - octave)) << (octave - base)
+    return int(128.0 * math.exp2(age - octave)) << (octave - base)
 
 
 def _added(start: list[int], parts: Iterable[tuple[int, Sequence[int]]]) -> list[int]:

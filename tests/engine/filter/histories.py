@@ -1,12 +1,14 @@
 """Random histories of a filter, beside its twin: what tests and seeded bugs run."""
 
 import copy
+import sys
 from itertools import pairwise
 
 import numpy as np
 
 import dygcn
 from dygcn.engine.events import read_events
+from dygcn.engine.filter import filter, layout, loops
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.trial import Trial
@@ -93,7 +95,7 @@ def check(state):
     again.rebuild(graph)
     for name, rows in again.image(graph).items():
         assert rows.tolist() == found[name].tolist(), f"{name} of a rebuilt filter"
-    for node in graph.nodes()[:3].tolist():
+    for node in {*graph.nodes()[:3].tolist(), *graph.nodes()[-2:].tolist()}:
         assert scores_of(filter_, graph, node) == scores_of(again, graph, node)
     assert not filter_._taste[filter_._asker < 0].any()
     assert not filter_._said[filter_._asker < 0].any()
@@ -164,6 +166,116 @@ def cut_two_ways(seed, kinds=True):
     a, b = (state.filter.image(state.graph) for state in (one, other))
     for name in a:
         assert a[name].tolist() == b[name].tolist(), name
+
+
+def read_interrupted(first, beyond=400):
+    """Interrupt a question at one line of the filter after the other, while it computes everything anew."""
+    for line in range(first, beyond):
+        rng, state = np.random.default_rng(1), new_state()
+        events, now = random_events(rng, 30, True, 0.0, 0.5)
+        apply(state, events)
+        with Trial(state, read_events([], state.model.ids), now + 40.0):
+            state.filter.image(state.graph)
+        whole = not interrupted_at(line, state.filter.scores, state.graph, int(state.graph.nodes()[0]))
+        apply(state, [("user:9", "item:3", now + 1, 1), ("user:1", "item:9", now + 1, 1)])
+        newcomer = state.graph.find_one("9", "user")
+        assert newcomer >= 0
+        assert state.filter.knows(state.graph, newcomer, None)
+        check(state)
+        if whole:
+            return
+    raise AssertionError(f"a question has more than {beyond} lines")
+
+
+class Interrupted(BaseException):
+    """No error that anyone expects."""
+
+
+def interrupted_at(nth, work, *arguments):
+    """Call, and raise an exception at the n-th line of the filter; say whether there was one."""
+    lines = 0
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        if frame.f_code.co_filename != filter.__file__:
+            return None
+        lines += event == "line"
+        if event == "line" and lines == nth:
+            raise Interrupted
+        return trace
+
+    known = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work(*arguments)
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(known)
+    return False
+
+
+def answers_without_edges(count=100):
+    """Let answers come and go that have no edge: the mean count of all is another one at once."""
+    state = new_state()
+    apply(state, [("user:0", "item:0", 1.0, 1), ("user:1", "item:0", 1.0, 1), ("user:1", "item:1", 1.0, 1)])
+    check(state)
+    names = [f"item:new {n}" for n in range(count)]
+    batch = read_events({"src": ["user:0"] * count, "dst": names}, state.model.ids)
+    nodes = state.graph.ids.resolve(batch.src, batch.dst, batch.op)[1]
+    state.graph.reserve()
+    with state.changing:
+        state.transaction.set_own(nodes)
+    check(state)
+    with state.changing:
+        state.transaction.release(state.transaction.remove(nodes[1:]).left)
+    check(state)
+
+
+def far_apart(far):
+    """Let times be as far away as can be, before and behind."""
+    state = new_state()
+    apply(state, [("user:0", "item:0", -far, 1), ("user:1", "item:0", 1.0, 1), ("user:1", "item:1", 1.0, 1)])
+    check(state)
+    with Trial(state, read_events([], state.model.ids), far):
+        check(state)
+    check(state)
+    apply(state, [("user:0", "item:1", far, 1)])
+    check(state)
+
+
+def paths_of(state, node):
+    """Return what paths over an answer and another who asks weigh, walked one after the other."""
+    filter_, graph = state.filter, state.graph
+    filter_.image(graph)
+
+    def linked(node):
+        me = np.array([node], np.int32)
+        _, other, weight = graph.pull.arcs(me)
+        times = graph.pull.contacts(me)[0]
+        return [(one, t) for one, w, t in zip(other.tolist(), weight, times.tolist(), strict=True) if w > 0]
+
+    found = np.zeros(filter_._high[1], np.int64)
+    for answer, _ in linked(node):
+        for other, _ in linked(answer):
+            root = float(len(linked(other))) ** -0.25
+            mass = round(layout.PATH_UNIT * float(len(linked(answer))) ** -0.25 * root * root)
+            for last, t in linked(other) if other != node else ():
+                found[filter_._answers[last]] += mass * loops.weight_of(filter_.arrays, layout.SUMS, t)
+    return found
+
+
+def check_paths(seed):
+    """Compare paths with those that are walked one after the other."""
+    rng, state = np.random.default_rng(seed), new_state()
+    apply(state, random_events(rng, 60, True, 0.0, 0.1)[0])
+    filter_, graph = state.filter, state.graph
+    for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
+        wanted, found = paths_of(state, node), np.zeros(filter_._high[1], np.int64)
+        passing = np.zeros(filter_._high[0], np.int64)
+        loops.walk_paths(filter_.arrays, graph.pull.arrays, node, filter_._roots, passing, found)
+        assert found.tolist() == wanted.tolist()
+        assert not passing.any()
 
 
 def ten_years(half_life=2.0, days=3650):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dygcn
 from dygcn.engine.filter import layout, loops
 from dygcn.testing.dense_filter import weight
 from tests.engine.filter import histories
@@ -30,6 +31,33 @@ def test_any_cut(seed, kinds):
 @given(seed=st.integers(0, 10**6))
 def test_saved_between_events(tmp_path_factory, seed):
     histories.reopened(tmp_path_factory.mktemp("saved"), seed)
+
+
+def test_a_question_interrupted_anywhere():
+    histories.read_interrupted(1)
+
+
+def test_answers_without_edges():
+    histories.answers_without_edges()
+
+
+@pytest.mark.parametrize("far", [1e15, 1e17, 9e18, 1e19, 1e100, 1.7e308])
+def test_times_far_apart(far):
+    histories.far_apart(far)
+
+
+def test_a_graph_that_never_saw_a_time():
+    """Edges without a time, in a model that looks at times: those of one who asks count all alike."""
+    live = dygcn.LiveEmbedding(histories.new_state(half_life=0.0))
+    live.update(add=[("user:0", "item:0"), ("user:1", "item:0"), ("user:1", "item:1")])
+    ((name, score),) = live.recommend(("user", "0"), 3)
+    assert name == ("item", "1")
+    assert np.isfinite(score)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_paths_are_those_of_a_twin(seed):
+    histories.check_paths(seed)
 
 
 def test_ten_years():
@@ -69,7 +97,7 @@ def test_an_event_writes_the_rows_of_one_who_asks():
 
 
 LEAVING = "weight = -weight_of(of, which, pull.times[at])"
-BASE = "return int(np.floor(contacts.clock / half_life)) - WINDOW + 1"
+BASE = "return int(loops.octave_of(self.arrays, which, contacts.clock)) - WINDOW + 1"
 BUGS = {
     "a shift that rounds": (LOOPS, LEAVING, "weight = 0", "ten_years", (2.0, 200)),
     "an edge that leaves twice": (LOOPS, LEAVING, LEAVING.replace("-", "-2 * "), "ten_years", (2.0, 200)),
@@ -86,6 +114,14 @@ BUGS = {
     ),
     "a snapshot that shifts": (FILTER, "found = {", "self._total >>= 1\nfound = {", "cut_two_ways", (1,)),
     "a row that a newcomer finds": (FILTER, "kept[rows] = 0", "pass", "play", (2,)),
+    "a rebuild that says it is whole too soon": (
+        FILTER, "self._base[which] = self._base_of(graph, which)",
+        "self._base[which] = self._base_of(graph, which); self._whole = True", "read_interrupted", (1,),
+    ),
+    "an answer without edges that nobody notes": (
+        FILTER, "self._touch(rows[1])", "pass", "answers_without_edges", (5,),
+    ),
+    "paths that are walked twice": (LOOPS, "passing[row] = 0", "pass", "check_paths", (0,)),
     "a trial that took the clock back": (
         FILTER, "if not self._whole or (bases < self._base).any():", "if not self._whole:", "play", (1,),
     ),

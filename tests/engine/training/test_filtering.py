@@ -165,3 +165,30 @@ def test_a_model_without_a_filter_says_how_to_get_one():
     live = dygcn.fit([(1, 2), (2, 3)], dim=4)
     with pytest.raises(FeatureError, match="recommend=True"):
         live.recommend(1, links="filter")
+
+
+def test_who_is_no_answer_is_ranked_by_the_score_of_a_link():
+    """Users among whom to choose are no answers of a filter of items, and are answered all the same."""
+    live, users = fitted(), [("user", n) for n in range(1, 5)]
+    found = live.recommend(("user", 0), 3, among=users)
+    assert found == live.recommend(("user", 0), 3, among=users, links="new")
+    assert len(found) == 3
+
+
+def test_an_id_that_is_not_there_scores_nothing_whatever_left_before():
+    live = fitted()
+    live.remove_nodes([("item", 3)])
+    assert live.scores(("user", 0), ("item", 999), links="filter", missing="cold").tolist() == [0.0]
+
+
+def test_a_filter_has_no_link_vectors():
+    with pytest.raises(OptionError, match="no vectors"):
+        fitted().link_vectors([("user", 0)], links="filter")
+
+
+def test_one_with_nothing_in_common_is_answered_by_what_is_taken_most():
+    live = fitted()
+    live.update(add=[(("user", 999), ("item", 999))], now=900.0)
+    found = [score for _, score in live.recommend(("user", 999), 5)]
+    assert min(found) > 0
+    assert found == sorted(found, reverse=True)

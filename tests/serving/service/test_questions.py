@@ -52,6 +52,15 @@ def pairs_of(found):
 # ---- the graph as it is --------------------------------------------------------------------------------
 
 
+def test_a_filter_can_be_asked_for_by_name(serve, tmp_path):
+    events = {"user": [1, 2, 2, 3], "item": [1, 1, 2, 2]}
+    live = dygcn.fit(events, src="user", dst="item", kinds=True, dim=4)
+    live.save(tmp_path / "shop")
+    found = serve(path=tmp_path / "shop").ask("/v1/recommend", {"id": "user:1", "links": "filter"}).json()
+    assert found["score_kind"] == "filter"
+    assert [one["id"] for one in found["nodes"]] == ["item:2"]
+
+
 def test_recommendations_are_those_of_the_embedding(scored):
     live = scored.service.live
     for node in (0, 17, 50):

@@ -12,7 +12,17 @@ import numpy as np
 
 from dygcn.engine.features.units import row_table, units_of
 from dygcn.engine.filter import loops
-from dygcn.engine.filter.layout import ANSWERS, ASKS, COUNTED, MESSAGE_SCALE, PATH_UNIT, SUMS, TREND, WINDOW
+from dygcn.engine.filter.layout import (
+    ANSWERS,
+    ASKS,
+    COUNTED,
+    MESSAGE_SCALE,
+    PATH_UNIT,
+    SUMS,
+    TOUCHED,
+    TREND,
+    WINDOW,
+)
 from dygcn.engine.filter.loops import FilterArrays
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.outcomes import CAME, FOUND, WENT
@@ -47,6 +57,7 @@ class Filter:
         self._powers, self._roots = counts**-head.degree, counts**-0.25
         self._names: IdMap | None = None
         self._clear()
+        self._whole = True  # False while sums are written: after an exception they are computed anew
 
     # ---- rows --------------------------------------------------------------------------------------------
 
@@ -67,7 +78,6 @@ class Filter:
         self._level: tuple[int, int] | None = None
         self._free: tuple[list[int], list[int]] = [], []
         self._high = [0, 0]  # rows ever given to those who ask, and to answers
-        self._whole = True
         self.arrays = self._handed()
 
     def _handed(self) -> FilterArrays:
@@ -100,6 +110,7 @@ class Filter:
         if self._names is not ids:
             self._table, self._names = row_table(ids.hashes_of(self.head.ids), self.head.rows), ids
         self._rows[rows[1]] = units_of(self._table, ids.hashes.take(answering))[0]
+        self._touch(rows[1])
 
     def _roles_of(self, ids: IdMap, nodes: Nodes) -> Int8:
         role = np.zeros(len(nodes), np.int8)
@@ -130,6 +141,13 @@ class Filter:
             kept[rows] = 0
             self._free[side].extend(rows.tolist())
         self._role[nodes] = 0
+        self._touch(rows)
+
+    def _touch(self, rows: Int64 | Int32) -> None:
+        """Note answers that came or went, which may have no edge: the mean count is another one."""
+        fresh, count = rows[self._touched[rows] == 0], int(self._sizes[TOUCHED])
+        self._touched_rows[count : count + len(fresh)] = fresh
+        self._touched[fresh], self._sizes[TOUCHED] = 1, count + len(fresh)
 
     # ---- following a graph ---------------------------------------------------------------------------------
 
@@ -137,31 +155,35 @@ class Filter:
         """Take in what was just written to the graph: its buffers still hold the pairs."""
         if not self._whole:
             return
+        self._whole = False
         buffers, sizes = graph.buffers, graph.buffers.sizes
         if sizes[CAME]:
             self._arrive(graph.ids, buffers.nodes[1, : sizes[CAME]].copy())
-        found = int(sizes[FOUND])
+        found, beyond = int(sizes[FOUND]), 0
         if loops.follow(self.arrays, buffers.arrays, found, graph.contacts is not None):
             tops = self._base + (WINDOW - 1)
             self._advance(graph)
-            self._whole = loops.follow_later(self.arrays, buffers.arrays, found, tops) == 0
+            beyond = loops.follow_later(self.arrays, buffers.arrays, found, tops)
         if sizes[WENT]:
             self._depart(buffers.nodes[2, : sizes[WENT]])
+        self._whole = beyond == 0
 
     def rebuild(self, graph: Graph) -> None:
         """Compute all sums from nothing."""
+        self._whole = False
         self._clear()
         self._arrive(graph.ids, np.flatnonzero(graph.here).astype(np.int32))
         for which in (SUMS, TREND):
             self._base[which] = self._base_of(graph, which)
         loops.load(self.arrays, graph.pull.arrays, graph.ids.high)
+        self._whole = True
 
     def _base_of(self, graph: Graph, which: int) -> int:
         """Return the lowest octave that counts at the clock of a graph."""
         contacts, half_life = graph.contacts, self._half_life[which]
         if contacts is None or half_life == 0 or np.isinf(contacts.clock):
             return _UNSET
-        return int(np.floor(contacts.clock / half_life)) - WINDOW + 1
+        return int(loops.octave_of(self.arrays, which, contacts.clock)) - WINDOW + 1
 
     def _advance(self, graph: Graph) -> None:
         for which in (SUMS, TREND):
@@ -204,7 +226,7 @@ class Filter:
     def scores(self, graph: Graph, node: int, linked: bool = True) -> tuple[Nodes, Float64]:
         """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
 
-        One who has no answer yet, or none with a row, is answered by the trend, or by numbers of edges.
+        One who has nothing in common with others is answered by the trend, or by numbers of edges.
 
         Parameters
         ----------
@@ -220,9 +242,11 @@ class Filter:
                 loops.score(self.arrays, query.astype(np.float32), found)
             if self.head.paths:
                 paths, factor = np.zeros(high, np.int64), self.head.paths * MESSAGE_SCALE / PATH_UNIT
-                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, paths)
+                passing = np.zeros(self._high[0], np.int64)
+                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, passing, paths)
                 found += paths * (factor * self._factors[:high])
-        if not found.any():
+        known = np.append(own[0], self._answers[node]) if self.is_answer(node) else own[0]
+        if np.count_nonzero(found) == np.count_nonzero(found[known]):
             found = self._recent[:high] + self._into[answers] * 2.0**-40
         elif self.head.trend:
             np.multiply(found, self._trend[:high], out=found, where=found > 0)
@@ -250,18 +274,22 @@ class Filter:
     def _query(self, graph: Graph, row: int, own: Int32, times: Float64) -> Float64:
         """Return what one who asks has, newer edges weighing more, each column times its weight."""
         half_life = self.head.profile_half_life
-        if not half_life or graph.contacts is None or len(own) == 0:
+        if not half_life or np.isinf(times.max(initial=-np.inf)):  # none that is known
             summed: Float64 = self._taste[row].astype(np.float64)
         else:
             order = np.argsort(graph.ids.keys[self._answer[own]])  # arcs lie in no order, and floats round
-            age = np.exp2((times[order] - times.max()) / half_life)
+            with np.errstate(over="ignore"):
+                age = np.exp2((times[order] - times.max()) / half_life)
             summed = (age[:, None] * self._rows[own[order]]).sum(axis=0)
         return summed * self._weights
 
-    def knows(self, node: int, kind: str | None) -> bool:
-        """Say whether a node can ask for answers of a kind, None: of those that there are."""
+    def knows(self, graph: Graph, node: int, kind: str | None, allowed: Nodes | None = None) -> bool:
+        """Say whether a node can ask for answers of a kind, or any of those allowed; None: that there are."""
+        if not self._whole:
+            self.rebuild(graph)
         asks = 0 <= node < len(self._asks) and self._asks[node] >= 0
-        return bool(asks) and (kind is None or kind in self.head.answers)
+        some = allowed is None or bool((self._answers[allowed] >= 0).any())
+        return bool(asks) and some and (kind is None or kind in self.head.answers)
 
     def is_answer(self, node: int) -> bool:
         """Say whether a node can be recommended."""

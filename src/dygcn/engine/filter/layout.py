@@ -6,6 +6,8 @@ ASKS, ANSWERS = 1, 2
 """What a node does, as bits: it asks for recommendations, it is recommended."""
 WINDOW = 16
 """Octaves that count: the faintest edge that counts weighs 2^-16 of the newest."""
+MOST_OCTAVES = 2.0**52
+"""From the time zero to the furthest octave, to either side."""
 MOST_EDGES = 4096
 """A node that asks and has more edges than these tells others nothing: one event writes no more rows."""
 MESSAGE_SCALE, GREATEST_MESSAGE = 16.0, 32767

@@ -15,6 +15,7 @@ cdef int64_t DIRTY
 cdef int64_t GREATEST_MESSAGE
 cdef double MESSAGE_SCALE
 cdef int64_t MOST_EDGES
+cdef double MOST_OCTAVES
 cdef double PATH_UNIT
 cdef int64_t ROWS
 cdef int64_t STEPS_OF_PATHS
@@ -52,8 +53,10 @@ cdef class FilterArrays:
     cdef RowBlock total_block
     cdef RowBlock change_block
 
-cdef double octave_of(FilterArrays of, int64_t which, double t) noexcept nogil
-@cython.locals(half_life=double, octave=double, above=double)
+@cython.locals(age=double)
+cdef double _age(FilterArrays of, int64_t which, double t) noexcept nogil
+cpdef double octave_of(FilterArrays of, int64_t which, double t) noexcept nogil
+@cython.locals(octave=double, above=double)
 cpdef int64_t weight_of(FilterArrays of, int64_t which, double t) noexcept nogil
 cdef bint _is_beyond(FilterArrays of, int64_t which, double t, int64_t top) noexcept nogil
 
@@ -87,9 +90,11 @@ cpdef object advance(FilterArrays of, ArcArrays pull, int64_t nodes, int64_t row
 @cython.locals(count=int64_t, row=int64_t, edges=int64_t, factor=double, column=int64_t)
 cpdef int64_t prepare(FilterArrays of, const double[::1] powers)
 cpdef object score(FilterArrays of, const float[::1] query, double[::1] out)
-@cython.locals(last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, mass=double, root=double)
+@cython.locals(
+    last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, row=int64_t, mass=double, root=double
+)
 cpdef object walk_paths(
-    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] out
+    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] passing, int64_t[::1] out
 )
 @cython.locals(at=int64_t, to=int64_t)
 cdef void _end_paths(FilterArrays of, ArcArrays pull, int64_t node, int64_t mass, int64_t[::1] out) noexcept nogil

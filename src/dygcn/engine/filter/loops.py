@@ -18,6 +18,7 @@ from dygcn.engine.filter.layout import (
     GREATEST_MESSAGE,
     MESSAGE_SCALE,
     MOST_EDGES,
+    MOST_OCTAVES,
     PATH_UNIT,
     ROWS,
     STEPS_OF_PATHS,
@@ -32,18 +33,13 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
-    from math import exp2, sqrt
-    from math import floor as _floor
+    from math import exp2, floor, sqrt
 
     from dygcn.engine._rows import RowBlock, add_row, prefetch_row, write_scores
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.batch import BatchArrays
 
     rint, whole = round, int
-
-    def floor(x: float) -> float:
-        """Return the whole number below, also of what is infinite, as in C."""
-        return float(_floor(x)) if abs(x) < 1e300 else x
 
 
 if TYPE_CHECKING:
@@ -116,21 +112,26 @@ class FilterArrays:
 # ---- ages ------------------------------------------------------------------------------------------------
 
 
+def _age(of: FilterArrays, which: int, t: float) -> float:
+    """Return a time in half-lives: beyond `MOST_OCTAVES`, where doubles have no parts, all are the same."""
+    age: float = t / of.half_life[which]
+    return max(-MOST_OCTAVES, min(MOST_OCTAVES, age))
+
+
 def octave_of(of: FilterArrays, which: int, t: float) -> float:
     """Return the octave of the weight of an edge with a time."""
-    return floor(t / of.half_life[which])
+    return floor(_age(of, which, t))
 
 
 def weight_of(of: FilterArrays, which: int, t: float) -> int:
     """Return what an edge with a time weighs, 0 where its octave is outside the window."""
-    half_life = of.half_life[which]
-    if half_life == 0:
+    if of.half_life[which] == 0:
         return 1
     octave = octave_of(of, which, t)
     above = octave - of.base[which]
     if above < 0 or above >= WINDOW:
         return 0
-    return whole(128.0 * exp2(t / half_life - octave)) << whole(above)
+    return whole(128.0 * exp2(_age(of, which, t) - octave)) << whole(above)
 
 
 def _is_beyond(of: FilterArrays, which: int, t: float, top: int) -> bool:
@@ -341,13 +342,19 @@ def score(of: FilterArrays, query: Float32, out: Float64) -> None:
         write_scores(of.prepared, query, out)
 
 
-def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out: Int64) -> None:
+def walk_paths(
+    of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, passing: Int64, out: Int64
+) -> None:
     """Add the weights of paths from one who asks over an answer and another who asks, in `PATH_UNIT`.
+
+    First the paths to each of the others are added up: the answers of another are walked over once.
 
     Parameters
     ----------
     roots
         The inverse fourth root of each number of edges: an answer weighs that, another who asks its square.
+    passing
+        Scratch for everybody who asks: zero, before and after.
     """
     last = len(roots) - 1
     with cython.nogil:
@@ -362,7 +369,16 @@ def walk_paths(of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, out
                     continue
                 if other != node:
                     root = roots[min(of.out[other], last)]
-                    _end_paths(of, pull, other, whole(rint(mass * root * root)), out)
+                    passing[of.asks[other]] += whole(rint(mass * root * root))
+        for one in range(pull.start[node], pull.start[node] + pull.count[node]):
+            answer = pull.others[one]
+            if of.answers[answer] < 0 or of.into[answer] > STEPS_OF_PATHS:
+                continue
+            for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
+                row = of.asks[pull.others[two]]
+                if row >= 0 and passing[row] > 0:
+                    _end_paths(of, pull, pull.others[two], passing[row], out)
+                    passing[row] = 0
 
 
 def _end_paths(of: FilterArrays, pull: ArcArrays, node: int, mass: int, out: Int64) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # arrays are written as they are, see `json_text`; who reads 
     Vectors: TypeAlias = list[list[float]] | Float32
 else:
     Vector, Vectors = list[float], list[list[float]]
-Links = Literal["new", "all", "next", "listed"]
+Links = Literal["new", "all", "next", "listed", "filter"]
 Query = list[Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]]
 
 
@@ -146,7 +146,7 @@ class WantedNodes(msgspec.Struct, forbid_unknown_fields=True):
     k: Annotated[int, Meta(ge=1)] = DEFAULT_K
     among: list[Id] | None = None
     exclude_linked: bool = True
-    links: Links | None = None  # by default "new", and "next" where linked nodes are not left out
+    links: Links | None = None  # by default "filter" or "new", and "next" where linked nodes are not left out
     kind: str | None = None  # of the answers; by default of its neighbours, "*": every
 
 

@@ -62,8 +62,8 @@ class Questions:
         self._service.reads += 1
         with self._live.lock:
             how = wanted.links, wanted.exclude_linked, wanted.kind
-            links = links_for(self._live.state, wanted.id, *how)
             here, missing = (None, []) if wanted.among is None else self._sorted_out(wanted.among)
+            links = links_for(self._live.state, wanted.id, *how, here)
             rows = len(self._graph) if here is None else len(here)
             self._check(rows, "name fewer nodes in `among`")
             if rows > EVERYONE:
