@@ -77,6 +77,7 @@ def links_of(
     allowed
         Who may be an answer; None: everybody.
     """
+    check_kind(state.graph.ids, kind)
     if links is not None:
         return links
     if not exclude_linked:

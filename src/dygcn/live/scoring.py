@@ -110,12 +110,13 @@ def pair_scores(
 
 
 def _filter_scores(state: State, first: Nodes, second: Nodes) -> Float64:
-    """Return what the filter says of pairs, 0 of one who is no answer."""
+    """Return what the filter says of pairs, 0 of one who is no answer, as who asks is none."""
     filter_, found, graph = filter_of(state), np.zeros(len(first)), state.graph
     for node in np.unique(first[first >= 0]).tolist():
         nodes, scores = filter_.scores(graph, node)
         by_node = np.zeros(graph.ids.high + 1)
         by_node[nodes[nodes >= 0]] = scores[nodes >= 0]
+        by_node[node] = 0.0
         rows = np.flatnonzero(first == node)
         found[rows] = by_node[second[rows]]  # -1, the last place, is a node that is not there
     return found

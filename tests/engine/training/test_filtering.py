@@ -192,3 +192,11 @@ def test_one_with_nothing_in_common_is_answered_by_what_is_taken_most():
     found = [score for _, score in live.recommend(("user", 999), 5)]
     assert min(found) > 0
     assert found == sorted(found, reverse=True)
+
+
+def test_where_nodes_have_no_kinds():
+    live = dygcn.fit([("a", "b"), ("c", "b"), ("c", "d"), ("e", "d")], dim=4, recommend=True)
+    assert live.recommend("a", 2, kind="*") == live.recommend("a", 2)
+    with pytest.raises(OptionError, match="have no kinds"):
+        live.recommend("a", 2, kind="item", links="filter")
+    assert live.score("a", "a", "filter") == 0.0

@@ -289,7 +289,8 @@ class Filter:
             self.rebuild(graph)
         asks = 0 <= node < len(self._asks) and self._asks[node] >= 0
         some = allowed is None or bool((self._answers[allowed] >= 0).any())
-        return bool(asks) and some and (kind is None or kind in self.head.answers)
+        answers = self.head.answers
+        return bool(asks) and some and (kind is None or not answers or kind in answers)
 
     def is_answer(self, node: int) -> bool:
         """Say whether a node can be recommended."""
