@@ -438,4 +438,6 @@ def test_names_that_other_libraries_have(live):
         for call in (live.nearest, live.recommend):
             answered(lambda call=call, name=name: call("ann", **{name: 3}), name, "k= is how many nodes")
     answered(lambda: dygcn.fit_transform(FRIENDS), "dygcn.fit(events).vectors()", "NodeEmbedder")
-    answered(lambda: dygcn.fit([(1, 2)], memory="7d"), "'7d'", "datetime.timedelta(days=7)", "units of t")
+    answered(
+        lambda: dygcn.fit([(1, 2)], memory="a week"), "'a week'", "datetime.timedelta(days=7)", "units of t"
+    )
