@@ -61,12 +61,12 @@ class Choices:
                 f"expire is {expire!r:.60}; allowed is a time above 0 in units of t, or None; if t is a "
                 'date: seconds, text as in "90d", "12h", "30m", "45s", "2w", or datetime.timedelta(days=90)'
             )
-        if expire is not None and (memory is not None or self.rule != "exact"):
-            other = "memory=" if memory is not None else f"rule={self.rule!r}"
+        if expire is not None and self.rule != "exact":
+            raise OptionError(f"expire= is for rule='exact'; the rule is {self.rule!r}: leave out expire=")
+        if expire is not None and memory is not None:
             raise OptionError(
-                f"expire= does not go with {other}: edges leave by their last contact, which a removal is, "
-                "too, where removed edges are remembered, and only the exact rule has any; leave out one of "
-                "them"
+                "expire= does not go with memory=: with a memory, a removal is the last contact of its "
+                "pair, and an edge that is added again would leave at another time; leave out one of them"
             )
         if self.whole_weights and memory is not None:
             raise OptionError(
