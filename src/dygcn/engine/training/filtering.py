@@ -181,15 +181,17 @@ class Search:
     before
         The pairs that are known.
     asked, wanted
-        Who is asked, and for each the answers that came later.
+        Who is asked; pairs that came later: the place of one among the asked, and the answer.
     now, span
         When it is asked, and how long the events before took.
     """
 
     def __init__(
-        self, before: Pairs, asked: Int64, wanted: list[Int64], now: float, span: float, seed: int
+        self, before: Pairs, asked: Int64, wanted: tuple[Int64, Int64], now: float, span: float, seed: int
     ) -> None:
-        self._before, self._asked, self._wanted, self._now, self._span = before, asked, wanted, now, span
+        self._before, self._asked, self._now, self._span = before, asked, now, span
+        self._wanted = np.zeros((len(asked), before.sizes[1]), np.bool_)
+        self._wanted[wanted] = True
         self._rows = Rows.of(before, seed)
         self._table = self._rows.rows * self._rows.step
         first, last = (np.searchsorted(before.one, asked, side) for side in ("left", "right"))
@@ -215,13 +217,12 @@ class Search:
         scores = self._scores(settings)
         scores[self._asker, self._before.other[self._own]] = -np.inf
         some = min(_TOP, scores.shape[1])
-        top = np.argpartition(-scores, some - 1, axis=1)[:, :some]
+        top = np.argpartition(scores, -some, axis=1)[:, -some:]
         order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1)
-        top = np.take_along_axis(top, order, 1)
-        gains, values = 1.0 / np.log2(np.arange(2, some + 2)), np.empty(len(top))
-        for at, (found, wanted) in enumerate(zip(top, self._wanted, strict=True)):
-            hits, most = np.isin(found, wanted), min(some, len(wanted))
-            values[at] = (hits * gains).sum() / gains[:most].sum() + hits.sum() / most
+        hits = np.take_along_axis(self._wanted, np.take_along_axis(top, order, 1), 1)
+        gains = 1.0 / np.log2(np.arange(2, some + 2))
+        most = np.minimum(self._wanted.sum(axis=1), some)
+        values: Float64 = hits @ gains / np.cumsum(gains)[most - 1] + hits.sum(axis=1) / most
         return values
 
     def _scores(self, settings: Mapping[str, float]) -> Float32:
@@ -429,7 +430,7 @@ def _found_settings(
         return dict(START), span
     most = min(_MOST_ASKERS, max(_CELLS // sizes[1], 1))
     asked = np.sort(random.choice(asked, min(most, len(asked)), replace=False))
-    first, last = (np.searchsorted(fresh.one, asked, side) for side in ("left", "right"))
-    wanted = [fresh.other[begin:end] for begin, end in zip(first, last, strict=True)]
+    place, able = np.searchsorted(asked, fresh.one), np.isin(fresh.one, asked)
+    wanted = place[able], fresh.other[able]
     search = Search(before, asked, wanted, cut, span or 1.0, seed)
     return search.settings(timed=span > 0), span
