@@ -122,8 +122,8 @@ def recommended(live: dygcn.LiveEmbedding, user: int, k: int, among: list[Any] |
     return found
 
 
-def ask_ours(question: Question, options: dict[str, Any]) -> tuple[Row, Quality]:
-    """Fit, follow and ask ours."""
+def ask_ours(question: Question, options: dict[str, Any], refit: bool = False) -> tuple[Row, Quality]:
+    """Fit, follow and ask ours; `refit`: its rows are made anew before the question."""
     begun = time.process_time()
     live = fit(question.fitted, **options)
     row: Row = {"settings": options, "cpu s of fit": round(time.process_time() - begun, 2)}
@@ -132,6 +132,10 @@ def ask_ours(question: Question, options: dict[str, Any]) -> tuple[Row, Quality]
         begun = time.process_time()
         live.update(table_of(question.known.part(slice(-after, None))))
         row["us an event"] = round(1e6 * (time.process_time() - begun) / after, 1)
+    if refit:
+        begun = time.process_time()
+        live = live.refit().embedding
+        row["cpu s of refit"] = round(time.process_time() - begun, 2)
     items = None if question.among is None else np.flatnonzero(question.among).tolist()
     among: list[Any] | None = None if items is None else [(KINDS[1], item) for item in items]
     lists = np.array([recommended(live, user, question.k, among) for user in question.users.tolist()])
@@ -170,9 +174,11 @@ def run_rivals(question: Question, results: Results, only: Collection[str] = ())
             results.add(question, f"{name}, {STALE}", chosen | row, found)
 
 
-def run_ours(question: Question, results: Results, name: str, options: dict[str, Any]) -> None:
+def run_ours(
+    question: Question, results: Results, name: str, options: dict[str, Any], refit: bool = False
+) -> None:
     """Measure ours, and the time of a recommendation beside implicit."""
-    results.add(question, name, *ask_ours(question, options), ours=True)
+    results.add(question, name, *ask_ours(question, options, refit), ours=True)
     turns = results.found[question.name].setdefault("us beside implicit", {})
     turns[name] = beside_implicit(question, options)
     results.write()
@@ -202,6 +208,7 @@ def parsed(options: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--only", multiple=True, type=click.Choice(list(RIVALS)), help="Of the rivals.")
 @click.option("--name", default=OURS, help="Of the row of ours.")
 @click.option("--option", "options", multiple=True, help="Of dygcn.fit: NAME=VALUE.")
+@click.option("--refit", is_flag=True, help="Make the rows of ours anew before the question.")
 @click.option("--unsealed", is_flag=True, help="Read questions that are read once.")
 def main(
     out: Path,
@@ -210,6 +217,7 @@ def main(
     only: tuple[str, ...],
     name: str,
     options: tuple[str, ...],
+    refit: bool,
     unsealed: bool,
 ) -> None:
     """Write how well each method recommends to a file, and print the table."""
@@ -219,7 +227,7 @@ def main(
         if rivals is not False:
             run_rivals(question, results, only)
         if rivals is not True:
-            run_ours(question, results, name, parsed(options))
+            run_ours(question, results, name, parsed(options), refit)
     click.echo(table({asked: results.found[asked] for asked in questions}))
 
 

@@ -28,7 +28,7 @@ HELD_OUT = 0.25
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
-    "degree": (0, 0.25, 0.5),
+    "degree": (0, 0.125, 0.25, 0.375, 0.5),
     "profile": (0, 2, 8, 200, 40_000),
     "paths": (0, 0.03, 0.1, 0.3, 1),
 }
@@ -48,7 +48,8 @@ START = {
 _OF_TIMES = "edges", "profile", "trend", "lately"
 _FINER = 0.5, 1.5, 2.0  # times what was found
 _FEWEST = 50  # held-out pairs
-_CELLS, _MOST_ASKERS = 20_000_000, 1_000  # of the scores that one setting is judged by
+_CELLS, _MOST_ASKERS = 100_000_000, 2_000  # of the scores that one setting is judged by
+_AT_ONCE = 256  # who are asked
 _DENSE = 512  # answers up to which nothing is iterated
 _TOP = 10
 
@@ -217,7 +218,8 @@ class Search:
         scores = self._scores(settings)
         scores[self._asker, self._before.other[self._own]] = -np.inf
         some = min(_TOP, scores.shape[1])
-        top = np.argpartition(scores, -some, axis=1)[:, -some:]
+        parts = [scores[begin : begin + _AT_ONCE] for begin in range(0, len(scores), _AT_ONCE)]
+        top = np.concatenate([np.argpartition(part, -some, axis=1)[:, -some:] for part in parts])
         order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1)
         hits = np.take_along_axis(self._wanted, np.take_along_axis(top, order, 1), 1)
         gains = 1.0 / np.log2(np.arange(2, some + 2))
@@ -317,6 +319,8 @@ def _coarse(timed: bool) -> Iterator[Option]:
         if name == "degree" and timed:
             for changed in TRENDS:
                 yield partial(_replaced, changed)
+    for value in GRID["degree"]:  # once more: paths like other powers than products do
+        yield partial(_replaced, {"degree": value})
 
 
 def _replaced(changed: dict[str, float], best: dict[str, float]) -> dict[str, float]:
