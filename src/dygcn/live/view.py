@@ -177,8 +177,7 @@ class EmbeddingView(VectorView):
         k
             How many.
         among
-            Only these ids; or a function that says of an id whether it may be recommended, such as
-            ``lambda id: id.startswith("item")`` where ids name their type.
+            Only these ids; or a function that says of an id whether it may be recommended.
         exclude_linked
             Leave out nodes that have an edge with the node now.
         links
@@ -198,8 +197,7 @@ class EmbeddingView(VectorView):
         True
         """
         _check_count(k)
-        kinds = self._state.graph.ids.kinds
-        asked = one_or_more_ids(node, kinds)
+        asked = one_or_more_ids(node, self._state.graph.ids.kinds)
         return self.guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
 
     def _recommend(
@@ -207,18 +205,16 @@ class EmbeddingView(VectorView):
     ) -> Any:
         many, state = isinstance(asked, list), self._state
         nodes = self._find(asked if many else [asked], asking_kind(state))
-        cache, allowed = self.cached(), None if among is None else allowed_nodes(state, among)
-        everybody = allowed
-        found = []
+        everybody = allowed = None if among is None else allowed_nodes(state, among)
+        found, of = [], EVERY_KIND if kind is None and among is not None else kind
         for me in nodes.tolist():
             chosen = links_of(state, me, links, exclude_linked, kind, allowed)
             if chosen == FILTER:
                 best = filtered_nodes(state, me, k, allowed, exclude_linked, kind)
             else:
                 everybody = allowed_nodes(state, None) if everybody is None else everybody
-                of = EVERY_KIND if kind is None and among is not None else kind
                 some = kind_of_links(state, me, everybody, of)
-                best = recommend_nodes(state, cache, me, k, some, exclude_linked, chosen)
+                best = recommend_nodes(state, self.cached(), me, k, some, exclude_linked, chosen)
             found.append(self._answer(*best))
         return found if many else found[0]
 

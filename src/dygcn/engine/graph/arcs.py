@@ -128,14 +128,6 @@ def look_up(
             count_at_last[i] = arcs.counts[at] if slot >= 0 else 0.0
 
 
-def list_times(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, last: Float64) -> None:
-    """Write the last contact of each of n arcs, if contacts are kept; minus infinity where there is none."""
-    if len(arcs.times) > 0:
-        for i in range(n):
-            slot = slot_of(arcs, nodes[i], other[i])
-            last[i] = arcs.times[arcs.start[nodes[i]] + slot] if slot >= 0 else NEVER
-
-
 def set_contacts(
     arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64, last: Float64, count_at_last: Float32
 ) -> None:

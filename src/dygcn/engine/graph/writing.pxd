@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine.graph.arcs cimport (
-    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, list_times, look_up, reserve, set_contacts, write
+    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, set_contacts, slot_of, write
 )
 from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
 from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play
@@ -10,6 +10,7 @@ from dygcn.engine.graph.ghosts cimport GhostArrays, recall
 from dygcn.engine.graph.ticks cimport stamp
 from dygcn.engine.graph.touching cimport touch_nodes
 
+cdef double NEVER
 cdef int64_t DONE
 cdef int64_t EDGES
 cdef int64_t FAR
@@ -61,6 +62,8 @@ cdef int64_t commit(
     const int32_t[::1] named, const int32_t[::1] other, const double[::1] t,
     bint directed, bint stay, bint contacts, double half_life,
 ) noexcept nogil
+@cython.locals(slot=int64_t)
+cdef void _note_times(BatchArrays batch, int64_t found, ArcArrays pull) noexcept nogil
 @cython.locals(n=int64_t, edges=int64_t)
 cdef bint _write_changed(
     BatchArrays batch, int64_t found, bint directed, ArcArrays pull, ArcArrays push, NodeArrays nodes

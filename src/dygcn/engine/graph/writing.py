@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dygcn.engine.graph.fixed import FAR
 from dygcn.engine.graph.outcomes import (
     DONE,
@@ -35,10 +37,10 @@ if not cython.compiled:
         fits,
         forget_needs,
         give_back_empty,
-        list_times,
         look_up,
         reserve,
         set_contacts,
+        slot_of,
         write,
     )
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
@@ -50,6 +52,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int64, Nodes
 
+
+NEVER = -np.inf
 
 # ---- events ------------------------------------------------------------------------------------------------
 
@@ -233,7 +237,7 @@ def commit(
     found = batch.sizes[FOUND]
     for kind in range(UNCHANGED):
         batch.sizes[kind] = 0
-    list_times(pull, found, batch.a, batch.b, batch.before)
+    _note_times(batch, found, pull)
     if not _write_changed(batch, found, directed, pull, push, nodes):
         return SMALL_POOL
     if contacts:
@@ -245,6 +249,14 @@ def commit(
     _list_arcs(batch, found, directed, nodes)
     census(batch, _list_nodes(batch, found, named, nodes), pull, push, nodes, stay)
     return DONE
+
+
+def _note_times(batch: BatchArrays, found: int, pull: ArcArrays) -> None:
+    """Note the last contact of each pair before it is written, if contacts are kept."""
+    if len(pull.times) > 0:
+        for p in range(found):
+            slot = slot_of(pull, batch.a[p], batch.b[p])
+            batch.before[p] = pull.times[pull.start[batch.a[p]] + slot] if slot >= 0 else NEVER
 
 
 def _write_changed(
