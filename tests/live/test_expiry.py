@@ -370,7 +370,7 @@ def test_a_span_that_is_none_is_refused(span):
 
 @pytest.mark.parametrize("other", [{"memory": 3.0}, {"rule": "rolling"}])
 def test_what_it_does_not_go_with(other):
-    with pytest.raises(OptionError, match="expire= (does not go with|is for rule)"):
+    with pytest.raises(OptionError, match=r"expire= (does not go with|is for rule)"):
         dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [0, 1]}, dim=4, expire="90d", **other)
 
 

@@ -262,12 +262,13 @@ def test_a_refused_batch_is_no_contact(half_life):
     assert graph.clock == 0.0
 
 
+MARK = "batch.mark[i] = LAPSED if op[i] == LAPSE else PARTED"
 BUGS = {
     "not moved with the arc": ("arcs", "arcs.times[base + to] = arcs.times[base + at]", "pass"),
     "not forgotten with the edge": (
         "delta",
-        "batch.mark[i] = PARTED",
-        "batch.mark[i] = PARTED\nif half_life == 0:\n    batch.new[p] = 0\n    continue",
+        MARK,
+        MARK + "\nif half_life == 0:\n    batch.new[p] = 0\n    continue",
     ),
     "not forgotten with the ghost": (
         "delta",

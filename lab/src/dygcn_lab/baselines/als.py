@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from dygcn._extras import extra
-from dygcn.engine._blas import one_blas_thread
 from dygcn_lab.baselines.recommending import Rival, factors
 
 with extra("evidence", of="dygcn-lab"):
@@ -58,7 +58,7 @@ class Als:
         """Return implicit's model, fitted."""
         key = dim, regularisation, alpha, half_life
         if key not in self._kept:
-            with one_blas_thread():
+            with threadpool_limits(1, "blas"):
                 model = AlternatingLeastSquares(
                     factors=dim,
                     regularization=regularisation * alpha,
