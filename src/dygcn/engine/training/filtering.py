@@ -47,6 +47,8 @@ START = {
 """Where the search begins; what is taken where too little is held out."""
 _OF_TIMES = "edges", "profile", "trend", "lately"
 _FINER = 0.5, 1.5, 2.0  # times what was found
+MOST_TRIED = 41
+"""Settings: a search takes seconds, and evidence gives every rival as many."""
 _FEWEST = 50  # held-out pairs
 _CELLS, _MOST_ASKERS = 100_000_000, 2_000  # of the scores that one setting is judged by
 _AT_ONCE = 256  # who are asked
@@ -206,11 +208,14 @@ class Search:
     def settings(self, timed: bool) -> dict[str, float]:
         """Return the best settings that a search, one after the other, finds."""
         best, values = dict(START), self.values(START)
-        for choose in (_coarse, _finer, _finer):
-            for option in choose(timed):
-                tried = option(best)
-                if tried != best and _is_better(other := self.values(tried), values):
-                    best, values = tried, other
+        left = MOST_TRIED
+        for option in (*_coarse(timed), *_finer(timed), *_finer(timed)):
+            tried = option(best)
+            if tried == best or left == 0:
+                continue
+            left -= 1
+            if _is_better(other := self.values(tried), values):
+                best, values = tried, other
         return best
 
     def values(self, settings: Mapping[str, float]) -> Float64:
