@@ -19,7 +19,7 @@ USERS, ITEMS = [f"user:{n}" for n in range(7)], [f"item:{n}" for n in range(6)]
 PEOPLE = [f"p{n}" for n in range(8)]
 
 
-def new_state(kinds=True, half_life=2.0, trend=1.0, timed=True, memory=None):
+def new_state(kinds=True, half_life=2.0, trend=1.0, timed=True, memory=None, expire=None):
     """Return an empty state with a filter; one node of every side has no row."""
     answers = ITEMS if kinds else PEOPLE
     rng = np.random.default_rng(3)
@@ -37,6 +37,7 @@ def new_state(kinds=True, half_life=2.0, trend=1.0, timed=True, memory=None):
             np.ones(4),
             half_life=memory,
             unit=1.0 if timed else None,
+            expire=expire,
             filter=head,
         )
     )
@@ -121,10 +122,10 @@ def random_events(rng, count, kinds, now, jump):
     return events, now
 
 
-def play(seed, kinds=True, timed=True, memory=None, batches=12):
+def play(seed, kinds=True, timed=True, memory=None, expire=None, batches=12):
     """Play a random history with trials, jumps of the clock and removed nodes; compare after each step."""
     rng, now = np.random.default_rng(seed), float(np.random.default_rng(seed).normal() * 50)
-    state = new_state(kinds, timed=timed, memory=memory)
+    state = new_state(kinds, timed=timed, memory=memory, expire=expire)
     whole = []
     for _ in range(batches):
         jump = float(rng.choice([0.01, 0.3, 5.0, 60.0]))

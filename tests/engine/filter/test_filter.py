@@ -16,9 +16,10 @@ FILTER = "dygcn.engine.filter.filter"
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from([None, 3.0]))
-def test_any_history(seed, kinds, timed, memory):
-    histories.play(seed, kinds, timed, memory if timed else None)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["plain", "untimed", "memory", "expire"]))
+def test_any_history(seed, kinds, how):
+    lives = {how: 3.0 if how == "memory" else 6.0} if how in ("memory", "expire") else {}
+    histories.play(seed, kinds, how != "untimed", **lives)
 
 
 @settings(max_examples=25, deadline=None)
