@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -38,6 +39,8 @@ def behind_the_commit(seconds):
     whole = EventLog._tidy_journal
 
     def interrupted(self, grown):
+        if threading.current_thread() is not threading.main_thread():  # signals reach no other one
+            return whole(self, grown)
         raise Interrupted
 
     if seconds < LONGEST / 2:
