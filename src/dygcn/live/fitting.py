@@ -191,10 +191,7 @@ def fit(
         raise EventError("there are no events to fit on")
     if isinstance(features, str | list) and (base is None or isinstance(base, str)):
         _refuse_loops(batch)
-    if memory is not None and batch.t is None:
-        raise EventError("memory= needs the column t: it is a half-life in units of t")
-    if expire is not None and batch.t is None:
-        raise EventError("expire= needs the column t: edges leave by the clock, the greatest t seen")
+    _check_times(batch, choices)
     _check_relations(batch, rule, relation_weights)
     parts, chosen = cut_steps(batch, steps), relation_weights == "choose"
     with one_blas_thread(), progress_of(progress, phases_of(rule, features, chosen)) as notify:
@@ -202,6 +199,14 @@ def fit(
             weights = find_relation_weights(batch, relation_weights, choices, notify)
             choices = dataclasses.replace(choices, relations=weights)
         return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, notify))
+
+
+def _check_times(batch: EventBatch, choices: Choices) -> None:
+    """Refuse options about times where events have none."""
+    if choices.memory is not None and batch.t is None:
+        raise EventError("memory= needs the column t: it is a half-life in units of t")
+    if choices.expire is not None and batch.t is None:
+        raise EventError("expire= needs the column t: edges leave by the clock, the greatest t seen")
 
 
 def _check_relations(batch: EventBatch, rule: str, weights: object) -> None:

@@ -17,5 +17,5 @@ SUMS, TREND = 0, 1
 DIRTY, TOUCHED, COUNTED, ROWS = range(4)
 """Places in `sizes`: who has something new to say, sums that moved since they were prepared, all counts of
 the trend together, rows that were ever written."""
-STEPS_OF_PATHS, PATH_UNIT = 512, 2.0**20
+MOST_ON_PATHS, PATH_UNIT = 512, 2.0**20
 """A path goes on over nodes that have at most so many edges; what a path of one edge each weighs."""

@@ -18,7 +18,7 @@ cdef int64_t MOST_EDGES
 cdef double MOST_OCTAVES
 cdef double PATH_UNIT
 cdef int64_t ROWS
-cdef int64_t STEPS_OF_PATHS
+cdef int64_t MOST_ON_PATHS
 cdef int64_t SUMS
 cdef int64_t TOUCHED
 cdef int64_t TREND

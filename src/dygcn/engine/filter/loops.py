@@ -19,9 +19,9 @@ from dygcn.engine.filter.layout import (
     MESSAGE_SCALE,
     MOST_EDGES,
     MOST_OCTAVES,
+    MOST_ON_PATHS,
     PATH_UNIT,
     ROWS,
-    STEPS_OF_PATHS,
     SUMS,
     TOUCHED,
     TREND,
@@ -360,19 +360,19 @@ def walk_paths(
     with cython.nogil:
         for one in range(pull.start[node], pull.start[node] + pull.count[node]):
             answer = pull.others[one]
-            if pull.weights[one] <= 0 or of.answers[answer] < 0 or of.into[answer] > STEPS_OF_PATHS:
+            if pull.weights[one] <= 0 or of.answers[answer] < 0 or of.into[answer] > MOST_ON_PATHS:
                 continue
             mass = PATH_UNIT * roots[min(of.into[answer], last)]
             for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
                 other = pull.others[two]
-                if pull.weights[two] <= 0 or of.asks[other] < 0 or of.out[other] > STEPS_OF_PATHS:
+                if pull.weights[two] <= 0 or of.asks[other] < 0 or of.out[other] > MOST_ON_PATHS:
                     continue
                 if other != node:
                     root = roots[min(of.out[other], last)]
                     passing[of.asks[other]] += whole(rint(mass * root * root))
         for one in range(pull.start[node], pull.start[node] + pull.count[node]):
             answer = pull.others[one]
-            if of.answers[answer] < 0 or of.into[answer] > STEPS_OF_PATHS:
+            if of.answers[answer] < 0 or of.into[answer] > MOST_ON_PATHS:
                 continue
             for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
                 row = of.asks[pull.others[two]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dygcn.engine.filter.head import FilterHead
-from dygcn.engine.filter.layout import STEPS_OF_PATHS
+from dygcn.engine.filter.layout import MOST_ON_PATHS
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import walk_kernels
 from dygcn.engine.training.subspace import OVERSAMPLE, leading_block, rotation, turn_rows
@@ -293,8 +293,8 @@ class Search:
     def _paths(self, part: float) -> Float32:
         def made() -> Float32:
             pairs, (out, into) = self._before, self._before.degrees
-            mass = np.where(into <= STEPS_OF_PATHS, power(into, -0.25), np.float32(0))
-            passed = np.where(out <= STEPS_OF_PATHS, power(out, -0.5), np.float32(0))
+            mass = np.where(into <= MOST_ON_PATHS, power(into, -0.25), np.float32(0))
+            passed = np.where(out <= MOST_ON_PATHS, power(out, -0.5), np.float32(0))
             ones, ages, found = np.ones(len(pairs.t), np.float32), self._ages(part), []
             for begin in range(0, len(self._asked), 64):
                 own = np.zeros((pairs.sizes[1], min(64, len(self._asked) - begin)), np.float32)
