@@ -34,7 +34,7 @@ def find_checks() -> tuple[dict[str, Check], dict[str, str]]:
     --------
     >>> checks, _ = find_checks()
     >>> checks["kills"].full
-    1000
+    1500
     """
     found: dict[str, Check] = {}
     missing: dict[str, str] = {}

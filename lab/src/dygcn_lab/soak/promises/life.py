@@ -13,6 +13,7 @@ from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import LOG_FILE, REFUSAL, log
 from dygcn_lab.soak.promises import points
+from dygcn_lab.soak.promises.aged_twin import bits_of
 from dygcn_lab.soak.promises.disk_trace import DiskTrace
 from dygcn_lab.soak.promises.script import STREAM, Script
 
@@ -81,7 +82,7 @@ class Life:
         except DygcnError as error:
             self.say(self._report("refused", error))
             return
-        self.say(Event("recovered", self._position(live), live.digest(), self._doubles()))
+        self.say(Event("recovered", self._position(live), bits_of(live), self._doubles()))
         try:
             self._write(live)
             if not order.close:
@@ -89,7 +90,7 @@ class Life:
             live.close()
             if live.log.failure is not None:
                 raise live.log.failure
-            self.say(self._report("closed", step=self._position(live), digest=live.digest()))
+            self.say(self._report("closed", step=self._position(live), digest=bits_of(live)))
         except DygcnError as error:
             self._after_failure(live, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from functools import wraps
@@ -144,6 +145,16 @@ def forget_positions() -> None:
     WriteAhead._replayed = forgetful  # type: ignore[method-assign]
 
 
+def forget_the_clock() -> None:
+    """Do not restore, in recovery, how far the clock had come beyond the events."""
+    replay = WriteAhead._replay_batch
+
+    def forgetful(self: WriteAhead, one: Any) -> None:
+        replay(self, dataclasses.replace(one, now=None))
+
+    WriteAhead._replay_batch = forgetful  # type: ignore[method-assign]
+
+
 def synchronous_off() -> None:
     """Let SQLite sync nothing."""
     prepare = EventLog._prepare
@@ -201,6 +212,7 @@ def swallow_errors() -> None:
 BUGS: dict[str, Callable[[], None]] = {
     "commit later": commit_later,
     "forget positions": forget_positions,
+    "forget the clock": forget_the_clock,
     "synchronous off": synchronous_off,
     "snapshots not synced": snapshots_not_synced,
     "recovered, not settled": settle_nothing,

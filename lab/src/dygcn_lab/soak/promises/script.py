@@ -13,6 +13,7 @@ from dygcn.errors import EventError
 from dygcn.live import LiveEmbedding
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.paper import RollingSpec, RuleOptions, adopt
+from dygcn_lab.soak.promises.aged_twin import KINDS, aged_model, bits_of
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 STREAM = "steps"
 EVENTS, REFUSED, BULK, FEATURES, REMOVAL = "events", "refused", "bulk", "features", "removal"
 _NODES, _DIM = 24, 4
-_OTHERS = (BULK, FEATURES, REMOVAL)
+# Where contacts are counted, a bulk load that is made twice counts twice.
+_OTHERS = {"exact": (BULK, FEATURES, REMOVAL), "aged": (REMOVAL,), "rolling": ()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Script:
     seed
         Decides every step.
     rule
-        ``"exact"``, or ``"rolling"``, where other cuts of the same events show in the vectors.
+        ``"exact"``; ``"aged"``, the same with sums of a filter that grow old and edges that expire; or
+        ``"rolling"``, where other cuts of the same events show in the vectors.
     others
         One step in so many is no message but a change that only a snapshot keeps; 0: none.
 
@@ -50,8 +53,9 @@ class Script:
 
     def kind(self, number: int) -> str:
         """Return what a step is: a message, one that cannot be applied, or another change."""
-        if self.rule == "exact" and self.others and number % self.others == self.others - 1:
-            return _OTHERS[number // self.others % len(_OTHERS)]
+        others = _OTHERS[self.rule]
+        if others and self.others and number % self.others == self.others - 1:
+            return others[number // self.others % len(others)]
         return REFUSED if number % 13 == 7 else EVENTS
 
     def is_message(self, number: int) -> bool:
@@ -87,16 +91,32 @@ class Script:
         """Return the events of a step."""
         random = self._random(number, 0)
         if self.kind(number) == REFUSED:
-            return read_events([(1, 2, 0.0, 1, 1e30)])
+            return read_events([(1, 2, 0.0, 1, 1e30)], self._ids)
         count = int(random.integers(1, 6))
         ends = random.integers(0, _NODES, (count, 2)).tolist()
         ops = np.where(random.random(count) < 0.7, 1, -1).tolist()
         weights = random.integers(1, 9, count).tolist()
-        rows = [(a, b, 0.0, op, float(w)) for (a, b), op, w in zip(ends, ops, weights, strict=True)]
+        t, aged = self._time(number), self.rule == "aged"
+        late = random.integers(0, 5, count).tolist() if aged else [0.0] * count
+        columns = zip(ends, ops, weights, late, strict=True)
+        rows = [(a, b, t - before, op, float(w)) for (a, b), op, w, before in columns]
         # A weight that only this step sets: no two states are the same, and an old message shows if it is
         # applied once more.
-        rows.append((_NODES + number % 3, 0, 0.0, 1, 1.0 + number % 4096))
-        return read_events(rows)
+        rows.append((_NODES + number % 3, 0, t, 1, 1.0 + number % 4096))
+        return read_events(rows, self._ids)
+
+    def now(self, number: int) -> float | None:
+        """Return the time to which the clock comes with a step; None: as far as its events say."""
+        aged = self.rule == "aged" and self.kind(number) == EVENTS
+        return self._time(number) + 4.0 if aged and number % 9 == 4 else None
+
+    def _time(self, number: int) -> float:
+        """Return when a step happens: now and then so late that all edges before it have expired."""
+        return number / 2 + 30.0 * (number // 25) if self.rule == "aged" else 0.0
+
+    @property
+    def _ids(self) -> str | None:
+        return KINDS if self.rule == "aged" else None
 
     def _random(self, number: int, purpose: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, number, purpose))
@@ -104,7 +124,7 @@ class Script:
     def send(self, live: DurableEmbedding, group: list[int]) -> list[str]:
         """Do the steps of a request; return what became of each."""
         if self.is_message(group[0]):
-            parts = [SourceBatch(self.batch(number), STREAM, number) for number in group]
+            parts = [SourceBatch(self.batch(one), STREAM, one, now=self.now(one)) for one in group]
             return [receipt.status for receipt in live.ingest(parts)]
         self._change(live, group[0])
         return ["applied"]
@@ -118,10 +138,15 @@ class Script:
         elif kind == FEATURES:
             live.set_features(nodes, random.integers(-3, 4, (3, _DIM)).astype(np.float32))
         else:
-            live.remove_nodes(nodes)
+            users = [("user", n) for n in nodes.tolist()]  # most have expired; item 0 is of the step before
+            live.remove_nodes([("item", 0), *users] if self.rule == "aged" else nodes)
 
     def begin(self) -> LiveEmbedding:
         """Return what a folder begins with: a small model that nobody trained, and a graph."""
+        if self.rule == "aged":
+            state = State(aged_model(self.seed, nodes=_NODES))
+            state.apply(read_events([(i, (i + 1) % _NODES, 0.0, 1, 1.0) for i in range(_NODES)], KINDS))
+            return LiveEmbedding(state)
         random = np.random.default_rng((self.seed, 1 << 40))
         matrices = tuple(random.normal(0, 0.4, (_DIM, _DIM)).astype(np.float32) for _ in range(3))
         exact = self.rule == "exact"
@@ -139,7 +164,7 @@ class Script:
 
 @dataclass(slots=True)
 class History:
-    """The digest after every step of a script, from a run in memory that nothing interrupts.
+    """The digest of all bits after every step of a script, from a run in memory that nothing interrupts.
 
     Examples
     --------
@@ -157,7 +182,7 @@ class History:
         """Return the digest after a step; "" where it is not the last one of its request."""
         if self._live is None:
             self._live = self.script.begin()
-            self._digests[-1] = self._live.digest()
+            self._digests[-1] = bits_of(self._live)
         while self._next <= number:
             self._advance(self._live)
         return self._digests.get(number, "")
@@ -166,19 +191,19 @@ class History:
         script, group = self.script, self.script.group(self._next)
         if not script.is_message(group[0]):
             script._change(live, group[0])
-        elif script.rule == "exact":
-            for number in group:
-                self._apply(live, script.batch(number))
-                self._digests[number] = live.digest()
-        else:
+        elif script.rule == "rolling":
             self._apply(live, join_events([script.batch(number) for number in group]))
-        self._digests[group[-1]] = live.digest()
+        else:
+            for number in group:
+                self._apply(live, script.batch(number), script.now(number))
+                self._digests[number] = bits_of(live)
+        self._digests[group[-1]] = bits_of(live)
         self._next = group[-1] + 1
 
     @staticmethod
-    def _apply(live: LiveEmbedding, batch: EventBatch) -> None:
+    def _apply(live: LiveEmbedding, batch: EventBatch, now: float | None = None) -> None:
         try:
-            live.apply(batch, None)
+            live.apply(batch, now)
         except EventError:
             return
 

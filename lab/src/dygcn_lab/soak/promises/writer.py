@@ -53,7 +53,7 @@ def _threads() -> list[str]:
 
 def _warm_up() -> None:
     """Compile every loop, and import whatever is imported late."""
-    for rule in ("exact", "rolling"):
+    for rule in ("exact", "aged", "rolling"):
         with tempfile.TemporaryDirectory() as workdir:
             folder = f"{workdir}/warm"
             Script(0, rule).begin().save(folder)
