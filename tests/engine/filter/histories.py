@@ -259,8 +259,8 @@ def paths_of(state, node):
     found = np.zeros(filter_._high[1], np.int64)
     for answer, _ in linked(node):
         for other, _ in linked(answer):
-            root = float(len(linked(other))) ** -0.25
-            mass = round(layout.PATH_UNIT * float(len(linked(answer))) ** -0.25 * root * root)
+            ends = [float(len(linked(one))) ** -0.5 for one in (answer, other)]
+            mass = round(layout.PATH_UNIT * ends[0] * ends[1])
             for last, t in linked(other) if other != node else ():
                 found[filter_._answers[last]] += mass * loops.weight_of(filter_.arrays, layout.SUMS, t)
     return found

@@ -200,3 +200,39 @@ def test_where_nodes_have_no_kinds():
     with pytest.raises(OptionError, match="have no kinds"):
         live.recommend("a", 2, kind="item", links="filter")
     assert live.score("a", "a", "filter") == 0.0
+
+
+def test_the_last_quarter_is_held_out_where_most_come_again():
+    rng = np.random.default_rng(0)
+    one, t = rng.integers(0, 20, 400), np.sort(rng.random(400))
+    assert filtering.last_events(one, t).tolist() == (t >= t[300]).tolist()
+
+
+def test_ends_of_visits_are_held_out_where_hardly_anybody_comes_again():
+    one, t = np.repeat(np.arange(40), 10), np.arange(400.0)
+    held = filtering.last_events(one, t).reshape(40, 10)
+    assert not held[:10].any()
+    assert held[10:].tolist() == [[False] * 5 + [True] * 5] * 30
+
+
+def test_without_times_others_keep_all_they_have():
+    one = np.repeat(np.arange(50), 20)
+    held = filtering.some_events(one, 50, np.random.default_rng(0)).reshape(50, 20)
+    assert 15 < held.any(axis=1).sum() <= 20
+    assert 0.15 < held[held.any(axis=1)].mean() < 0.35
+
+
+def test_an_edge_between_two_who_ask_is_held_out_both_ways(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        filtering, "Search", lambda before, asked, wanted, *rest: seen.append((before, asked, wanted))
+    )
+    rng = np.random.default_rng(0)
+    edges = {(a, b) for a, b in rng.integers(0, 40, (600, 2)).tolist() if a < b}
+    with pytest.raises(AttributeError):  # of the search that is none
+        dygcn.fit(sorted(edges), recommend=True, dim=4, progress=False)
+    before, asked, wanted = seen[0]
+    known = set(zip(before.one.tolist(), before.other.tolist(), strict=True))
+    assert known == {(b, a) for a, b in known}
+    assert not known & set(zip(asked[wanted[0]].tolist(), wanted[1].tolist(), strict=True))
+    assert 0 < len(wanted[0]) <= 2 * len(edges) - len(known)

@@ -1,4 +1,4 @@
-"""Settings of a recommender, chosen on the last quarter of what it may see, within a budget for everybody."""
+"""Settings of a recommender, chosen on a part of what it may see, as ours holds it out, within one budget."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.engine.training.filtering import last_events, some_events
 from dygcn_lab.evaluation.recommending import Question, ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SETTINGS = 41  # that may be tried: two rounds over a grid of the size of ours
-_HELD_OUT, _USERS, _SEED, _ROUNDS = 0.25, 2_000, 0, 2
+_USERS, _SEED, _ROUNDS = 2_000, 0, 2
 _MOOT = {"trend_half_life": "trend"}  # without the second, the first changes nothing
 
 
 def held_out(question: Question) -> Question:
-    """Return a question about the last quarter of what is fitted; without times, of a quarter at random."""
+    """Return a question about what is held out of what is fitted: the events that ours would hold out."""
     events = question.fitted
     if events.t is None:
-        old = np.random.default_rng(_SEED).random(len(events)) >= _HELD_OUT
+        held = some_events(events.user, events.users, np.random.default_rng(_SEED))
     else:
-        old = events.t < events.t[int((1 - _HELD_OUT) * len(events))]
-    seen, later = events.part(old), events.part(~old)
+        held = last_events(events.user, events.t)
+    seen, later = events.part(~held), events.part(held)
     known = np.bincount(seen.item, minlength=seen.items) > 0
     found = ask(question.name, seen, seen, later, question.k, known)
     users, truth = found.users[-_USERS:], found.truth[-_USERS:]

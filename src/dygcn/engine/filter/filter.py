@@ -54,7 +54,7 @@ class Filter:
         self._half_life = np.array([head.half_life, head.trend_half_life])
         counts = np.arange(_POWERS, dtype=np.float64).clip(min=1.0)
         self._weights = head.weights.astype(np.float64)
-        self._powers, self._roots = counts**-head.degree, counts**-0.25
+        self._powers, self._roots = counts**-head.degree, counts**-0.5
         self._names: IdMap | None = None
         self._clear()
         self._whole = True  # False while sums are written: after an exception they are computed anew
@@ -208,12 +208,12 @@ class Filter:
         self._whole = True
 
     def _weigh(self, rows: Int32) -> None:
-        """Write factors and trends of rows; trends of all where the mean count is another one."""
+        """Write factors of paths and trends of rows; trends of all where the mean count is another one."""
         high = self._high[1]
         if len(self._factors) < len(self._answer):
             size = len(self._answer)
             self._factors, self._trend = grown(self._factors, size), grown(self._trend, size)
-        self._factors[rows] = self._powers[self._into[self._answer[rows]].clip(max=_POWERS - 1)]
+        self._factors[rows] = self._roots[self._into[self._answer[rows]].clip(max=_POWERS - 1)]
         if self.head.trend:
             mean = self._sizes[COUNTED] / max(high - len(self._free[1]), 1)
             level = int(np.rint(_LEVELS * np.log2(mean))) if mean > 0 else 0, int(self._base[TREND])

@@ -352,7 +352,7 @@ def walk_paths(
     Parameters
     ----------
     roots
-        The inverse fourth root of each number of edges: an answer weighs that, another who asks its square.
+        The inverse square root of each number of edges: what an answer weighs, and another who asks.
     passing
         Scratch for everybody who asks: zero, before and after.
     """
@@ -368,8 +368,7 @@ def walk_paths(
                 if pull.weights[two] <= 0 or of.asks[other] < 0 or of.out[other] > MOST_ON_PATHS:
                     continue
                 if other != node:
-                    root = roots[min(of.out[other], last)]
-                    passing[of.asks[other]] += whole(rint(mass * root * root))
+                    passing[of.asks[other]] += whole(rint(mass * roots[min(of.out[other], last)]))
         for one in range(pull.start[node], pull.start[node] + pull.count[node]):
             answer = pull.others[one]
             if of.answers[answer] < 0 or of.into[answer] > MOST_ON_PATHS:

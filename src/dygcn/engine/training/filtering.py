@@ -24,13 +24,15 @@ RANKS = 128, 64
 """Columns; and of a filter with more than `LARGE` answers, where they are bytes, and paths tell more."""
 LARGE = 20_000
 HELD_OUT = 0.25
-"""Last part of the events, by which settings are chosen; of events without times, pairs drawn at random."""
+"""Last part of the events, by which settings are chosen; without times, a part drawn at random of the events
+of `ASKED`: so that the others, and numbers of edges, stay as they will be when it counts."""
+ASKED = 0.4
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
     "degree": (0, 0.125, 0.25, 0.375, 0.5),
     "profile": (0, 2, 8, 200, 40_000),
-    "paths": (0, 0.03, 0.1, 0.3, 1),
+    "paths": (0, 0.03, 0.1, 0.3, 1, 3),
 }
 """Settings that are tried. Half-lives are the span of the events divided by these; 0 is none."""
 TRENDS = tuple({"trend": power, "lately": part} for power in (0.1, 0.5, 1) for part in (12, 50, 200, 1000))
@@ -207,19 +209,19 @@ class Search:
 
     def settings(self, timed: bool) -> dict[str, float]:
         """Return the best settings that a search, one after the other, finds."""
-        best, values = dict(START), self.values(START)
-        left = MOST_TRIED
-        for option in (*_coarse(timed), *_finer(timed), *_finer(timed)):
-            tried = option(best)
-            if tried == best or left == 0:
+        best, value = dict(START), self.value(START)
+        tried = {tuple(best.items())}
+        for option in (*_coarse(timed), *_coarse(timed), *_finer(timed), *_finer(timed)):
+            other = option(best)
+            if tuple(other.items()) in tried or len(tried) == MOST_TRIED:
                 continue
-            left -= 1
-            if _is_better(other := self.values(tried), values):
-                best, values = tried, other
+            tried.add(tuple(other.items()))
+            if (found := self.value(other)) > value + 1e-6:
+                best, value = other, found
         return best
 
-    def values(self, settings: Mapping[str, float]) -> Float64:
-        """Return NDCG and recall at 10, added up, of everybody who is asked."""
+    def value(self, settings: Mapping[str, float]) -> float:
+        """Return NDCG and recall at 10, added up, in the mean of everybody who is asked."""
         scores = self._scores(settings)
         scores[self._asker, self._before.other[self._own]] = -np.inf
         some = min(_TOP, scores.shape[1])
@@ -229,8 +231,7 @@ class Search:
         hits = np.take_along_axis(self._wanted, np.take_along_axis(top, order, 1), 1)
         gains = 1.0 / np.log2(np.arange(2, some + 2))
         most = np.minimum(self._wanted.sum(axis=1), some)
-        values: Float64 = hits @ gains / np.cumsum(gains)[most - 1] + hits.sum(axis=1) / most
-        return values
+        return float((hits @ gains / np.cumsum(gains)[most - 1] + hits.sum(axis=1) / most).mean())
 
     def _scores(self, settings: Mapping[str, float]) -> Float32:
         degree = power(self._before.degrees[1], -settings["degree"])
@@ -239,7 +240,8 @@ class Search:
         )
         found: Float32 = query @ (self._answers(settings["edges"]) * degree[:, None]).T
         if settings["paths"]:
-            found += self._paths(settings["edges"]) * (np.float32(settings["paths"]) * degree)
+            ends = power(self._before.degrees[1], -0.5)
+            found += self._paths(settings["edges"]) * (np.float32(settings["paths"]) * ends)
         if settings["trend"]:
             recent = self._recent(settings["lately"])
             trend = ((0.1 + recent / max(recent.mean(), 1e-300)) ** settings["trend"]).astype(np.float32)
@@ -293,7 +295,7 @@ class Search:
     def _paths(self, part: float) -> Float32:
         def made() -> Float32:
             pairs, (out, into) = self._before, self._before.degrees
-            mass = np.where(into <= MOST_ON_PATHS, power(into, -0.25), np.float32(0))
+            mass = np.where(into <= MOST_ON_PATHS, power(into, -0.5), np.float32(0))
             passed = np.where(out <= MOST_ON_PATHS, power(out, -0.5), np.float32(0))
             ones, ages, found = np.ones(len(pairs.t), np.float32), self._ages(part), []
             for begin in range(0, len(self._asked), 64):
@@ -307,12 +309,6 @@ class Search:
         return self._remember("paths", part, made)
 
 
-def _is_better(values: Float64, than: Float64) -> bool:
-    """Say whether a mean is greater by more than the error of the difference: else nothing is known of it."""
-    apart = values - than
-    return bool(apart.mean() > max(apart.std() / np.sqrt(len(apart)), 1e-6))
-
-
 Option: TypeAlias = "Callable[[dict[str, float]], dict[str, float]]"
 
 
@@ -324,8 +320,6 @@ def _coarse(timed: bool) -> Iterator[Option]:
         if name == "degree" and timed:
             for changed in TRENDS:
                 yield partial(_replaced, changed)
-    for value in GRID["degree"]:  # once more: paths like other powers than products do
-        yield partial(_replaced, {"degree": value})
 
 
 def _replaced(changed: dict[str, float], best: dict[str, float]) -> dict[str, float]:
@@ -421,16 +415,9 @@ def _found_settings(
     sizes, op = (len(asking), len(answering)), batch.op[rows]
     t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
-    if span > 0:
-        cut = float(t[int((1 - HELD_OUT) * len(t))])
-        early = t < cut
-        before, later = (
-            Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (early, ~early)
-        )
-    else:
-        every, cut = Pairs.of(one, other, t, op, sizes), 0.0
-        early = random.random(len(every.t)) >= HELD_OUT
-        before, later = every.some(early), every.some(~early)
+    chosen = last_events(one, t) if span > 0 else some_events(one, sizes[0], random)
+    held = np.isin(rows, rows[chosen])  # of an edge between two who both ask, both ways
+    before, later = (Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held))
     out, into = before.degrees
     new = (out[later.one] > 0) & (into[later.other] > 0) & ~np.isin(later.keys, before.keys)
     fresh = later.some(new)
@@ -441,5 +428,33 @@ def _found_settings(
     asked = np.sort(random.choice(asked, min(most, len(asked)), replace=False))
     place, able = np.searchsorted(asked, fresh.one), np.isin(fresh.one, asked)
     wanted = place[able], fresh.other[able]
-    search = Search(before, asked, wanted, cut, span or 1.0, seed)
+    search = Search(before, asked, wanted, float(before.t.max()), span or 1.0, seed)
     return search.settings(timed=span > 0), span
+
+
+def last_events(one: Int64, t: Float64) -> Bool:
+    """Say which events are held out: the last quarter, or the ends of visits.
+
+    Where most of those who come in the last quarter had not come before, hardly anybody could be asked about
+    it. Then the second half of what each does after the first quarter is held out: who asks is asked with
+    what it has by then, as a stream asks.
+    """
+    late: Bool = t >= t[int((1 - HELD_OUT) * len(t))]
+    count, known = (np.bincount(one[some], minlength=one.max() + 1) for some in (late, ~late))
+    if 2 * np.count_nonzero(count * known) >= np.count_nonzero(count):
+        return late
+    rows = np.flatnonzero(t >= t[int(HELD_OUT * len(t))])
+    rows = rows[np.argsort(one[rows], kind="stable")]
+    count = np.bincount(one[rows])
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    late[:] = False
+    late[rows[2 * place >= count[one[rows]]]] = True
+    return late
+
+
+def some_events(one: Int64, asking: int, random: np.random.Generator) -> Bool:
+    """Say which events are held out where there are no times: some, of some of those who ask."""
+    chosen = np.zeros(asking, np.bool_)
+    chosen[random.permutation(asking)[: min(_MOST_ASKERS, int(ASKED * asking))]] = True
+    drawn: Bool = chosen[one] & (random.random(len(one)) < HELD_OUT)
+    return drawn
