@@ -83,13 +83,17 @@ static void dots(const float *left, const int64_t *left_at, const float *right, 
     }
 }
 
+#define AHEAD 8 /* rows that are asked for before they are needed */
 #define SIDE 16 /* sums of a score that go on side by side, at every level */
 
 /* Rows times one query: less exact than `dots`, and as fast as rows come from memory. */
-static void scores(const float *restrict rows, ptrdiff_t count, const float *restrict query, double *restrict out,
-                   ptrdiff_t n) {
-    for (ptrdiff_t i = 0; i < count; i++, rows += n) {
+static void scores(const float *restrict table, const int64_t *restrict at, ptrdiff_t count,
+                   const float *restrict query, double *restrict out, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const float *rows = table + at[i] * n;
         float sum[SIDE] = {0};
+        if (i + AHEAD < count)
+            for (ptrdiff_t j = 0; j < n; j += 16) dygcn_prefetch_line(table + at[i + AHEAD] * n + j);
         double total = 0;
         ptrdiff_t j = 0;
         for (; j + SIDE <= n; j += SIDE)
@@ -113,7 +117,6 @@ static void scores(const float *restrict rows, ptrdiff_t count, const float *res
 #define LANES 4
 #define SUMS 8
 #endif
-#define AHEAD 8 /* rows that are asked for before they are needed */
 #define NEAR 4096 /* numbers that fit the nearest cache beside others */
 #define MANY 12
 

@@ -66,7 +66,7 @@ typedef struct {
     void (*dots)(const float *left, const int64_t *left_at, const float *right, const int64_t *right_at,
                  ptrdiff_t count, double *out, ptrdiff_t n);
     /* products of rows with one query in single precision: sixteen sums each, added up in order */
-    void (*scores)(const float *rows, ptrdiff_t count, const float *query, double *out, ptrdiff_t n);
+    void (*scores)(const float *rows, const int64_t *at, ptrdiff_t count, const float *query, double *out, ptrdiff_t n);
     /* out[rows, dim] += in[rows, width] @ weights[width, dim], each number summed in the order of the width */
     void (*project)(const float *in, ptrdiff_t rows, ptrdiff_t width, const float *weights, ptrdiff_t dim,
                     float *out);

@@ -10,7 +10,7 @@ cdef extern from "_rows.h":
         void (*units[4])(const void *rows, Py_ssize_t count, const double *steps, double floor, float *out, Py_ssize_t n) noexcept nogil
         Py_ssize_t (*scale_to_one)(double *rows, Py_ssize_t count, float *out, Py_ssize_t n) noexcept nogil
         void (*dots)(const float *left, const int64_t *left_at, const float *right, const int64_t *right_at, Py_ssize_t count, double *out, Py_ssize_t n) noexcept nogil
-        void (*scores)(const float *rows, Py_ssize_t count, const float *query, double *out, Py_ssize_t n) noexcept nogil
+        void (*scores)(const float *rows, const int64_t *at, Py_ssize_t count, const float *query, double *out, Py_ssize_t n) noexcept nogil
         void (*project)(const float *inputs, Py_ssize_t rows, Py_ssize_t width, const float *weights, Py_ssize_t dim, float *out) noexcept nogil
         void (*multiply)(const int64_t *start, const int32_t *columns, const float *values, Py_ssize_t rows, const float *old, Py_ssize_t width, float *out, Py_ssize_t step) noexcept nogil
     const dygcn_row_loops *dygcn_rows_of(const char *name)
@@ -125,9 +125,9 @@ cdef inline void write_dots(
         LOOPS.dots(&left[0, 0], &left_at[0], &right[0, 0], &right_at[0], out.shape[0], &out[0], left.shape[1])
 
 
-cdef inline void write_scores(const float[:, ::1] rows, const float[::1] query, double[::1] out) noexcept nogil:
+cdef inline void write_scores(const float[:, ::1] rows, const int64_t[::1] at, const float[::1] query, double[::1] out) noexcept nogil:
     if out.shape[0] > 0 and query.shape[0] > 0:
-        LOOPS.scores(&rows[0, 0], out.shape[0], &query[0], &out[0], query.shape[0])
+        LOOPS.scores(&rows[0, 0], &at[0], out.shape[0], &query[0], &out[0], query.shape[0])
 
 
 cdef inline void add_product(const float[:, ::1] inputs, Py_ssize_t n, const float[:, ::1] weights, float[:, ::1] out, Py_ssize_t first) noexcept nogil:

@@ -166,11 +166,11 @@ def write_dots(left: Float32, left_at: Int64, right: Float32, right_at: Int64, o
     out[:] = _dots(left[left_at].astype(np.float64), right[right_at].astype(np.float64))
 
 
-def write_scores(rows: Float32, query: Float32, out: Float64) -> None:
-    """Write the products of the first rows with one query: sixteen sums of float32, added up in order."""
+def write_scores(rows: Float32, at: Int64, query: Float32, out: Float64) -> None:
+    """Write the products of named rows with one query: sixteen sums of float32, added up in order."""
     sums, total = np.zeros((len(out), 16), np.float32), np.zeros(len(out))
     for column in range(0, len(query), 16):
-        part = rows[: len(out), column : column + 16] * query[column : column + 16]
+        part = rows[at, column : column + 16] * query[column : column + 16]
         sums[:, : part.shape[1]] += part
     for side in range(16):
         total += sums[:, side]

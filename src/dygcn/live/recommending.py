@@ -57,12 +57,12 @@ def filtered_nodes(
         Who may be an answer; None: everybody.
     """
     graph, filter_ = state.graph, filter_of(state)
-    nodes, scores = filter_.scores(graph, node, linked=not exclude_linked)
-    if among is not None:
-        scores[~np.isin(nodes, among)] = -np.inf
-    if kind is not None and kind != "*" and graph.ids.kinds is not None and filter_.head.answers != (kind,):
+    some = kind not in (None, "*") and graph.ids.kinds is not None and filter_.head.answers != (kind,)
+    count = graph.ids.high if some else k
+    nodes, scores = filter_.scores(graph, node, linked=not exclude_linked, among=among, count=count)
+    if some:
         here = np.flatnonzero(nodes >= 0)
-        scores[here[~graph.ids.of_kind(nodes[here], kind)]] = -np.inf
+        scores[here[~graph.ids.of_kind(nodes[here], str(kind))]] = -np.inf
     if len(nodes) > k:
         least = max(scores[np.argpartition(-scores, k - 1)[k - 1]], -np.finfo(np.float64).max)
         best = np.flatnonzero(scores >= least)

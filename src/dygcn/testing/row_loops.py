@@ -69,7 +69,7 @@ def multiply_rows(
     """Use every product of rows of floats."""
     write_squares(left, squares)
     write_dots(left, at, left, at, dots)
-    write_scores(left, left[0], scores)
+    write_scores(left, at[: len(scores)], left[0], scores)
     add_product(left, len(left), weights, out, 0)
 
 

@@ -274,8 +274,11 @@ def check_paths(seed):
     for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
         wanted, found = paths_of(state, node), np.zeros(filter_._high[1], np.int64)
         passing = np.zeros(filter_._high[0], np.int64)
-        loops.walk_paths(filter_.arrays, graph.pull.arrays, node, filter_._roots, passing, found)
+        reached = np.full(len(found), -1)
+        arrays = filter_.arrays, graph.pull.arrays
+        count = loops.walk_paths(*arrays, node, filter_._roots, passing, found, reached)
         assert found.tolist() == wanted.tolist()
+        assert sorted(reached[:count].tolist()) == np.flatnonzero(wanted).tolist()
         assert not passing.any()
 
 
@@ -308,3 +311,32 @@ def reopened(tmp_path, seed):
         a, b = (state.filter.image(state.graph) for state in (live._state, twin))
         for name in a:
             assert a[name].tolist() == b[name].tolist(), name
+
+
+def check_candidates(seed):
+    """Score the answers that paths weigh most as without candidates; all others score 0, or are left out."""
+    rng, state = np.random.default_rng(seed), new_state()
+    apply(state, random_events(rng, 60, True, 0.0, 0.1)[0])
+    graph, many = state.graph, layout.CANDIDATES
+
+    def scores(node, candidates, count=0):
+        filter.CANDIDATES = candidates
+        found = state.filter.scores(graph, node, linked=False, count=count)
+        filter.CANDIDATES = many
+        return dict(zip(*(one.tolist() for one in found), strict=True))
+
+    tried = 0
+    for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
+        every, (weights, reached) = scores(node, many), state.filter._paths(graph, node)
+        weighed = {state.filter._answer[row]: weights[row] for row in reached.tolist()}
+        free = {one: weight for one, weight in weighed.items() if every[one] > -np.inf}
+        if len(free) <= 2:
+            continue
+        least = sorted(free.values(), reverse=True)[1]
+        wanted = {one for one, weight in free.items() if weight >= least}
+        assert scores(node, 2) == {one: every[one] for one in wanted}
+        assert scores(node, 2, len(every)) == {
+            one: score if one in wanted or score == -np.inf else 0.0 for one, score in every.items()
+        }
+        tried += len(wanted) < len(free)
+    assert tried

@@ -61,6 +61,11 @@ def test_paths_are_those_of_a_twin(seed):
     histories.check_paths(seed)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_candidates_are_those_that_paths_weigh_most(seed):
+    histories.check_candidates(seed)
+
+
 def test_ten_years():
     histories.ten_years()
 
@@ -121,6 +126,10 @@ BUGS = {
     ),
     "an answer without edges that nobody notes": (
         FILTER, "self._touch(rows[1])", "pass", "answers_without_edges", (5,),
+    ),
+    "candidates that paths weigh least": (
+        FILTER, "return rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]",
+        "return rows[some <= np.partition(some, -CANDIDATES)[-CANDIDATES]]", "check_candidates", (0,),
     ),
     "paths that are walked twice": (LOOPS, "passing[row] = 0", "pass", "check_paths", (0,)),
     "a trial that took the clock back": (

@@ -215,13 +215,6 @@ def test_ends_of_visits_are_held_out_where_hardly_anybody_comes_again():
     assert held[10:].tolist() == [[False] * 5 + [True] * 5] * 30
 
 
-def test_without_times_others_keep_all_they_have():
-    one = np.repeat(np.arange(50), 20)
-    held = filtering.some_events(one, 50, np.random.default_rng(0)).reshape(50, 20)
-    assert 15 < held.any(axis=1).sum() <= 20
-    assert 0.15 < held[held.any(axis=1)].mean() < 0.35
-
-
 def test_an_edge_between_two_who_ask_is_held_out_both_ways(monkeypatch):
     seen = []
     monkeypatch.setattr(

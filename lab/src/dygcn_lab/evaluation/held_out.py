@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.training.filtering import last_events, some_events
+from dygcn.engine.training.filtering import AT_RANDOM, last_events
 from dygcn_lab.evaluation.recommending import Question, ask
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def held_out(question: Question) -> Question:
     """Return a question about what is held out of what is fitted: the events that ours would hold out."""
     events = question.fitted
     if events.t is None:
-        held = some_events(events.user, events.users, np.random.default_rng(_SEED))
+        held = np.random.default_rng(_SEED).random(len(events)) < AT_RANDOM
     else:
         held = last_events(events.user, events.t)
     seen, later = events.part(~held), events.part(held)

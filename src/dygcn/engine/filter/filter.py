@@ -15,6 +15,7 @@ from dygcn.engine.filter import loops
 from dygcn.engine.filter.layout import (
     ANSWERS,
     ASKS,
+    CANDIDATES,
     COUNTED,
     MESSAGE_SCALE,
     PATH_UNIT,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.records import Float64, Int8, Int32, Int64, Nodes
+
+    _Own = tuple[Int32, Float64]
 
 _UNSET = -(1 << 60)  # a base below all octaves
 _POWERS = 1 << 16  # numbers of edges that have a factor of their own
@@ -223,42 +226,77 @@ class Filter:
 
     # ---- asking --------------------------------------------------------------------------------------------
 
-    def scores(self, graph: Graph, node: int, linked: bool = True) -> tuple[Nodes, Float64]:
+    def scores(
+        self, graph: Graph, node: int, linked: bool = True, among: Nodes | None = None, count: int = 0
+    ) -> tuple[Nodes, Float64]:
         """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
 
-        One who has nothing in common with others is answered by the trend, or by numbers of edges.
+        Where paths reach more than `CANDIDATES`, those that paths weigh most are scored. All others score 0,
+        and are left out where `count` of the candidates score more. One who has nothing in common with others
+        is answered by numbers of edges.
 
         Parameters
         ----------
         linked
             Whether those whom the node has an edge with can be an answer.
+        among
+            Only these can be an answer; None: everybody.
         """
         self._sync(graph)
-        high, row = self._high[1], self._asks[node] if node < len(self._asks) else -1
-        answers, found, own = self._answer[:high], np.zeros(high), self._own(graph, node)
-        if row >= 0:
-            query = self._query(graph, row, *own)
-            if query.any():
-                loops.score(self.arrays, query.astype(np.float32), found)
-            if self.head.paths:
-                paths, factor = np.zeros(high, np.int64), self.head.paths * MESSAGE_SCALE / PATH_UNIT
-                passing = np.zeros(self._high[0], np.int64)
-                loops.walk_paths(self.arrays, graph.pull.arrays, node, self._roots, passing, paths)
-                found += paths * (factor * self._factors[:high])
-        known = np.append(own[0], self._answers[node]) if self.is_answer(node) else own[0]
+        high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)
+        me = self._answers[[node]] if self.is_answer(node) else own[0][:0]
+        known = np.append(own[0], me)
+        out = me if linked else known
+        rows = some = np.arange(high)
+        if paths is not None:
+            paths[0][out] = 0.0
+            reached = paths[1][paths[0][paths[1]] > 0]
+            some = _greatest(paths[0], reached) if len(reached) > CANDIDATES else rows
+        scores = self._weighed(graph, node, some, own, paths)
+        if len(some) < high and among is None and np.count_nonzero(scores > 0) >= count:
+            return self._answer[some], scores
+        found = np.zeros(high)
+        found[some] = scores
         if np.count_nonzero(found) == np.count_nonzero(found[known]):
-            found = self._recent[:high] + self._into[answers] * 2.0**-40
-        elif self.head.trend:
-            np.multiply(found, self._trend[:high], out=found, where=found > 0)
-        if self._free[1]:
-            found[answers < 0] = -np.inf
-        if self.is_answer(node):
-            found[self._answers[node]] = -np.inf
-        if not linked:
-            found[own[0]] = -np.inf
-        return answers, found
+            found = self._recent[:high] + self._into[self._answer[:high]] * 2.0**-40
+        found[out] = -np.inf
+        if among is not None:
+            rows = self._answers[among].astype(np.int64)
+            rows = rows[rows >= 0]
+        elif self._free[1]:
+            found[self._answer[:high] < 0] = -np.inf
+        return self._answer[rows], found[rows]
 
-    def _own(self, graph: Graph, node: int) -> tuple[Int32, Float64]:
+    def _weighed(
+        self, graph: Graph, node: int, rows: Int64, own: _Own, paths: tuple[Float64, Int64] | None
+    ) -> Float64:
+        """Return the scores of some answers: product and paths, times the trend."""
+        found = np.zeros(len(rows))
+        if node < len(self._asks) and self._asks[node] >= 0:
+            query = self._query(graph, self._asks[node], *own)
+            if query.any():
+                loops.score(self.arrays, rows, query.astype(np.float32), found)
+        if paths is not None:
+            found += paths[0][rows]
+        if self.head.trend:
+            np.multiply(found, self._trend[rows], out=found, where=found > 0)
+        return found
+
+    def _paths(self, graph: Graph, node: int) -> tuple[Float64, Int64] | None:
+        """Return what paths to each answer weigh, and to which they lead; None where none are walked."""
+        if not self.head.paths or node >= len(self._asks) or self._asks[node] < 0:
+            return None
+        (asking, answering), arcs = self._high, graph.pull.arrays
+        found, reached = np.zeros(answering, np.int64), np.empty(answering, np.int64)
+        count = loops.walk_paths(
+            self.arrays, arcs, node, self._roots, np.zeros(asking, np.int64), found, reached
+        )
+        reached, weights = reached[:count], np.zeros(answering)
+        factor = self.head.paths * MESSAGE_SCALE / PATH_UNIT
+        weights[reached] = found[reached] * (factor * self._factors[reached])
+        return weights, reached
+
+    def _own(self, graph: Graph, node: int) -> _Own:
         """Return the rows of the answers that a node has an edge with, and when they last met."""
         me = np.array([node], np.int32)
         _, other, weight = graph.pull.arcs(me)
@@ -312,6 +350,12 @@ class Filter:
             "base": self._base.copy(),
         }
         return found
+
+
+def _greatest(weights: Float64, rows: Int64) -> Int64:
+    """Return the rows of the greatest weights, and all that weigh as much as the last."""
+    some = weights[rows]
+    return rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]
 
 
 _OF_NODES = "_role", "_asks", "_answers", "_out", "_into"

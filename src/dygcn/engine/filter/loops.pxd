@@ -89,12 +89,15 @@ cpdef object advance(FilterArrays of, ArcArrays pull, int64_t nodes, int64_t row
 
 @cython.locals(count=int64_t, row=int64_t, edges=int64_t, factor=double, column=int64_t)
 cpdef int64_t prepare(FilterArrays of, const double[::1] powers)
-cpdef object score(FilterArrays of, const float[::1] query, double[::1] out)
+cpdef object score(FilterArrays of, const int64_t[::1] rows, const float[::1] query, double[::1] out)
 @cython.locals(
-    last=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, row=int64_t, mass=double, root=double
+    last=int64_t, count=int64_t, one=int64_t, two=int64_t, answer=int64_t, other=int64_t, row=int64_t, mass=double
 )
-cpdef object walk_paths(
-    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] passing, int64_t[::1] out
+cpdef int64_t walk_paths(
+    FilterArrays of, ArcArrays pull, int64_t node, const double[::1] roots, int64_t[::1] passing, int64_t[::1] out,
+    int64_t[::1] reached
 )
-@cython.locals(at=int64_t, to=int64_t)
-cdef void _end_paths(FilterArrays of, ArcArrays pull, int64_t node, int64_t mass, int64_t[::1] out) noexcept nogil
+@cython.locals(at=int64_t, to=int64_t, weight=int64_t)
+cdef int64_t _end_paths(
+    FilterArrays of, ArcArrays pull, int64_t node, int64_t mass, int64_t[::1] out, int64_t[::1] reached, int64_t count
+) noexcept nogil

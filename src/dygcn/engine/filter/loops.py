@@ -336,15 +336,15 @@ def prepare(of: FilterArrays, powers: Float64) -> int:
     return done
 
 
-def score(of: FilterArrays, query: Float32, out: Float64) -> None:
-    """Write the products of a query with the first prepared sums."""
+def score(of: FilterArrays, rows: Int64, query: Float32, out: Float64) -> None:
+    """Write the products of a query with the prepared sums of some rows."""
     with cython.nogil:
-        write_scores(of.prepared, query, out)
+        write_scores(of.prepared, rows, query, out)
 
 
 def walk_paths(
-    of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, passing: Int64, out: Int64
-) -> None:
+    of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, passing: Int64, out: Int64, reached: Int64
+) -> int:
     """Add the weights of paths from one who asks over an answer and another who asks, in `PATH_UNIT`.
 
     First the paths to each of the others are added up: the answers of another are walked over once.
@@ -355,8 +355,10 @@ def walk_paths(
         The inverse square root of each number of edges: what an answer weighs, and another who asks.
     passing
         Scratch for everybody who asks: zero, before and after.
+    reached
+        The first of these, as many as are returned, are written: rows with a weight, in no order.
     """
-    last = len(roots) - 1
+    last, count = len(roots) - 1, 0
     with cython.nogil:
         for one in range(pull.start[node], pull.start[node] + pull.count[node]):
             answer = pull.others[one]
@@ -376,12 +378,21 @@ def walk_paths(
             for two in range(pull.start[answer], pull.start[answer] + pull.count[answer]):
                 row = of.asks[pull.others[two]]
                 if row >= 0 and passing[row] > 0:
-                    _end_paths(of, pull, pull.others[two], passing[row], out)
+                    count = _end_paths(of, pull, pull.others[two], passing[row], out, reached, count)
                     passing[row] = 0
+    done: int = count
+    return done
 
 
-def _end_paths(of: FilterArrays, pull: ArcArrays, node: int, mass: int, out: Int64) -> None:
+def _end_paths(
+    of: FilterArrays, pull: ArcArrays, node: int, mass: int, out: Int64, reached: Int64, count: int
+) -> int:
     for at in range(pull.start[node], pull.start[node] + pull.count[node]):
         to = of.answers[pull.others[at]]
         if to >= 0 and pull.weights[at] > 0:
-            out[to] += mass * weight_of(of, SUMS, pull.times[at] if len(pull.times) > 0 else 0.0)
+            weight = mass * weight_of(of, SUMS, pull.times[at] if len(pull.times) > 0 else 0.0)
+            if weight > 0 and out[to] == 0:
+                reached[count] = to
+                count += 1
+            out[to] += weight
+    return count

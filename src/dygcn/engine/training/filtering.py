@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dygcn.engine.filter.head import FilterHead
-from dygcn.engine.filter.layout import MOST_ON_PATHS
+from dygcn.engine.filter.layout import CANDIDATES, MOST_ON_PATHS
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import walk_kernels
 from dygcn.engine.training.subspace import OVERSAMPLE, leading_block, rotation, turn_rows
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 RANKS = 128, 64
 """Columns; and of a filter with more than `LARGE` answers, where they are bytes, and paths tell more."""
 LARGE = 20_000
-HELD_OUT = 0.25
-"""Last part of the events, by which settings are chosen; without times, a part drawn at random of the events
-of `ASKED`: so that the others, and numbers of edges, stay as they will be when it counts."""
-ASKED = 0.4
+HELD_OUT, AT_RANDOM = 0.25, 0.1
+"""Last part of the events, by which settings are chosen; of events without times, how many are drawn: few,
+since what paths weigh beside products depends on how many edges there are."""
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
@@ -53,7 +52,6 @@ MOST_TRIED = 41
 """Settings: a search takes seconds, and evidence gives every rival as many."""
 _FEWEST = 50  # held-out pairs
 _CELLS, _MOST_ASKERS = 100_000_000, 2_000  # of the scores that one setting is judged by
-_AT_ONCE = 256  # who are asked
 _DENSE = 512  # answers up to which nothing is iterated
 _TOP = 10
 
@@ -186,7 +184,7 @@ class Search:
     before
         The pairs that are known.
     asked, wanted
-        Who is asked; pairs that came later: the place of one among the asked, and the answer.
+        Who is asked, in order; pairs that came later, in order: the place of one among the asked, the answer.
     now, span
         When it is asked, and how long the events before took.
     """
@@ -195,8 +193,7 @@ class Search:
         self, before: Pairs, asked: Int64, wanted: tuple[Int64, Int64], now: float, span: float, seed: int
     ) -> None:
         self._before, self._asked, self._now, self._span = before, asked, now, span
-        self._wanted = np.zeros((len(asked), before.sizes[1]), np.bool_)
-        self._wanted[wanted] = True
+        self._wanted = wanted
         self._rows = Rows.of(before, seed)
         self._table = self._rows.rows * self._rows.step
         first, last = (np.searchsorted(before.one, asked, side) for side in ("left", "right"))
@@ -222,16 +219,19 @@ class Search:
 
     def value(self, settings: Mapping[str, float]) -> float:
         """Return NDCG and recall at 10, added up, in the mean of everybody who is asked."""
-        scores = self._scores(settings)
+        scores, (place, answer) = self._scores(settings), self._wanted
         scores[self._asker, self._before.other[self._own]] = -np.inf
-        some = min(_TOP, scores.shape[1])
-        parts = [scores[begin : begin + _AT_ONCE] for begin in range(0, len(scores), _AT_ONCE)]
-        top = np.concatenate([np.argpartition(part, -some, axis=1)[:, -some:] for part in parts])
-        order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1)
-        hits = np.take_along_axis(self._wanted, np.take_along_axis(top, order, 1), 1)
-        gains = 1.0 / np.log2(np.arange(2, some + 2))
-        most = np.minimum(self._wanted.sum(axis=1), some)
-        return float((hits @ gains / np.cumsum(gains)[most - 1] + hits.sum(axis=1) / most).mean())
+        found = scores[place, answer]
+        counts = np.bincount(place, minlength=len(scores))
+        lists = zip(scores, np.split(found, np.cumsum(counts)[:-1]), strict=True)
+        better = [scores.shape[1] - np.searchsorted(np.sort(row), some) for row, some in lists]
+        ranks = np.concatenate(better)  # from 1; of equal scores, the last
+        gains, most = 1.0 / np.log2(np.arange(2, _TOP + 2)), np.minimum(counts, _TOP)
+        hits = np.where(
+            ranks <= _TOP, gains[np.minimum(ranks, _TOP) - 1] / np.cumsum(gains)[most - 1][place], 0.0
+        )
+        hits += (ranks <= _TOP) / most[place]
+        return float(hits.sum() / len(scores))
 
     def _scores(self, settings: Mapping[str, float]) -> Float32:
         degree = power(self._before.degrees[1], -settings["degree"])
@@ -240,8 +240,9 @@ class Search:
         )
         found: Float32 = query @ (self._answers(settings["edges"]) * degree[:, None]).T
         if settings["paths"]:
-            ends = power(self._before.degrees[1], -0.5)
-            found += self._paths(settings["edges"]) * (np.float32(settings["paths"]) * ends)
+            paths, ends = self._paths(settings["edges"]), power(self._before.degrees[1], -0.5)
+            np.copyto(found, 0.0, where=self._left_out)
+            found += paths * (np.float32(settings["paths"]) * ends)
         if settings["trend"]:
             recent = self._recent(settings["lately"])
             trend = ((0.1 + recent / max(recent.mean(), 1e-300)) ** settings["trend"]).astype(np.float32)
@@ -291,6 +292,16 @@ class Search:
             return found
 
         return self._remember("profiles", part, made)
+
+    @cached_property
+    def _left_out(self) -> Bool:
+        """Mark the answers that are no candidates, see `CANDIDATES`; ages of edges are not looked at."""
+        paths = self._paths(0.0) * power(self._before.degrees[1], -0.5)
+        paths[self._asker, self._before.other[self._own]] = 0.0
+        marked = np.zeros(paths.shape, np.bool_)
+        for row in np.flatnonzero(np.count_nonzero(paths, axis=1) > CANDIDATES):
+            marked[row] = paths[row] < np.sort(paths[row])[-CANDIDATES]
+        return marked
 
     def _paths(self, part: float) -> Float32:
         def made() -> Float32:
@@ -415,8 +426,8 @@ def _found_settings(
     sizes, op = (len(asking), len(answering)), batch.op[rows]
     t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
-    chosen = last_events(one, t) if span > 0 else some_events(one, sizes[0], random)
-    held = np.isin(rows, rows[chosen])  # of an edge between two who both ask, both ways
+    held = last_events(one, t) if span > 0 else random.random(len(batch.op))[rows] < AT_RANDOM
+    held = np.isin(rows, rows[held])  # of an edge between two who both ask, both ways
     before, later = (Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held))
     out, into = before.degrees
     new = (out[later.one] > 0) & (into[later.other] > 0) & ~np.isin(later.keys, before.keys)
@@ -450,11 +461,3 @@ def last_events(one: Int64, t: Float64) -> Bool:
     late[:] = False
     late[rows[2 * place >= count[one[rows]]]] = True
     return late
-
-
-def some_events(one: Int64, asking: int, random: np.random.Generator) -> Bool:
-    """Say which events are held out where there are no times: some, of some of those who ask."""
-    chosen = np.zeros(asking, np.bool_)
-    chosen[random.permutation(asking)[: min(_MOST_ASKERS, int(ASKED * asking))]] = True
-    drawn: Bool = chosen[one] & (random.random(len(one)) < HELD_OUT)
-    return drawn
