@@ -63,8 +63,12 @@ def draw_lists(
     brought = np.zeros((len(chosen), width), np.bool_)
     taken = np.zeros(len(history), np.bool_)
     played = 0
+
+    def play(begin: int, end: int) -> None:
+        history.count(asks[begin:end], answers[begin:end], op[begin:end], t[begin:end])
+
     for row, event in enumerate(chosen.tolist()):
-        history.count(*(each[played:event] for each in (asks, answers, op, t)))
+        play(played, event)
         played, asker = event, int(asks[event])
         former = history.answers_of(asker, _LOOKED_AT)
         lately = answers[max(event - _LATELY, 0) : event]
@@ -74,7 +78,7 @@ def draw_lists(
         weights[row, : len(places)] = log_weight
         found[row, : len(places)] = places
         brought[row, : len(places)] = kept
-    history.count(*(each[played:] for each in (asks, answers, op, t)))
+    play(played, len(batch))
     return NextLists(chosen, raw, weights, found, brought)
 
 
