@@ -1,5 +1,6 @@
 """Batches one after the other are one batch, and nothing else."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
+from dygcn.engine.events.windows import part_of
+from dygcn.engine.records import RelationColumn
 from dygcn.errors import EventError
 
 EVENT = st.tuples(
@@ -89,3 +92,16 @@ def test_what_cannot_be_one_batch():
         join_events([read_events([(1, 2)]), read_events([("a", "b")])])
     with pytest.raises(EventError, match="some batches are dated"):
         join_events([read_events([(1, 2)]), dated((1, 2, 3))])
+
+
+@pytest.mark.parametrize("shape", [int, str])
+def test_parts_are_rows_without_a_copy(shape):
+    ends = [shape(10**number) for number in range(9)]
+    table = {"src": ends, "dst": ends[::-1], "t": range(9), "weight": np.arange(1.0, 10.0)}
+    codes = RelationColumn(np.arange(9, dtype=np.int16) % 3, ("a", "b", "c"))
+    batch = dataclasses.replace(read_events(table), relation=codes)
+    parts = [part_of(batch, begin, end) for begin, end in itertools.pairwise((0, 0, 2, 7, 9))]
+    for part, rows in zip(parts, ([], [0, 1], range(2, 7), [7, 8]), strict=True):
+        assert listed(part) == listed(rows_of(batch, np.array(rows, np.int64)))
+        assert part.relation.codes.tolist() == batch.relation.codes[list(rows)].tolist()
+    assert listed(join_events(parts)) == listed(batch)

@@ -15,14 +15,14 @@ from dygcn.engine.training.fitting_walks import held_out, walk_model
 from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns
 from dygcn.engine.training.link_samples import sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
+from dygcn.engine.training.next_sample import NextSample
 from dygcn.engine.training.samples import NextEdges
 
 
 def next_edges(rows, events):
-    pairs = np.array(rows)
-    columns = read_events({"src": pairs[:, 0], "dst": pairs[:, 1]})
-    active = read_events({"src": np.unique(pairs), "dst": np.unique(pairs)}).src
-    return NextEdges(columns.src, columns.dst, active, read_events(events))
+    active, places = np.unique(np.array(rows), return_inverse=True)
+    first, second = places.reshape(-1, 2).T
+    return NextEdges(first, second, read_events({"src": active, "dst": active}).src, read_events(events))
 
 
 def random_graph(seed, directed=False, nodes=40, steps=12):
@@ -200,7 +200,7 @@ def held_out_samples(rows):
     batch = sort_by_time(read_events(rows, columns=("src", "dst", "t")))
     parts = cut_steps(batch, list(range(1, 16)))
     model = walk_model(batch, parts, Choices(16, 2, "exact", None, 0, 256, False))
-    return held_out(model, parts, Recipe(), None).samples
+    return held_out(model, parts, Recipe(), NextSample(model, parts, Recipe())).samples
 
 
 def test_without_times_no_column_speaks_of_them():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import read_events
+from dygcn.engine.events.windows import part_of
 from dygcn.engine.history import History
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import NextHead
@@ -11,7 +12,7 @@ from dygcn.engine.models.next_head import next_columns
 from dygcn.engine.training import next_lists
 from dygcn.engine.training.logits import list_loss, softmax
 from dygcn.engine.training.next_head import fit_next
-from dygcn.engine.training.next_lists import Pool, draw_lists
+from dygcn.engine.training.next_lists import draw_lists
 from tests.seeded import assert_noticed
 
 
@@ -28,8 +29,15 @@ def events(count=1200, nodes=60, seed=0, repeats=0.7):
 
 
 def lists_of(batch, count=500, seed=0):
-    history, pool, random = History("int64", 1200.0), Pool("int64", batch), np.random.default_rng(seed)
-    return draw_lists(history, pool, batch, len(batch) // 2, count, random)
+    history, random = History("int64", 1200.0), np.random.default_rng(seed)
+    return draw_lists(history, batch, len(batch) // 2, count, random)
+
+
+def everybody(batch):
+    """Return the ids that have an event, in the order of their numbers in a history."""
+    history = History("int64", 1200.0)
+    history.numbered(batch)
+    return history.names.values
 
 
 def test_lists_have_the_columns_of_their_moment():
@@ -37,11 +45,10 @@ def test_lists_have_the_columns_of_their_moment():
     lists = lists_of(batch, 50)
     for row, event in enumerate(lists.event.tolist()):
         history = History("int64", 1200.0)
-        history.apply(next_lists._part(batch, 0, event))
-        pool = Pool("int64", batch)
+        history.apply(part_of(batch, 0, event))
         there = lists.candidates[row] >= 0
         asker = int(history.find([batch.src.values[event]])[0])
-        names = pool.names.values[lists.candidates[row, there]]
+        names = everybody(batch)[lists.candidates[row, there]]
         wanted = history.columns(asker, history.find(names.tolist()), float(batch.t[event]))
         np.testing.assert_array_equal(lists.raw[row, there], wanted)
         assert names[0] == batch.dst.values[event]
@@ -52,7 +59,7 @@ def test_lists_have_the_columns_of_their_moment():
 
 def test_the_history_that_lists_were_drawn_from_has_all_events():
     batch, whole, drawn = events(), History("int64", 1200.0), History("int64", 1200.0)
-    draw_lists(drawn, Pool("int64", batch), batch, len(batch) // 2, 40, np.random.default_rng(0))
+    draw_lists(drawn, batch, len(batch) // 2, 40, np.random.default_rng(0))
     whole.apply(batch)
     assert drawn.digest() == whole.digest()
 
@@ -61,7 +68,7 @@ def hunt_weights(seed):
     """Every list stands for everybody that can be a candidate: weights add up to the pool but the asker."""
     batch = events(seed=seed, nodes=400)
     lists = lists_of(batch, 100, seed)
-    np.testing.assert_allclose(np.exp(lists.log_weight).sum(axis=1), len(Pool("int64", batch)) - 1)
+    np.testing.assert_allclose(np.exp(lists.log_weight).sum(axis=1), len(everybody(batch)) - 1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -116,17 +123,16 @@ def test_lists_learn_what_everybody_would(monkeypatch):
 
 def whole_lists(batch, chosen):
     """Return columns of everybody, for each event."""
-    pool, history, played, columns = Pool("int64", batch), History("int64", 1200.0), 0, []
+    history, played, columns = History("int64", 1200.0), 0, []
     for event in chosen.tolist():
-        history.apply(next_lists._part(batch, played, event))
-        played = event
-        names = pool.names.values
+        history.apply(part_of(batch, played, event))
+        played, names = event, everybody(batch)
         answer = np.flatnonzero(names == batch.dst.values[event])
         names = names[np.concatenate((answer, np.setdiff1d(np.arange(len(names)), answer)))]
         asker = int(history.find([batch.src.values[event]])[0])
         raw = history.columns(asker, history.find(names.tolist()), float(batch.t[event]))
         columns.append(next_columns(raw))
-    return np.stack(columns), np.zeros((len(chosen), len(pool)))
+    return np.stack(columns), np.zeros((len(chosen), len(everybody(batch))))
 
 
 def test_too_few_lists_teach_nothing():

@@ -249,6 +249,40 @@ def test_rows_that_are_near_save_products():
     assert walk_base(*edges, begin=np.zeros_like(near)).has.all()
 
 
+def test_signed_sums_of_columns_are_a_product():
+    _, logs, _ = log_matrix(random_graph(60, 0.1, 17), 2)
+    core = len(logs.start) - 1
+    M = np.zeros((core, core))
+    walks.walk_kernels.write_dense(logs.start, logs.columns, logs.values, M)
+    eye = walks.Sparse(np.arange(core + 1), np.arange(core, dtype=np.int32), np.ones(core, np.float32))
+    drawn = walks._columns_together(eye, 8, seed=3)
+    assert (np.abs(drawn).sum(axis=1) == 1).all()
+    np.testing.assert_allclose(walks._columns_together(logs, 8, seed=3), M @ drawn, rtol=1e-5, atol=1e-5)
+
+
+def test_pairs_that_nobody_counts_leave_the_window_as_it_is(monkeypatch):
+    edges = edges_of(random_graph(300, 0.05, 16))
+    monkeypatch.setitem(walks.MULTIPLICATIONS, 3, 10_000)
+    counted = []
+    count = walks.walk_kernels.count_walks
+    monkeypatch.setattr(walks.walk_kernels, "count_walks", lambda *a: counted.append(a) or count(*a))
+    short = walk_base(*edges, 300, 8, 0)
+    assert not counted
+    monkeypatch.setattr(walks, "_least_ahead", lambda arcs, lengths: 0.0)
+    same_bits(short, walk_base(*edges, 300, 8, 0))
+    assert counted
+    assert short.window == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_third_step_takes_no_less_than_is_said(seed):
+    first, second, weight = edges_of(random_graph(100, 0.05, seed))
+    order, place = walks._by_degree(first, second, 100, None)
+    arcs, _ = walks._arcs_of(first, second, weight, place, len(order))
+    least = walks._least_ahead(arcs, np.diff(arcs.start).astype(np.float64))
+    assert 0 < least <= walks.walk_kernels.count_walks(2, arcs.start, arcs.columns)[2]
+
+
 def same_bits(one, other):
     return one.rows.tobytes() == other.rows.tobytes() and one.has.tolist() == other.has.tolist()
 

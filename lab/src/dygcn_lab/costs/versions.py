@@ -128,7 +128,7 @@ def compare(other: str, turns: int = TURNS) -> None:
     here = str(Path(dygcn.__file__).parents[1])
     ratios: dict[str, list[float]] = {}
     for _ in range(turns):
-        one, two = (_in_process(path) for path in (other, here))
+        one, two = (in_process(Path(__file__), path) for path in (other, here))
         for name in one:
             ratios.setdefault(name, []).append(two[name] / one[name])
     for name, values in ratios.items():
@@ -136,14 +136,12 @@ def compare(other: str, turns: int = TURNS) -> None:
         click.echo(f"{name:36} {statistics.median(values):6.3f}   ({low:.3f} to {high:.3f})")
 
 
-def _in_process(source: str) -> dict[str, float]:
-    script = Path(__file__).resolve()
+def in_process(script: Path, source: str, *arguments: str) -> Any:
+    """Run a script of this checkout with the package of another one; return the last line, read as JSON."""
     environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    command = [sys.executable, str(script.resolve()), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

@@ -125,7 +125,6 @@ def _batch(moment: Moment, step: int) -> EventBatch:
 
 
 def _next_edges(moment: Moment, step: int) -> NextEdges:
-    ends = (np.ascontiguousarray(moment.edges[:, 0]), np.ascontiguousarray(moment.edges[:, 1]))
-    return NextEdges(
-        IdColumn(ends[0]), IdColumn(ends[1]), IdColumn(np.unique(moment.edges)), _batch(moment, step)
-    )
+    active, places = np.unique(moment.edges, return_inverse=True)
+    first, second = places.reshape(-1, 2).T
+    return NextEdges(first, second, IdColumn(active), _batch(moment, step))

@@ -12,6 +12,7 @@ from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.models.choices import Choices
 from dygcn.engine.training import Recipe, fit_heads
 from dygcn.engine.training.fitting_walks import held_out, walk_model
+from dygcn.engine.training.next_sample import NextSample
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.experiments.cells import Record
 from dygcn_lab.experiments.headed import Headed
@@ -80,7 +81,8 @@ def _samples(moments: Sequence[Moment], seed: int, half_life: float | None) -> A
     choices = Choices(DIM, 2, "exact", half_life, seed, 256, False)
     batch = sort_by_time(read_events(event_table(moments)))
     steps = cut_steps(batch, list(range(len(moments))))
-    return held_out(walk_model(batch, steps, choices), steps, Recipe(), None).samples
+    blank, recipe = walk_model(batch, steps, choices), Recipe()
+    return held_out(blank, steps, recipe, NextSample(blank, steps, recipe)).samples
 
 
 def _with_heads(fitting: SharedFit, heads: Any, moments: Sequence[Moment]) -> LiveEmbedding:

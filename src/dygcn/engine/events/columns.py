@@ -301,7 +301,8 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
     >>> python_ids(join_ids([id_column(["ann"]), id_column(["bob", "cat"])])).tolist()
     ['ann', 'bob', 'cat']
     """
-    data = [column.data for column in columns if column.data is not None]
+    ends = [(column.data, *column.values[[0, -1]].tolist()) for column in columns if column.data is not None]
+    data = [data[begin:end] for data, begin, end in ends]
     if not data:
         return IdColumn(np.concatenate([column.values for column in columns]))
     lengths = np.concatenate([np.diff(column.values) for column in columns])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events.columns import seconds, take
-from dygcn.engine.records import EventBatch, Int64
+from dygcn.engine.records import EventBatch, IdColumn, Int64
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
@@ -30,6 +30,24 @@ def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
         None if batch.t is None else batch.t[rows],
         None if batch.relation is None else replace(batch.relation, codes=batch.relation.codes[rows]),
     )
+
+
+def part_of(batch: EventBatch, begin: int, end: int) -> EventBatch:
+    """Return the rows from `begin` to `end` of a batch, without a copy; `rows_of` of them is the same."""
+    src, dst = (_slice_of(column, begin, end) for column in (batch.src, batch.dst))
+    weight, t, relation = batch.weight, batch.t, batch.relation
+    return EventBatch(
+        src,
+        dst,
+        batch.op[begin:end],
+        None if weight is None else weight[begin:end],
+        None if t is None else t[begin:end],
+        None if relation is None else replace(relation, codes=relation.codes[begin:end]),
+    )
+
+
+def _slice_of(column: IdColumn, begin: int, end: int) -> IdColumn:
+    return IdColumn(column.values[begin : end + (column.data is not None)], column.data)
 
 
 def sort_by_time(batch: EventBatch) -> EventBatch:

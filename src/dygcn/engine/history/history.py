@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import join_ids, moment, take
+from dygcn.engine.events.windows import part_of
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import counting, layout
@@ -135,6 +136,20 @@ class History:
         self.stage(batch, now)
         self.write()
 
+    def numbered(self, batch: EventBatch) -> tuple[Nodes, Nodes]:
+        """Return the numbers that both ends of events will have once they are counted; now they have them."""
+        found = []
+        for begin in range(0, len(batch), _BLOCK):
+            part = part_of(batch, begin, min(begin + _BLOCK, len(batch)))
+            found.append(self._numbers(part.src, part.dst, part.op))
+        src, dst = np.concatenate(found, axis=1)
+        return src, dst
+
+    def count(self, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
+        """Count events whose ends have numbers."""
+        self._reserve(self.ids.high, self.pairs + len(op))
+        counting.play(self.arrays, src, dst, op, t, self.fast, self.slow)
+
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
         """Say what is to be counted next; None: nothing."""
         self._sizes[layout.PLAYED] = 0
@@ -158,21 +173,18 @@ class History:
             return
         batch, now = self._staged
         while (start := int(self._sizes[layout.PLAYED])) < len(batch):
-            rows = np.arange(start, min(start + _BLOCK, len(batch)))
-            ends = [take(end, rows) if len(rows) < len(batch) else end for end in (batch.src, batch.dst)]
-            seen, op = self.ids.high, batch.op[rows]
-            src, dst = self._numbers(ends[0], ends[1], op)
-            self._reserve(self.ids.high, self.pairs + len(rows))
-            t = self._dates(batch, rows, now)
-            how = self.fast, self.slow
+            part = part_of(batch, start, min(start + _BLOCK, len(batch)))
+            seen, op = self.ids.high, part.op
+            src, dst = self._numbers(part.src, part.dst, op)
+            t = self._dates(part, now)
             if before is None:
-                counting.play(self.arrays, src, dst, op, t, *how)
+                self.count(src, dst, op, t)
                 continue
-            for at in range(len(rows)):
+            for at in range(len(part)):
                 u, v, one = int(src[at]), int(dst[at]), slice(at, at + 1)
                 if op[at] > 0 and u != v:
                     before(start + at, u, v, float(t[at]), seen)
-                counting.play(self.arrays, src[one], dst[one], op[one], t[one], *how)
+                self.count(src[one], dst[one], op[one], t[one])
                 if op[at] > 0:  # a removal may name whom a later event of the batch brings
                     seen = max(seen, u + 1, v + 1)
         if now is not None:
@@ -192,12 +204,12 @@ class History:
         self.ids.intern(take(ends, np.arange(len(ends)).reshape(2, -1).ravel("F")))
         return self.ids.find(src), self.ids.find(dst)
 
-    def _dates(self, batch: EventBatch, rows: Int64, now: float | None) -> Float64:
+    def _dates(self, batch: EventBatch, now: float | None) -> Float64:
         """Return when events happened; one without a time happens now, or when the last one did."""
         if batch.t is not None:
-            return batch.t[rows].astype(np.float64) + 0.0
+            return batch.t.astype(np.float64) + 0.0
         known = self.clock if now is None else now
-        return np.full(len(rows), 0.0 if np.isinf(known) else float(known))
+        return np.full(len(batch), 0.0 if np.isinf(known) else float(known))
 
     def _reserve(self, nodes: int, pairs: int) -> None:
         fresh = {}

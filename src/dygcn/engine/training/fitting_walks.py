@@ -50,7 +50,7 @@ def fit_walks(
     """Return the fitted state, all events played; `beside`: with features beside the rows."""
     blank = walk_model(batch, parts, choices, beside)
     coming = NextSample(blank, parts, recipe)
-    found = held_out(blank, parts, recipe, progress, beside, coming)
+    found = held_out(blank, parts, recipe, coming, progress, beside)
     samples: Sequence[LinkSample] = found.samples
     if beside is not None:
         blank, samples = choose_share(blank, samples)
@@ -154,9 +154,9 @@ def held_out(
     blank: Model,
     parts: Sequence[EventBatch],
     recipe: Recipe,
-    progress: Progress | None,
+    coming: NextSample,
+    progress: Progress | None = None,
     beside: Beside | None = None,
-    coming: NextSample | None = None,
 ) -> HeldOut:
     """Return pairs of the last training steps, read with rows that were made before those steps."""
     found = HeldOut(blank, len(parts), recipe)
@@ -167,12 +167,9 @@ def held_out(
     later = copy.deepcopy(graph)
     state = _state(with_rows(blank, graph, progress, ROUGH), graph, beside)
     ahead = Ahead(later, parts, played)
-    if coming is not None:
-        coming.follow(copy.deepcopy(state))
     for step in found.steps:
-        if step > found.first:
-            state.apply(parts[step])
         found.visit(state, step, ahead.move_to(step + 1))
+        coming.follow(state, step + 1)
         if progress is not None:
             progress(step + 1 - found.first, len(found.steps), "looking at held-out steps")
     later.compact()

@@ -57,9 +57,7 @@ def sample_links(
     read
         Returns vectors (or None) and units of nodes.
     """
-    first, second, active = (
-        graph.find(column).astype(np.int64) for column in (edges.first, edges.second, edges.active)
-    )
+    first, second, active = (nodes.astype(np.int64) for nodes in edges.nodes_in(graph))
     coming = np.stack((first, second), axis=1)
     a, b, weight = graph.edges()
     now = np.stack((a, b), axis=1)[weight > 0].astype(np.int64)

@@ -35,10 +35,10 @@ def fit_next(
     """
     if len(lists.event) < FEWEST:
         return None
-    columns, rows, near, asked = next_columns(lists.raw), np.arange(len(lists.event)), None, False
+    columns, rows, near, plain = next_columns(lists.raw), np.arange(len(lists.event)), None, None
     if products is not None and held is not None and held.sum() >= FEWEST:
-        asked, near = _asked_for(lists, columns, products, np.flatnonzero(held))
-        if asked:
+        plain, near = _asked_for(lists, columns, products, np.flatnonzero(held))
+        if near is not plain:
             rows = np.flatnonzero(held)
             columns = next_columns(lists.raw[rows], products[rows])
     log_weight = lists.log_weight[rows]
@@ -49,19 +49,21 @@ def fit_next(
     both = np.concatenate((seen, seen[::_ONE_OF])), np.concatenate((log_weight, brought))
     listed = softmax(*both, weights)
     size = len(NAMES)
-    alone = softmax(seen[..., :size], log_weight) if columns.shape[-1] > size else np.empty(0)
+    alone = softmax(seen[..., :size], log_weight, plain) if columns.shape[-1] > size else np.empty(0)
     return NextHead(span, *(tuple(row.tolist()) for row in (weights, listed, low, high, alone)))
 
 
-def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[bool, Float64]:
-    """Say whether the last third of the lists with products is likelier with these; and what is near then."""
+def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[Float64, Float64]:
+    """Return what is near without products, and what is near if products help the last third.
+
+    Both are the same array where products do not help.
+    """
     first, cut = int(places[0]), int(places[2 * len(places) // 3])
     near, without = _judged(plain, lists.log_weight, cut)
     columns = next_columns(lists.raw[first:], products[first:])
     begin = np.pad(near, (0, columns.shape[-1] - len(near)))
     wide, with_them = _judged(columns, lists.log_weight[first:], cut - first, begin)
-    asked = with_them < without - _GAIN
-    return asked, wide if asked else near
+    return near, wide if with_them < without - _GAIN else near
 
 
 def _judged(

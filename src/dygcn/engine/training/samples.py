@@ -39,10 +39,15 @@ class StepSample:
 class NextEdges:
     """The graph at the next step, by the user's ids."""
 
-    first: IdColumn  # (e,) the two ends of every edge
-    second: IdColumn
+    first: Int64  # (e,) the two ends of every edge, as places in `active`
+    second: Int64
     active: IdColumn  # every node that has one
     events: EventBatch  # what made it of the graph before
+
+    def nodes_in(self, graph: Graph) -> tuple[Nodes, Nodes, Nodes]:
+        """Return both ends of every edge and everybody active as nodes of another graph, -1: not there."""
+        active = graph.find(self.active)
+        return active[self.first], active[self.second], active
 
 
 def collect_samples(
@@ -109,15 +114,16 @@ class Ahead:
         a, b, weight = self._graph.edges()
         real = weight > 0
         a, b = a[real], b[real]
-        names = self._graph.ids.names
-        return NextEdges(names(a), names(b), names(np.unique(np.concatenate((a, b)))), self._events)
+        there = np.zeros(self._graph.ids.high, np.bool_)
+        there[a] = there[b] = True
+        place, active = np.cumsum(there) - 1, np.flatnonzero(there).astype(np.int32)
+        return NextEdges(place[a], place[b], self._graph.ids.names(active), self._events)
 
 
 def _sample(state: State, edges: NextEdges, rows: int, random: np.random.Generator) -> StepSample | None:
     graph = state.graph
-    a, b = graph.find(edges.first), graph.find(edges.second)
-    active = np.unique(np.concatenate((a, b)))
-    active = active[active >= 0]
+    a, b, active = edges.nodes_in(graph)
+    active = np.sort(active[active >= 0])
     both = (a >= 0) & (b >= 0)
     a, b = a[both], b[both]
     if len(a) == 0:

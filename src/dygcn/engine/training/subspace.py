@@ -42,17 +42,17 @@ def leading_block(
     products
         How often it does. Two in a row need no orthonormal columns in between: float32 keeps what they do.
     begin
-        (rows, rank) what is near to begin with; rows of zeros, and by default all, are drawn.
+        What is near to begin with; rows of zeros, and by default all, are drawn. It may be used as it is.
     """
     random = np.random.default_rng([seed, 8])
     if begin is None:
         block = random.standard_normal((rows, rank + OVERSAMPLE), dtype=np.float32)
     else:
-        block = begin.astype(np.float32)
+        block = begin.astype(np.float32, copy=False)
         unknown = np.flatnonzero(~begin.any(axis=1))
         length = np.linalg.norm(block) / max(np.sqrt(rows - len(unknown)), 1.0) or 1.0
-        drawn = random.standard_normal((len(unknown), rank), dtype=np.float32)
-        block[unknown] = drawn * np.float32(length / np.sqrt(rank))
+        drawn = random.standard_normal((len(unknown), begin.shape[1]), dtype=np.float32)
+        block[unknown] = drawn * np.float32(length / np.sqrt(begin.shape[1]))
     for left in range(products, 0, -1):
         if left % 2 and (left < products or begin is not None):
             orthonormalise(block)

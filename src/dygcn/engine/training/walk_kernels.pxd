@@ -19,5 +19,6 @@ cpdef object count_walks(int64_t window, const int64_t[::1] start, const int32_t
 @cython.locals(now=int64_t, after=int64_t, count=int64_t, found=int64_t, touched=int64_t, chance=double, part=double, ratio=double, last=bint)
 cpdef object log_walks(int64_t low, int64_t high, int64_t window, const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const double[::1] degree, double scale, double[:, ::1] share, int32_t[:, ::1] queue, int64_t[::1] log_start, int32_t[::1] log_columns, float[::1] log_values)
 cpdef object multiply(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const float[:, ::1] old, float[:, ::1] block, Py_ssize_t column)
+cpdef object add_columns(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const int32_t[::1] to, const float[::1] sign, float[:, ::1] block)
 cpdef object write_dense(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, double[:, ::1] dense)
 cpdef int64_t find_bad_edge(const int32_t[::1] first, const int32_t[::1] second, const double[::1] weight, int64_t nodes)

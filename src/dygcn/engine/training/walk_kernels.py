@@ -234,6 +234,16 @@ def multiply(
         write_sparse_product(start, columns, values, old, block, column)
 
 
+def add_columns(
+    start: Int64, columns: Int32, values: Float32, to: Int32, sign: Float32, block: Float32
+) -> None:
+    """Add each column of a sparse matrix, times its sign, to one column of a block of fewer columns."""
+    with cython.nogil:
+        for row in range(len(start) - 1):
+            for arc in range(start[row], start[row + 1]):
+                block[row, to[columns[arc]]] += sign[columns[arc]] * values[arc]
+
+
 def write_dense(start: Int64, columns: Int32, values: Float32, dense: Float64) -> None:
     """Write a sparse matrix into a dense one of zeros."""
     with cython.nogil:

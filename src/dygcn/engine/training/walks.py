@@ -258,16 +258,27 @@ def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: i
 
 
 def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[int, int]:
-    """Return the longest walks that fit, and how many pairs they join; nothing is made to find out."""
+    """Return the longest walks that fit, and a bound of the pairs they join; nothing is made to find out."""
     core, count = len(arcs.start) - 1, len(arcs.columns)
     lengths = np.diff(arcs.start).astype(np.float64)
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
     while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
+        if window == 1 and _least_ahead(arcs, lengths) > MULTIPLICATIONS[LONGEST]:
+            most = count + ahead  # nobody needs the number of pairs where two steps fit, whatever it is
+            if _bytes_needed(core, count, nodes, rank, most) <= budget:
+                return 2, most
         longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)
         if _bytes_needed(core, count, nodes, rank, longer) > budget:
             break
         window, joined = window + 1, longer
     return window, joined
+
+
+def _least_ahead(arcs: Sparse, lengths: Float64) -> float:
+    """Return how many multiplications a third step takes at least: two steps reach what a neighbour has."""
+    some = lengths > 0
+    reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
+    return float(lengths[some] @ reached)
 
 
 def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: _Reporter) -> Sparse:
@@ -301,9 +312,21 @@ def _factorise(
         logs.multiply(block, scratch)
         reporter.one_more()
 
-    block = leading_block(multiply, core, rank, seed, products, begin)
+    found: Int8 | Float32 | None = begin
+    if begin is None and products < PRODUCTS:
+        found, products = _columns_together(logs, rank + OVERSAMPLE, seed), products - 1
+    block = leading_block(multiply, core, rank, seed, products, found)
     turn_rows(block, rotation(block, rank))
     return block, _TINY
+
+
+def _columns_together(logs: Sparse, width: int, seed: int) -> Float32:
+    """Return the product with a random matrix of one 1 or -1 in each row, which costs next to nothing."""
+    core = len(logs.start) - 1
+    random, block = np.random.default_rng([seed, 9]), np.zeros((core, width), np.float32)
+    to, sign = random.integers(0, width, core, np.int32), random.choice(np.array([-1, 1], np.float32), core)
+    walk_kernels.add_columns(logs.start, logs.columns, logs.values, to, sign, block)
+    return block
 
 
 def _exact_rows(logs: Sparse, rank: int) -> Float64:
