@@ -24,7 +24,7 @@ cpdef object read_rows(
     RowBlock block, const double[::1] steps, double floor, double[:, ::1] total, float[:, ::1] units, float[:, ::1] ones
 )
 cpdef object multiply_rows(
-    const float[:, ::1] left, const int64_t[::1] at, double[::1] squares, double[::1] dots, double[::1] scores, const float[:, ::1] weights, float[:, ::1] out
+    const float[:, ::1] left, const int64_t[::1] at, const int64_t[::1] every, double[::1] squares, double[::1] dots, double[::1] scores, const float[:, ::1] weights, float[:, ::1] out
 )
 cpdef object multiply_sparse(
     const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const float[:, ::1] old, float[:, ::1] out

@@ -64,12 +64,19 @@ def read_rows(
 
 
 def multiply_rows(
-    left: Float32, at: Int64, squares: Float64, dots: Float64, scores: Float64, weights: Float32, out: Float32
+    left: Float32,
+    at: Int64,
+    every: Int64,
+    squares: Float64,
+    dots: Float64,
+    scores: Float64,
+    weights: Float32,
+    out: Float32,
 ) -> None:
     """Use every product of rows of floats."""
     write_squares(left, squares)
     write_dots(left, at, left, at, dots)
-    write_scores(left, at[: len(scores)], left[0], scores)
+    write_scores(left, every, left[0], scores)
     add_product(left, len(left), weights, out, 0)
 
 
@@ -120,7 +127,7 @@ def _of_floats(random: np.random.Generator, rows: int, width: int, dim: int) -> 
         np.zeros(rows),
         np.zeros((rows, dim), np.float32),
     )
-    multiply_rows(left, random.integers(0, rows, 11), squares, dots, scores, weights, out)
+    multiply_rows(left, random.integers(0, rows, 11), np.arange(rows), squares, dots, scores, weights, out)
     counts = random.integers(0, 4, rows)
     arcs = int(counts.sum())
     start, columns = np.concatenate(([0], counts.cumsum())), random.integers(0, rows, arcs, np.int32)

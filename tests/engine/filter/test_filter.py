@@ -128,8 +128,8 @@ BUGS = {
         FILTER, "self._touch(rows[1])", "pass", "answers_without_edges", (5,),
     ),
     "candidates that paths weigh least": (
-        FILTER, "return rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]",
-        "return rows[some <= np.partition(some, -CANDIDATES)[-CANDIDATES]]", "check_candidates", (0,),
+        FILTER, "keep: Int64 = rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]",
+        "keep: Int64 = rows[some <= np.partition(some, -CANDIDATES)[-CANDIDATES]]", "check_candidates", (0,),
     ),
     "paths that are walked twice": (LOOPS, "passing[row] = 0", "pass", "check_paths", (0,)),
     "a trial that took the clock back": (

@@ -355,7 +355,8 @@ class Filter:
 def _greatest(weights: Float64, rows: Int64) -> Int64:
     """Return the rows of the greatest weights, and all that weigh as much as the last."""
     some = weights[rows]
-    return rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]
+    keep: Int64 = rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]
+    return keep
 
 
 _OF_NODES = "_role", "_asks", "_answers", "_out", "_into"
