@@ -221,11 +221,12 @@ class Search:
         """Return NDCG and recall at 10, added up, in the mean of everybody who is asked."""
         scores, (place, answer) = self._scores(settings), self._wanted
         scores[self._asker, self._before.other[self._own]] = -np.inf
-        found = scores[place, answer]
-        counts = np.bincount(place, minlength=len(scores))
-        lists = zip(scores, np.split(found, np.cumsum(counts)[:-1]), strict=True)
-        better = [scores.shape[1] - np.searchsorted(np.sort(row), some) for row, some in lists]
-        ranks = np.concatenate(better)  # from 1; of equal scores, the last
+        found, counts = scores[place, answer], np.bincount(place, minlength=len(scores))
+        ends = np.cumsum(counts).tolist()
+        scores.sort(axis=1)
+        slices = map(slice, [0, *ends], ends)
+        below = [row.searchsorted(found[some]) for row, some in zip(scores, slices, strict=True)]
+        ranks = scores.shape[1] - np.concatenate(below)  # from 1; of equal scores, the last
         gains, most = 1.0 / np.log2(np.arange(2, _TOP + 2)), np.minimum(counts, _TOP)
         hits = np.where(
             ranks <= _TOP, gains[np.minimum(ranks, _TOP) - 1] / np.cumsum(gains)[most - 1][place], 0.0
@@ -277,19 +278,11 @@ class Search:
 
     def _profiles(self, part: float) -> Float32:
         def made() -> Float32:
-            t, found = (
-                self._before.t[self._own],
-                np.zeros((len(self._asked), self._table.shape[1]), np.float32),
-            )
-            newest = np.full(len(self._asked), -np.inf)
-            np.maximum.at(newest, self._asker, t)
-            ages = np.exp2((t - newest[self._asker]) * (part / self._span)) if part else np.ones(len(t))
-            np.add.at(
-                found,
-                self._asker,
-                self._table[self._before.other[self._own]] * ages[:, None].astype(np.float32),
-            )
-            return found
+            pairs, counts = self._before, self._before.degrees[0]
+            some = counts[counts > 0]
+            newest = np.maximum.reduceat(pairs.t, np.cumsum(some) - some).repeat(some)
+            ages = np.exp2((pairs.t - newest) * (part / self._span))
+            return pairs.product(ages.astype(np.float32), self._table)[self._asked]
 
         return self._remember("profiles", part, made)
 
