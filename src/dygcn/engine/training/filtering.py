@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
 
-RANKS = 128, 64
-"""Columns; and of a filter with more than `LARGE` answers, where they are bytes, and paths tell more."""
-LARGE = 20_000
+RANK = 128
+"""Columns."""
 HELD_OUT, AT_RANDOM = 0.25, 0.1
 """Last part of the events, by which settings are chosen; of events without times, how many are drawn: few,
 since what paths weigh beside products depends on how many edges there are."""
@@ -158,17 +157,16 @@ def _leading(
     squared: Callable[[Float32], Float32], sizes: tuple[int, int], seed: int
 ) -> tuple[Float32, Float64]:
     """Return the leading eigenvectors of a matrix that multiplies blocks, and its eigenvalues."""
-    most = RANKS[sizes[1] > LARGE]
     if sizes[1] <= _DENSE:
         whole = squared(np.eye(sizes[1], dtype=np.float32)).astype(np.float64)
         found, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        keep = np.argsort(-found)[: min(most, int((found > 1e-6).sum()))]
+        keep = np.argsort(-found)[: min(RANK, int((found > 1e-6).sum()))]
         return vectors[:, keep].astype(np.float32), found[keep]
 
     def multiply(block: Float32) -> None:
         block[:] = squared(block)
 
-    rank = min(most, sizes[0], sizes[1] - OVERSAMPLE)
+    rank = min(RANK, sizes[0], sizes[1] - OVERSAMPLE)
     block = leading_block(multiply, sizes[1], rank, seed)
     turn_rows(block, rotation(block, rank))
     values = np.sqrt((block[:, :rank].astype(np.float64) ** 2).sum(axis=0))
