@@ -1,4 +1,4 @@
-"""Fit a filter: rows by a truncated SVD, settings by what the last quarter of the history answers best."""
+"""Fit a filter: rows by a truncated SVD, settings by what answers held-out events best."""
 
 from __future__ import annotations
 
