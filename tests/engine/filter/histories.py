@@ -314,29 +314,31 @@ def reopened(tmp_path, seed):
 
 
 def check_candidates(seed):
-    """Score the answers that paths weigh most as without candidates; all others score 0, or are left out."""
+    """Where few are wanted, those that paths weigh most have the scores that they have without candidates."""
     rng, state = np.random.default_rng(seed), new_state()
     apply(state, random_events(rng, 60, True, 0.0, 0.1)[0])
-    graph, many = state.graph, layout.CANDIDATES
+    graph, filter_, many = state.graph, state.filter, layout.CANDIDATES
 
-    def scores(node, candidates, count=0):
-        filter.CANDIDATES = candidates
-        found = state.filter.scores(graph, node, linked=False, count=count)
-        filter.CANDIDATES = many
+    def scores(node, linked, count):
+        found = filter_.scores(graph, node, linked, None, count)
         return dict(zip(*(one.tolist() for one in found), strict=True))
 
+    filter_.image(graph)
     tried = 0
     for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
-        every, (weights, reached) = scores(node, many), state.filter._paths(graph, node)
-        weighed = {state.filter._answer[row]: weights[row] for row in reached.tolist()}
-        free = {one: weight for one, weight in weighed.items() if every[one] > -np.inf}
+        (weights, reached), own = filter_._paths(graph, node), filter_._own(graph, node)[0]
+        free = {int(filter_._answer[row]): weights[row] for row in reached.tolist() if row not in own}
         if len(free) <= 2:
             continue
         least = sorted(free.values(), reverse=True)[1]
         wanted = {one for one, weight in free.items() if weight >= least}
-        assert scores(node, 2) == {one: every[one] for one in wanted}
-        assert scores(node, 2, len(every)) == {
-            one: score if one in wanted or score == -np.inf else 0.0 for one, score in every.items()
-        }
         tried += len(wanted) < len(free)
+        for linked in (False, True):
+            filter.CANDIDATES, filter._PLENTY = many, 10
+            every = scores(node, linked, 1)
+            filter.CANDIDATES, filter._PLENTY = 2, 1
+            some = wanted | set(filter_._answer[own].tolist()) if linked else wanted
+            assert scores(node, linked, 2) == {one: every[one] for one in some}
+            assert scores(node, linked, 0) == scores(node, linked, 3) == every
+    filter.CANDIDATES, filter._PLENTY = many, 10
     assert tried

@@ -2,13 +2,15 @@
 
 import copy
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dygcn
+from dygcn.engine.filter.filter import Filter
 from dygcn.engine.training import filtering
-from dygcn.engine.training.filtering import START, Pairs, Rows
+from dygcn.engine.training.filtering import START, Pairs, Rows, Search
 from dygcn.errors import FeatureError, OptionError
 
 
@@ -215,17 +217,69 @@ def test_ends_of_visits_are_held_out_where_hardly_anybody_comes_again():
     assert held[10:].tolist() == [[False] * 5 + [True] * 5] * 30
 
 
-def test_an_edge_between_two_who_ask_is_held_out_both_ways(monkeypatch):
+def held_out(monkeypatch, table, **options):
+    """Return the known pairs and the wanted ones of the search in a fit."""
     seen = []
-    monkeypatch.setattr(
-        filtering, "Search", lambda before, asked, wanted, *rest: seen.append((before, asked, wanted))
-    )
-    rng = np.random.default_rng(0)
-    edges = {(a, b) for a, b in rng.integers(0, 40, (600, 2)).tolist() if a < b}
+    monkeypatch.setattr(filtering, "Search", lambda *arguments: seen.append(arguments))
     with pytest.raises(AttributeError):  # of the search that is none
-        dygcn.fit(sorted(edges), recommend=True, dim=4, progress=False)
-    before, asked, wanted = seen[0]
+        dygcn.fit(table, recommend=True, dim=4, progress=False, **options)
+    before, asked, wanted, *_ = seen[0]
     known = set(zip(before.one.tolist(), before.other.tolist(), strict=True))
+    return known, set(zip(asked[wanted[0]].tolist(), wanted[1].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_an_edge_between_two_who_ask_is_held_out_both_ways(monkeypatch, timed):
+    rng = np.random.default_rng(0)
+    groups = [10 * n + rng.integers(0, 20, (150, 2)) for n in range(8)]  # they come for a while
+    edges = dict.fromkeys((a, b) for group in groups for a, b in group.tolist() if a < b)
+    table = {"src": [a for a, _ in edges], "dst": [b for _, b in edges]}
+    known, wanted = held_out(monkeypatch, table | ({"t": list(range(len(edges)))} if timed else {}))
+    assert wanted
     assert known == {(b, a) for a, b in known}
-    assert not known & set(zip(asked[wanted[0]].tolist(), wanted[1].tolist(), strict=True))
-    assert 0 < len(wanted[0]) <= 2 * len(edges) - len(known)
+    assert not known & wanted
+
+
+def test_a_pair_is_held_out_however_often_it_came(monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = np.unique(rng.integers(0, 60, (1500, 2)), axis=0)
+    table = {"src": np.tile(pairs[:, 0], 3), "dst": np.tile(pairs[:, 1], 3)}
+    known, wanted = held_out(monkeypatch, table, kinds=("user", "item"))
+    assert 0.05 * len(pairs) < len(wanted) < 0.15 * len(pairs)
+    assert not known & wanted
+
+
+@pytest.mark.parametrize(("paths", "trend", "edges"), [(0.1, 0.0, 0.0), (0.3, 0.5, 0.0), (0.3, 0.5, 8.0)])
+def test_a_search_ranks_as_the_filter_does(monkeypatch, paths, trend, edges):
+    """The same settings and known pairs: the same candidates, and the same answers first."""
+    monkeypatch.setattr(filtering, "CANDIDATES", 12)
+    monkeypatch.setattr("dygcn.engine.filter.filter.CANDIDATES", 12)
+    monkeypatch.setattr("dygcn.engine.filter.filter._PLENTY", 1)
+    live, table = fitted(), tastes()
+    span = table["t"][-1]
+    lives = {"half_life": span / edges if edges else 0.0, "trend_half_life": span / 50 if trend else 0.0}
+    head = replace(live.model.filter, **lives, trend=trend, paths=paths, degree=0.25, profile_half_life=0.0)
+    state = live.state
+    own, filter_ = state.graph, Filter(head)
+    filter_.rebuild(own)
+    user, item, t = (np.array(table[name]) for name in ("src", "dst", "t"))
+    before = Pairs.of(user, item, t, np.ones(len(t), np.int8), (60, 60))
+    search = Search(before, np.arange(60), (np.arange(60), np.arange(60)), span, span, 0)
+    settings = START | {
+        "edges": edges,
+        "ridge": head.ridge,
+        "degree": 0.25,
+        "trend": trend,
+        "lately": 50.0,
+        "paths": paths,
+    }
+    scores = search._scores(settings)
+    scores[search._asker, before.other[search._own]] = -np.inf
+    alike = 0
+    for one in np.unique(user).tolist():
+        node = live._find([("user", one)])[0]
+        nodes, found = filter_.scores(own, int(node), linked=False, count=5)
+        first = nodes[np.argsort(-found)[:5]]
+        known = own.ids.shown(own.ids.names(first)).tolist()
+        alike += len({one for _, one in known} & set(np.argsort(-scores[one])[:5].tolist()))
+    assert alike > 0.98 * 5 * len(np.unique(user)), alike

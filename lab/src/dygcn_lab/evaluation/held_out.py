@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.training.filtering import AT_RANDOM, last_events
+from dygcn.engine.training.filtering import last_events, some_pairs
 from dygcn_lab.evaluation.recommending import Question, ask
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ _MOOT = {"trend_half_life": "trend"}  # without the second, the first changes no
 
 
 def held_out(question: Question) -> Question:
-    """Return a question about what is held out of what is fitted: the events that ours would hold out."""
+    """Return a question about what is held out of what is fitted: by the rules of ours."""
     events = question.fitted
     if events.t is None:
-        held = np.random.default_rng(_SEED).random(len(events)) < AT_RANDOM
+        held = some_pairs(events.user, events.item + events.users, np.random.default_rng(_SEED))
     else:
         held = last_events(events.user, events.t)
     seen, later = events.part(~held), events.part(held)

@@ -40,6 +40,7 @@ _UNSET = -(1 << 60)  # a base below all octaves
 _POWERS = 1 << 16  # numbers of edges that have a factor of their own
 _LEVELS = 8  # in an octave: the mean count is rounded to such a part, since the trends of all depend on it
 _FLOOR = 0.1  # of a trend
+_PLENTY = 10  # candidates for each answer that is wanted
 
 
 class Filter:
@@ -231,9 +232,7 @@ class Filter:
     ) -> tuple[Nodes, Float64]:
         """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
 
-        Where paths reach more than `CANDIDATES`, those that paths weigh most are scored. All others score 0,
-        and are left out where `count` of the candidates score more. One who has nothing in common with others
-        is answered by numbers of edges.
+        One who has nothing in common with others is answered by numbers of edges.
 
         Parameters
         ----------
@@ -241,22 +240,25 @@ class Filter:
             Whether those whom the node has an edge with can be an answer.
         among
             Only these can be an answer; None: everybody.
+        count
+            How many of the greatest are wanted, 0: all scores. Where they are few, and paths reach more than
+            `CANDIDATES`, only those that paths weigh most are returned, beside those with an edge.
         """
         self._sync(graph)
         high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)
         me = self._answers[[node]] if self.is_answer(node) else own[0][:0]
         known = np.append(own[0], me)
         out = me if linked else known
-        rows = some = np.arange(high)
-        if paths is not None:
-            paths[0][out] = 0.0
-            reached = paths[1][paths[0][paths[1]] > 0]
-            some = _greatest(paths[0], reached) if len(reached) > CANDIDATES else rows
-        scores = self._weighed(graph, node, some, own, paths)
-        if len(some) < high and among is None and np.count_nonzero(scores > 0) >= count:
-            return self._answer[some], scores
-        found = np.zeros(high)
-        found[some] = scores
+        if paths is not None and among is None and 0 < count * _PLENTY <= CANDIDATES:
+            weights = paths[0].copy()
+            weights[known] = 0.0
+            reached = paths[1][weights[paths[1]] > 0]
+            if len(reached) > CANDIDATES:
+                some = _greatest(weights, reached)
+                some = np.append(some, np.setdiff1d(own[0], me)) if linked else some
+                return self._answer[some], self._weighed(graph, node, some, own, paths)
+        rows = np.arange(high)
+        found = self._weighed(graph, node, rows, own, paths)
         if np.count_nonzero(found) == np.count_nonzero(found[known]):
             found = self._recent[:high] + self._into[self._answer[:high]] * 2.0**-40
         found[out] = -np.inf

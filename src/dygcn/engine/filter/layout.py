@@ -20,4 +20,4 @@ the trend together, rows that were ever written."""
 MOST_ON_PATHS, PATH_UNIT = 512, 2.0**20
 """A path goes on over nodes that have at most so many edges; what a path of one edge each weighs."""
 CANDIDATES = 1000
-"""Where paths reach more answers, only so many have a score: those that paths weigh most."""
+"""Where paths reach more answers, and few are wanted, these are the ones that paths weigh most."""

@@ -147,8 +147,11 @@ class History:
 
     def count(self, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
         """Count events whose ends have numbers."""
-        self._reserve(self.ids.high, self.pairs + len(op))
-        counting.play(self.arrays, src, dst, op, t, self.fast, self.slow)
+        self._reserve(self.ids.high, self.pairs)
+        for begin in range(0, len(op), _BLOCK):  # room for as many new pairs as there are events
+            some = slice(begin, begin + _BLOCK)
+            self._reserve(self.ids.high, self.pairs + len(op[some]))
+            counting.play(self.arrays, src[some], dst[some], op[some], t[some], self.fast, self.slow)
 
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
         """Say what is to be counted next; None: nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
 
+Array = TypeVar("Array", "Bool", "Float32")
 RANK = 128
 """Columns."""
 HELD_OUT, AT_RANDOM = 0.25, 0.1
-"""Last part of the events, by which settings are chosen; of events without times, how many are drawn: few,
-since what paths weigh beside products depends on how many edges there are."""
+"""Last part of the events, by which settings are chosen; of events without times, how many pairs are
+drawn: few, since what paths weigh beside products depends on how many edges there are."""
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
@@ -200,7 +201,7 @@ class Search:
             counts.sum()
         )
         self._asker = np.repeat(np.arange(len(asked)), counts)
-        self._kept: dict[tuple[str, float], Float32] = {}
+        self._kept: dict[str, tuple[float, Any]] = {}
 
     def settings(self, timed: bool) -> dict[str, float]:
         """Return the best settings that a search, one after the other, finds."""
@@ -240,12 +241,13 @@ class Search:
         found: Float32 = query @ (self._answers(settings["edges"]) * degree[:, None]).T
         if settings["paths"]:
             paths, ends = self._paths(settings["edges"]), power(self._before.degrees[1], -0.5)
-            np.copyto(found, 0.0, where=self._left_out)
             found += paths * (np.float32(settings["paths"]) * ends)
         if settings["trend"]:
             recent = self._recent(settings["lately"])
             trend = ((0.1 + recent / max(recent.mean(), 1e-300)) ** settings["trend"]).astype(np.float32)
             np.multiply(found, trend, out=found, where=found > 0)
+        if settings["paths"]:
+            np.copyto(found, -np.inf, where=self._left_out(settings["edges"]))
         return found
 
     def _ages(self, part: float) -> Float32:
@@ -254,10 +256,12 @@ class Search:
             return np.ones(len(self._before.t), np.float32)
         return np.exp2((self._before.t - self._now) * (part / self._span)).astype(np.float32)
 
-    def _remember(self, name: str, part: float, made: Callable[[], Float32]) -> Float32:
-        if (name, part) not in self._kept:
-            self._kept[name, part] = made()
-        return self._kept[name, part]
+    def _remember(self, name: str, part: float, made: Callable[[], Array]) -> Array:
+        """Return what was made for the same part last."""
+        if self._kept.get(name, (None,))[0] != part:
+            self._kept[name] = part, made()
+        found: Array = self._kept[name][1]
+        return found
 
     def _answers(self, part: float) -> Float32:
         def made() -> Float32:
@@ -284,15 +288,18 @@ class Search:
 
         return self._remember("profiles", part, made)
 
-    @cached_property
-    def _left_out(self) -> Bool:
-        """Mark the answers that are no candidates, see `CANDIDATES`; ages of edges are not looked at."""
-        paths = self._paths(0.0) * power(self._before.degrees[1], -0.5)
-        paths[self._asker, self._before.other[self._own]] = 0.0
-        marked = np.zeros(paths.shape, np.bool_)
-        for row in np.flatnonzero(np.count_nonzero(paths, axis=1) > CANDIDATES):
-            marked[row] = paths[row] < np.sort(paths[row])[-CANDIDATES]
-        return marked
+    def _left_out(self, part: float) -> Bool:
+        """Mark the answers that are no candidates."""
+
+        def made() -> Bool:
+            paths = self._paths(part) * power(self._before.degrees[1], -0.5)
+            paths[self._asker, self._before.other[self._own]] = 0.0
+            marked = np.zeros(paths.shape, np.bool_)
+            for row in np.flatnonzero(np.count_nonzero(paths, axis=1) > CANDIDATES):
+                marked[row] = paths[row] < np.sort(paths[row])[-CANDIDATES]
+            return marked
+
+        return self._remember("left out", part, made)
 
     def _paths(self, part: float) -> Float32:
         def made() -> Float32:
@@ -417,7 +424,7 @@ def _found_settings(
     sizes, op = (len(asking), len(answering)), batch.op[rows]
     t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
-    held = last_events(one, t) if span > 0 else random.random(len(batch.op))[rows] < AT_RANDOM
+    held = last_events(one, t) if span > 0 else some_pairs(src, dst, random)[rows]
     held = np.isin(rows, rows[held])  # of an edge between two who both ask, both ways
     before, later = (Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held))
     out, into = before.degrees
@@ -452,3 +459,11 @@ def last_events(one: Int64, t: Float64) -> Bool:
     late[:] = False
     late[rows[2 * place >= count[one[rows]]]] = True
     return late
+
+
+def some_pairs(src: Nodes | Int64, dst: Nodes | Int64, random: np.random.Generator) -> Bool:
+    """Say which events are held out where there are no times: all of some pairs, whichever way."""
+    low, high = np.minimum(src, dst).astype(np.int64), np.maximum(src, dst)
+    pairs, pair = np.unique(low << 32 | high, return_inverse=True)
+    held: Bool = (random.random(len(pairs)) < AT_RANDOM)[pair]
+    return held
