@@ -252,16 +252,15 @@ def test_a_pair_is_held_out_however_often_it_came(monkeypatch):
 @pytest.mark.parametrize(("paths", "trend", "edges"), [(0.1, 0.0, 0.0), (0.3, 0.5, 0.0), (0.3, 0.5, 8.0)])
 def test_a_search_ranks_as_the_filter_does(monkeypatch, paths, trend, edges):
     """The same settings and known pairs: the same candidates, and the same answers first."""
+    live, table = fitted(), tastes()
     monkeypatch.setattr(filtering, "CANDIDATES", 12)
     monkeypatch.setattr("dygcn.engine.filter.filter.CANDIDATES", 12)
     monkeypatch.setattr("dygcn.engine.filter.filter._PLENTY", 1)
-    live, table = fitted(), tastes()
     span = table["t"][-1]
     lives = {"half_life": span / edges if edges else 0.0, "trend_half_life": span / 50 if trend else 0.0}
     head = replace(live.model.filter, **lives, trend=trend, paths=paths, degree=0.25, profile_half_life=0.0)
-    state = live.state
-    own, filter_ = state.graph, Filter(head)
-    filter_.rebuild(own)
+    graph, filter_ = live.state.graph, Filter(head)
+    filter_.rebuild(graph)
     user, item, t = (np.array(table[name]) for name in ("src", "dst", "t"))
     before = Pairs.of(user, item, t, np.ones(len(t), np.int8), (60, 60))
     search = Search(before, np.arange(60), (np.arange(60), np.arange(60)), span, span, 0)
@@ -275,11 +274,13 @@ def test_a_search_ranks_as_the_filter_does(monkeypatch, paths, trend, edges):
     }
     scores = search._scores(settings)
     scores[search._asker, before.other[search._own]] = -np.inf
-    alike = 0
+    alike = asked = 0
     for one in np.unique(user).tolist():
         node = live._find([("user", one)])[0]
-        nodes, found = filter_.scores(own, int(node), linked=False, count=5)
-        first = nodes[np.argsort(-found)[:5]]
-        known = own.ids.shown(own.ids.names(first)).tolist()
-        alike += len({one for _, one in known} & set(np.argsort(-scores[one])[:5].tolist()))
-    assert alike > 0.98 * 5 * len(np.unique(user)), alike
+        nodes, found = filter_.scores(graph, int(node), linked=False, count=5)
+        first = np.argsort(-found)[:5]
+        first = first[found[first] > 0]  # others have nothing in common, and come in any order
+        wanted = graph.ids.shown(graph.ids.names(nodes[first])).tolist()
+        alike += len({item for _, item in wanted} & set(np.argsort(-scores[one])[:5].tolist()))
+        asked += len(first)
+    assert alike > 0.98 * asked > 200
