@@ -17,7 +17,7 @@ from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models import Model
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
 from dygcn.testing import GraphOracle, twin_vectors
-from dygcn.testing.seeding import seeded, small_model
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 WHOLE = {"grid": 1.0, "whole": True}
 

@@ -34,7 +34,7 @@ from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.errors import ClusterError
-from dygcn.testing.simulated_world import (
+from dygcn_lab.testbed.simulated_world import (
     DiskLog,
     LoggingSequencer,
     Oracle,
