@@ -25,7 +25,7 @@ os.environ.setdefault("PY_IGNORE_IMPORTMISMATCH", "1")
 ROOT = Path(__file__).parent
 _BY_PLACE = {
     "server": r"tests/serving/(sources|sinks)/test_(nats|redis|kafka|postgres|vector_stores)"
-    r"|tests/serving/service/test_(openapi|model|histories)|tests/testing/test_(postgres|servers)"
+    r"|tests/serving/service/test_(openapi|model|histories)|lab/tests/testbed/test_(postgres|servers)"
     r"|tests/cli/test_(run|serve)|tests/cluster/test_ray|tests/end_to_end/|lab/tests/soak/test_shard_kills"
     r"|tests/attacks/test_raw_http",
     "soak": r"lab/tests/soak/",

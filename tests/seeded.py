@@ -14,7 +14,7 @@ _NOTICED = 7
 _TRIAL = """
 import importlib, sys
 copy, root, name, hunt, arguments, noticed = sys.argv[1:]
-sys.path[:0] = [copy, root]
+sys.path[:0] = [copy, root, f"{root}/lab/src"]
 import pytest
 from hypothesis.errors import Flaky
 import dygcn

@@ -21,7 +21,7 @@ from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import load_snapshot
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Shards
-from dygcn.testing import served
+from dygcn_lab.testbed import served
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
 from tests.seeded import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 
 import dygcn
 from dygcn import errors
-from dygcn.testing.unsafe_code import unsafe_code
+from dygcn_lab.testbed.unsafe_code import unsafe_code
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "dygcn").rglob("*.py"))

@@ -18,8 +18,9 @@ import time
 import numpy as np
 
 import dygcn
-from dygcn.live.layout import communities, kept_neighbours, neighbour_map, principal_plane
+from dygcn.live.layout import communities, neighbour_map, principal_plane
 from dygcn.serving.service.node_map import NODES
+from dygcn_lab.evaluation.maps import kept_neighbours
 
 
 def of_own_community(place: np.ndarray, label: np.ndarray, count: int = 10) -> float:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 
 import dygcn
 from dygcn.errors import DygcnError
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import many_folders
 
 LONGEST = 3e-3  # seconds until a signal comes; an update of 30 edges takes about as long

@@ -19,7 +19,7 @@ import msgspec
 import dygcn
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DygcnError
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import many_folders
 
 _MEMORY = 4 << 30  # bytes of addresses; libraries and threads take half of it

@@ -9,7 +9,7 @@ import dygcn
 from dygcn.engine.propagation.threads import set_threads
 from dygcn.errors import CapacityError
 from dygcn.testing import GraphOracle, twin_vectors
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.attacks.invariants import check_invariants
 from tests.live.test_hubs import batch
 from tests.seeded import assert_noticed

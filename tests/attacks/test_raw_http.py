@@ -12,8 +12,8 @@ import pytest
 import dygcn
 from dygcn.serving.service.auth import Doors
 from dygcn.serving.service.routes import ROUTES
-from dygcn.testing.plain_http import PlainClient
-from dygcn.testing.served import on_loopback, served, served_process
+from dygcn_lab.testbed.plain_http import PlainClient
+from dygcn_lab.testbed.served import on_loopback, served, served_process
 from tests.attacks.raw_requests import IDS, NEXT, REQUESTS, TOKENS
 
 PATIENCE = 60  # seconds; a service closes connections that are silent long before

@@ -9,7 +9,7 @@ import dygcn
 from dygcn import cluster
 from dygcn.cluster.front_state import FrontState
 from dygcn.errors import DygcnError
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import many_folders
 
 WEIGHTS = [1.0, 0.5, 3.7, 2.0**-14, 1e-3]

@@ -11,8 +11,8 @@ import pytest
 
 import dygcn
 from dygcn.serving.event_loop import LoopThread
-from dygcn.testing.postgres import postgres_server
-from dygcn.testing.servers import nats_server
+from dygcn_lab.testbed.postgres import postgres_server
+from dygcn_lab.testbed.servers import nats_server
 from tests.cli.processes import Process, until
 
 SECRET = "s3cret-of-nobody"

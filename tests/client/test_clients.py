@@ -12,7 +12,7 @@ from dygcn.client.carrying import TOKEN
 from dygcn.errors import EventError, OptionError, ServiceError, UnknownNode
 from dygcn.serving.service import answers as served_answers
 from dygcn.serving.service.auth import new_token
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 
 CALLS = {
     "vector": ("ann",),

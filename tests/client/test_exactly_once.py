@@ -15,7 +15,7 @@ from dygcn.client import AsyncClient, Client, sending
 from dygcn.client.sending import Sender
 from dygcn.client.trying import Trying
 from dygcn.errors import OptionError, SequenceGap, ServiceError, UnknownOutcome, Unreachable
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 from tests.client.flaky import FATES, FlakyNetwork, flaky
 
 URL = "http://localhost"

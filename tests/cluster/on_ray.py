@@ -23,7 +23,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.models import Model, State
 from dygcn.live.digest import digest_of
 from dygcn.live.loading import start
-from dygcn.testing.simulated_world import DiskLog
+from dygcn_lab.testbed.simulated_world import DiskLog
 from tests.cluster.authority import Authority
 
 MODEL = Model((np.eye(8, dtype=np.float32),) * 3, "int64", "hashed", np.ones(8))

@@ -9,7 +9,7 @@ import pytest
 import dygcn
 from dygcn.cluster.embedding import ClusterEmbedding
 from dygcn.serving.service.settings import Shards
-from dygcn.testing.served import on_loopback, served
+from dygcn_lab.testbed.served import on_loopback, served
 
 
 def ask_while_a_batch_waits(folder, path, seconds):

@@ -20,7 +20,7 @@ from dygcn.engine.events import id_column, read_events
 from dygcn.engine.models import Model, State
 from dygcn.errors import ClusterError
 from dygcn.live.digest import digest_of
-from dygcn.testing.simulated_world import DiskLog
+from dygcn_lab.testbed.simulated_world import DiskLog
 
 MODEL = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
 _numbers = itertools.count()

@@ -10,8 +10,8 @@ from dygcn.cluster.worker import Worker
 from dygcn.engine.events import rows_of
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation.mirrored import MirroredRule
-from dygcn.testing import simulated_cluster
-from dygcn.testing.simulated_cluster import SimulatedCluster
+from dygcn_lab.testbed import simulated_cluster
+from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 
 SEEDS = 1_000
 PARTS = 20

@@ -14,7 +14,7 @@ from dygcn.cluster.store import SnapshotFolder
 from dygcn.engine.events import read_events
 from dygcn.engine.models import Model
 from dygcn.errors import ClusterError
-from dygcn.testing.simulated_cluster import SimulatedCluster
+from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 
 MODEL = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
 _numbers = itertools.count()

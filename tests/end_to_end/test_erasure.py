@@ -14,8 +14,8 @@ from dygcn.live.durable.opening import restore
 from dygcn.serving.sinks import PostgresSettings
 from dygcn.serving.sinks import RedisSettings as RedisSinkSettings
 from dygcn.serving.sources import RedisSettings
-from dygcn.testing.postgres import postgres_server
-from dygcn.testing.servers import redis_server
+from dygcn_lab.testbed.postgres import postgres_server
+from dygcn_lab.testbed.servers import redis_server
 from tests.live.durable.test_forgetting import NAME, files_with, fitted
 from tests.serving.service.serving import on_loopback, serving
 

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from dygcn.testing.servers import free_port
+from dygcn_lab.testbed.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 PLAIN, WHEEL = os.environ.get("DYGCN_PLAIN"), os.environ.get("DYGCN_WHEEL")

@@ -11,7 +11,7 @@ import dygcn
 from dygcn.client import Client
 from dygcn.errors import EventError, OptionError, ServiceError, UnknownNode
 from dygcn.serving.service.settings import Http, ServiceSettings
-from dygcn.testing.served import served
+from dygcn_lab.testbed.served import served
 from tests.cli.test_commands import run
 
 ORDERS = {"user": [1, 1, 2, 3, 3, 4, 5], "item": [1, 2, 2, 3, 1, 9, 3], "t": list(range(7))}

@@ -11,7 +11,7 @@ from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import COUNT_HALF_LIFE
 from dygcn.engine.propagation.spreading import Spreading
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.engine.graph.contact_twin import ContactTwin
 
 ARRAYS = "contact", "activity", "pair_t", "pair_count"

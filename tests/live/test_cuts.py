@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.store import GREATEST_SHIFT
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.seeded import try_with
 
 NODES = 8

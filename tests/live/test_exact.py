@@ -8,7 +8,7 @@ from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.models import Model
 from dygcn.engine.training import Recipe, starting_matrices
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 
 WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.engine.graph.image import take_image
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.attacks.invariants import check_invariants
 
 DAY = 86_400.0

@@ -10,13 +10,13 @@ from dygcn.live import layout
 from dygcn.live.layout import (
     communities,
     keep_labels,
-    kept_neighbours,
     neighbour_map,
     place_beside,
     principal_plane,
     turn_onto,
     unit_rows,
 )
+from dygcn_lab.evaluation.maps import kept_neighbours
 
 
 def planted(groups=6, size=40, dim=32, noise=0.8, seed=0):

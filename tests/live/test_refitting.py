@@ -13,7 +13,7 @@ from dygcn.engine.models import State
 from dygcn.errors import FeatureError
 from dygcn.live import LiveEmbedding, refitting
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 
 COLUMNS = ("src", "dst", "t")
 NODES = 120

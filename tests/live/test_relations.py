@@ -16,7 +16,7 @@ from dygcn.engine.events import decode_events, python_ids, read_events
 from dygcn.engine.graph.relations import Relations
 from dygcn.errors import DamagedFolder, EventError, OptionError, TornState
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.seeded import assert_noticed
 
 WEIGHTS = {"buy": 4.0, "cart": 1.5, "look": 0.0, "view": 0.25}

@@ -15,8 +15,8 @@ from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.durable.storage import list_snapshots
 from dygcn.testing import twin_vectors
-from dygcn.testing.crafted import names_of_one_key
-from dygcn.testing.seeding import seeded, small_model
+from dygcn_lab.testbed.crafted import names_of_one_key
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 
 def communities(seed=0, size=30, links=160):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
@@ -17,7 +16,8 @@ from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models import Model
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
 from dygcn.testing import GraphOracle, twin_vectors
-from dygcn.testing.seeding import seeded, small_model
+from dygcn_lab.testbed.seeding import seeded, small_model
+from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 
 WHOLE = {"grid": 1.0, "whole": True}
 

@@ -14,10 +14,10 @@ from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph
 from dygcn.errors import OptionError
-from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.costs import capacity, capacity_page
 from dygcn_lab.costs.capacity import Constants, Degrees, Demand, Machine
 from dygcn_lab.costs.graphs import steady
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 ROOT = Path(__file__).parents[3]
 CONSTANTS = Constants(500.0, 100.0, 30.0, 4.0, 17.0, 74.0, 30.0, 3e6, 17.0, 9.0, 16.0, 4e-4, 9.0, 1e-7, 1e3)

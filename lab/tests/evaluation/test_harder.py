@@ -5,9 +5,9 @@ import pytest
 
 from dygcn.datasets.steps import Steps
 from dygcn.engine.measures.negatives import PairSet
-from dygcn.engine.measures.scores import mean_ranks
 from dygcn_lab.evaluation import VectorMethod, judge_method
 from dygcn_lab.evaluation.classes import HeldOutClassifier
+from dygcn_lab.evaluation.following import mean_ranks
 from dygcn_lab.evaluation.links import ask_links, ask_never
 from dygcn_lab.evaluation.seen import Seen
 

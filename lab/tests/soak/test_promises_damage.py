@@ -10,8 +10,8 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import letters
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.watermark import Watermark
-from dygcn.testing.seeding import seeded
 from dygcn_lab.soak.promises import damage as check
+from dygcn_lab.testbed.seeding import seeded
 
 
 def test_it_holds_and_a_bug_would_be_noticed():

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from dygcn.serving.service.routes import ROUTES
-from dygcn.testing.plain_http import Answer
 from dygcn_lab.soak.promises import doors
 from dygcn_lab.soak.promises.doors import CHECK, SCOPES, Keys, Tally, due
+from dygcn_lab.testbed.plain_http import Answer
 
 
 def test_the_promise_holds_and_the_bugs_are_noticed():

@@ -6,8 +6,8 @@ import pytest
 
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable.source_batch import GAP, SourceBatch
-from dygcn.testing.seeding import seeded
 from dygcn_lab.soak.promises import exactly_once as check
+from dygcn_lab.testbed.seeding import seeded
 
 
 def test_it_holds_and_a_bug_would_be_noticed():

@@ -6,8 +6,8 @@ import pytest
 import dygcn
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
-from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.soak.promises import function_of_graph as check
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 
 def test_it_holds_and_a_bug_would_be_noticed():

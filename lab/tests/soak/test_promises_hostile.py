@@ -7,9 +7,9 @@ import pytest
 
 import dygcn
 from dygcn.engine.models import folder as folders
-from dygcn.testing.unsafe_code import unsafe_code
 from dygcn_lab.soak.promises import hostile as check
 from dygcn_lab.soak.promises.hostile_files import EXPLODED, READERS, cases, good_things
+from dygcn_lab.testbed.unsafe_code import unsafe_code
 
 
 def test_it_holds_and_a_bug_would_be_noticed():

@@ -9,11 +9,11 @@ import pytest
 
 import dygcn
 from dygcn.serving.service.settings import Limits
-from dygcn.testing.seeding import small_model
-from dygcn.testing.served import on_loopback, served
 from dygcn_lab.soak.promises import overload
 from dygcn_lab.soak.promises.overload import CHECK, Seen, limits_for, slow, wrong
 from dygcn_lab.soak.promises.overload_sender import HUB, NEW, Connections, Plan, Sent, send
+from dygcn_lab.testbed.seeding import small_model
+from dygcn_lab.testbed.served import on_loopback, served
 
 SPOKES = 5_000
 

@@ -4,8 +4,8 @@ import pytest
 
 from dygcn.engine.models import State
 from dygcn.live.shared import can_share
-from dygcn.testing.seeding import small_model
 from dygcn_lab.soak.promises.reads import CHECK
+from dygcn_lab.testbed.seeding import small_model
 
 pytestmark = pytest.mark.skipif(not can_share(State(small_model())), reason="needs Linux and compiled loops")
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from dygcn.testing.simulated_cluster import SimulatedCluster
 from dygcn_lab.soak import simulate
+from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 
 
 def test_seeds_are_run_and_counted(tmp_path, capsys):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster import questions as ask
-from dygcn.cluster.digest import first_ends
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.pair_contacts import edge_contacts
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.shard import Shard, Spread
     from dygcn.cluster.worker import Worker
     from dygcn.engine.models.readout import Readout
-    from dygcn.engine.records import IdColumn, Nodes
+    from dygcn.engine.records import IdColumn, Int64, Nodes
 
 _OUTCOMES = 256  # batches whose outcome is remembered: whoever asks is told soon, or has a successor
 
@@ -117,6 +116,20 @@ class _Readable:
 
     def check(self) -> None:
         """A shard that answers is whole."""
+
+
+def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
+    """Return edges by their lower end by id (directed: source), where that is an own node, and which."""
+    graph = shard.graph
+    a, b, weight = graph.edges()
+    if not graph.directed:
+        rank = np.full(graph.ids.high, -1, np.int64)
+        here = graph.nodes()
+        rank[here] = np.arange(len(here))
+        swapped = rank[a] > rank[b]
+        a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
+    mine = np.flatnonzero(shard.rule.own[a] > 0)
+    return a[mine], b[mine], weight[mine], mine
 
 
 def own_edges(shard: Shard) -> GraphImage:

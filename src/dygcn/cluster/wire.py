@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.cluster import digest, members, messages, protocol, questions, slots
+from dygcn.cluster import members, messages, protocol, questions, slots
 from dygcn.cluster.messages import Forward
 from dygcn.cluster.slots import MOST_SHARDS, SLOTS, SlotMap
 from dygcn.engine import records
@@ -43,7 +43,7 @@ def _table() -> dict[str, Any]:
         ("IdColumn", IdColumn),
         ("GraphImage", GraphImage),
     ]
-    for module in (members, messages, slots, protocol, questions, digest):
+    for module in (members, messages, slots, protocol, questions):
         here = inspect.getmembers(module, is_dataclass)
         found += [(name, one) for name, one in here if one.__module__ == module.__name__]
     return dict(found)
@@ -344,23 +344,12 @@ def _relations_fit(column: RelationColumn) -> bool:
     return bool(((column.codes >= 0) & (column.codes < len(column.names))).all())
 
 
-def _part_fits(part: digest.DigestPart) -> bool:
-    edges = {len(one) for one in (part.a, part.b, part.weight, part.ghost_weight, part.ghost_t)}
-    related = _parts_fit(part.parts, len(part.weight))
-    return (
-        len(edges) == 1
-        and related
-        and all(rows.ndim == 2 and len(rows) == len(part.ids) for rows in part.rows)
-    )
-
-
 _CHECKS: dict[type, Callable[[Any], bool]] = {
     IdColumn: _ids_fit,
     EventBatch: _events_fit,
     RelationColumn: _relations_fit,
     SlotMap: _slots_fit,
     GraphImage: _image_fits,
-    digest.DigestPart: _part_fits,
 }
 
 

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: slow twins of everything fast, small graphs with known traps, real servers.
+"""For tests, ours and yours: slow twins of everything fast, and small graphs with known traps.
 
 `check_source` checks a source of your own, `check_sink` a sink. No client of a server is imported here.
 """
@@ -7,7 +7,6 @@ from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors
 from dygcn.testing.graphs import GRAPHS, random_events
 from dygcn.testing.oracle import GraphOracle
 from dygcn.testing.rolled import DenseTwin, dense_rings, dense_rolling, dense_spectral
-from dygcn.testing.servers import kafka_mock, nats_server, redis_server
 from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_sink
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
@@ -25,9 +24,6 @@ __all__ = [
     "dense_rolling",
     "dense_spectral",
     "dense_vectors",
-    "kafka_mock",
-    "nats_server",
     "random_events",
-    "redis_server",
     "twin_vectors",
 ]

@@ -11,7 +11,7 @@ from dygcn.engine.graph.image import build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import State, Trial
 from dygcn.errors import CapacityError, EventError
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.engine.graph.test_contacts import HUNT, QUICK, STEP, Stage, agree
 from tests.seeded import assert_noticed
 

@@ -16,7 +16,7 @@ from dygcn.engine.graph import Graph
 from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_pair, hash_of_word, new_secret
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.pairs import PairTable, table_with_capacity
-from dygcn.testing.crafted import fnv_1a, ids_of_one_place, names_of_one_key, pairs_of_one_place
+from dygcn_lab.testbed.crafted import fnv_1a, ids_of_one_place, names_of_one_key, pairs_of_one_place
 from tests.seeded import assert_noticed
 
 MASK = (1 << 64) - 1

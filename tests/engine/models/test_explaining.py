@@ -17,7 +17,7 @@ from dygcn.errors import FeatureError, OptionError, UnknownNode
 from dygcn.live.digest import digest_of
 from dygcn.testing import dense_messages, dense_vectors
 from dygcn.testing.dense import walk_vectors
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.engine.models.test_trial import WIDTH, model_of, rolling_state, what_is_seen
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -21,7 +21,7 @@ from dygcn.engine.models.trial import RemovalTrial, Trial
 from dygcn.errors import CapacityError, DygcnError, EventError, FeatureError, OpenTrial, TornState
 from dygcn.live.digest import digest_of
 from dygcn.paper import RollingSpec
-from dygcn.testing.seeding import random_rows
+from dygcn_lab.testbed.seeding import random_rows
 from tests.live.steps import step, take
 
 NODE = st.integers(0, 13)

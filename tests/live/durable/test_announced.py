@@ -37,7 +37,7 @@ from dygcn.live.durable.storage import (
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import GRAPH_FILE, load_snapshot
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import WIDTH, begin, crash, many_folders, refuse_one, reopened
 from tests.live.durable.readers import RUN, Dated, OneFolder, Reader, hunting
 from tests.live.steps import step, take

@@ -52,7 +52,7 @@ from dygcn.live.durable.storage import (
 from dygcn.live.durable.storage import retention as retentions
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.files import Snapshot
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import begin, crash, many_folders, refuse_one
 from tests.live.steps import step, take
 

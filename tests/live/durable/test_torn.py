@@ -17,7 +17,7 @@ from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
 from dygcn.live.durable.snapshots import Snapshots
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 
 
 def fresh(edges=100):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dygcn.serving.observing.counts import Distribution, RequestCounts
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 
 CALLS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.sampled_from([200, 404]), st.floats(0, 20)),

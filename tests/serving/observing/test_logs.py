@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dygcn.errors import OptionError
 from dygcn.serving.observing import events, logs
 from dygcn.serving.observing.events import EVENTS, note
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 
 HOSTILE = [
     "a\nb",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dygcn.serving.observing import request_ids
 from dygcn.serving.observing.request_ids import LONGEST, RequestIds, current_request_id
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 
 MADE = re.compile(r"[0-9a-f]{12}-[0-9a-f]+")
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dygcn.serving.observing.tracing import Otel, OtelTracing, Tracing, make_tracing
 from dygcn.serving.service.workers import SinkWorker
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 from tests.serving.service.streams import Kept, until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dygcn.serving.observing import transitions
 from dygcn.serving.observing.transitions import MOST_LINES, REMIND, WINDOW, Reachable
-from dygcn.testing.seeding import seeded
+from dygcn_lab.testbed.seeding import seeded
 
 STEPS = st.lists(
     st.one_of(st.sampled_from(["works", "fails", "report"]), st.floats(0.0, 2 * WINDOW)), max_size=200

@@ -25,7 +25,7 @@ from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.server import bind
 from dygcn.serving.service.settings import Http
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 from tests.serving.service.streams import until
 
 PATHS = {route.handler: route.path for route in ROUTES}

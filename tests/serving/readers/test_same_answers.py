@@ -9,7 +9,7 @@ import pytest
 
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.routes import ROUTES
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 from tests.serving.readers.test_app import MANY, VECTOR
 from tests.serving.service.streams import until
 

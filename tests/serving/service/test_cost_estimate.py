@@ -16,7 +16,7 @@ from dygcn.serving.service.cost_estimate import (
     expected_rows_one_by_one,
     rows_of_expiry,
 )
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 
 SPOKES = 300
 

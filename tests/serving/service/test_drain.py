@@ -10,7 +10,7 @@ import pytest
 
 import dygcn
 from dygcn.serving.service.drain import Drain
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import until
 

@@ -16,8 +16,8 @@ from dygcn.serving.service.histories import NEW, REFUSED, REWRITING, REWRITTEN, 
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.workers import SinkWorker
 from dygcn.serving.sinks import ParquetSettings, PostgresSettings, read_rows
-from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_model import made_up_history
+from dygcn_lab.testbed.postgres import postgres_server
 from tests.serving.service import streams
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import FULL_DISK, Kept, until

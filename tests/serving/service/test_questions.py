@@ -17,7 +17,7 @@ from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 from tests.serving.service.serving import is_problem, on_loopback
 
 RING = [(a, (a * 7 + 3) % 40) for a in range(40)]

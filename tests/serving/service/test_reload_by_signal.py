@@ -5,7 +5,7 @@ import signal
 import httpx
 
 from dygcn.serving.service.auth import new_token
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 from tests.cli.processes import Process
 from tests.serving.service.streams import until
 

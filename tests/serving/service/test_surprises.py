@@ -17,7 +17,7 @@ from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits, Shards, check_settings, parse_settings
 from dygcn.serving.service.surprises import SurpriseRecord
 from dygcn.serving.service.workers import SourceWorker
-from dygcn.testing.served import served_process
+from dygcn_lab.testbed.served import served_process
 from tests.live.test_history import table
 from tests.serving.service.serving import on_loopback, serving
 from tests.serving.service.streams import Listed, message, until

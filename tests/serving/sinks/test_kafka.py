@@ -19,7 +19,6 @@ from dygcn.testing.history_checks import (
     check_rows_say_their_history,
     check_stale_writer,
 )
-from dygcn.testing.servers import kafka_mock
 from dygcn.testing.sink_checks import (
     ODD_IDS,
     SINK_CHECKS,
@@ -29,6 +28,7 @@ from dygcn.testing.sink_checks import (
     check_repeats,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
+from dygcn_lab.testbed.servers import kafka_mock
 from tests.serving.sinks.places import fresh_name, kafka_place, read_held, read_topic
 
 DIM = 4

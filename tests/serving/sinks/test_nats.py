@@ -23,7 +23,6 @@ from dygcn.testing.history_checks import (
     check_restored_copy,
     check_stale_writer,
 )
-from dygcn.testing.servers import nats_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
@@ -33,6 +32,7 @@ from dygcn.testing.sink_checks import (
     check_repeats,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
+from dygcn_lab.testbed.servers import nats_server
 from tests.serving.sinks.places import fresh_name, nats_place, read_stream
 
 DIM = 4

@@ -17,7 +17,6 @@ from dygcn.testing.history_checks import (
     check_restored_copy,
     check_stale_writer,
 )
-from dygcn.testing.postgres import postgres_server
 from dygcn.testing.sink_checks import (
     KINDS,
     SINK_CHECKS,
@@ -29,6 +28,7 @@ from dygcn.testing.sink_checks import (
     check_rows_arrive,
 )
 from dygcn.testing.sink_model import SinkModel, made_up_history, make_rows
+from dygcn_lab.testbed.postgres import postgres_server
 from tests.serving.sinks.places import check_late_positions, fresh_name, postgres_place, read_table, versions
 
 DIM = 4

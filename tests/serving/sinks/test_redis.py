@@ -16,7 +16,6 @@ from dygcn.testing.history_checks import (
     check_rows_say_their_history,
     check_stale_writer,
 )
-from dygcn.testing.servers import redis_server
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
@@ -25,6 +24,7 @@ from dygcn.testing.sink_checks import (
     check_repeats,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
+from dygcn_lab.testbed.servers import redis_server
 from tests.serving.sinks.places import check_late_positions, fresh_name, read_hashes, redis_place, versions
 
 DIM = 4

@@ -3,7 +3,7 @@
 import pytest
 
 from dygcn.errors import MissingExtra
-from dygcn.testing.servers import kafka_mock, nats_server, redis_server
+from dygcn_lab.testbed.servers import kafka_mock, nats_server, redis_server
 
 
 def running(server):

@@ -8,8 +8,8 @@ import pytest
 from dygcn.errors import OptionError, SourceError
 from dygcn.serving.sources import KafkaSettings, KafkaSource
 from dygcn.testing import source_checks
-from dygcn.testing.servers import kafka_mock
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume
+from dygcn_lab.testbed.servers import kafka_mock
 from tests.serving.sources.reading import keep_reading, places_of
 
 FRESH = (f"topic-{number}" for number in itertools.count())

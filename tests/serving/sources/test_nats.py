@@ -11,8 +11,8 @@ from dygcn.serving.event_loop import LoopThread
 from dygcn.serving.sources import NatsSettings, NatsSource
 from dygcn.serving.sources import nats as module
 from dygcn.testing import source_checks
-from dygcn.testing.servers import nats_server
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_order, check_resume
+from dygcn_lab.testbed.servers import nats_server
 from tests.serving.sources import reading
 from tests.serving.sources.reading import keep_reading, places_of
 

@@ -11,8 +11,8 @@ from dygcn.serving.sources import RedisSettings, RedisSource
 from dygcn.serving.sources import redis as module
 from dygcn.serving.sources.redis import entry_of, position_of
 from dygcn.testing import source_checks
-from dygcn.testing.servers import redis_server
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume, check_source
+from dygcn_lab.testbed.servers import redis_server
 from tests.serving.sources.reading import keep_reading, places_of
 
 FRESH = (f"stream-{number}" for number in itertools.count())

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from dygcn._extras import extra
-from dygcn.testing.subprocess_ready import tell
+from dygcn_lab.testbed.subprocess_ready import tell
 
 with extra("serve"):
     import uvicorn

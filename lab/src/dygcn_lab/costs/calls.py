@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dygcn
-from dygcn.testing.served import on_loopback, served
+from dygcn_lab.testbed.served import on_loopback, served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

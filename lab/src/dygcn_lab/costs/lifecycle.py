@@ -12,8 +12,8 @@ import msgspec
 
 from dygcn._extras import extra
 from dygcn.errors import DygcnError
-from dygcn.testing.subprocess_ready import started
 from dygcn_lab.costs.sending import Sender
+from dygcn_lab.testbed.subprocess_ready import started
 
 with extra("serve"):
     import httpx

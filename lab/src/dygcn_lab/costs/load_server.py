@@ -7,7 +7,7 @@ import sys
 from dygcn.serving.service.app import run_app
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Http, ServiceSettings, check_settings
-from dygcn.testing.subprocess_ready import tell
+from dygcn_lab.testbed.subprocess_ready import tell
 
 
 def main(folder: str, readers: int = 0) -> None:

@@ -23,13 +23,13 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.live import LiveEmbedding, fit
-from dygcn.testing.subprocess_ready import started
 from dygcn_lab.costs.asking import asking
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.lifecycle import measure_lifecycle
 from dygcn_lab.costs.sending import Sender
 from dygcn_lab.costs.serving import processor_seconds
 from dygcn_lab.costs.timing import load_average
+from dygcn_lab.testbed.subprocess_ready import started
 
 with extra("serve"):
     import httpx

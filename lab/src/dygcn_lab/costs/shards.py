@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack
@@ -33,6 +32,7 @@ from dygcn.live import fit
 from dygcn.live.digest import digest_of
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average
+from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

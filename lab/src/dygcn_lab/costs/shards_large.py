@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.cluster.filling import fill
-from dygcn.cluster.footprint import bytes_of
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack, unpack
@@ -31,6 +29,8 @@ from dygcn.engine.graph.fixed import FEW
 from dygcn.engine.models import Model
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn_lab.costs.footprint import HUB_ARC, NODE, SUM, peak_bytes, resident_bytes
+from dygcn_lab.costs.shard_bytes import bytes_of
+from dygcn_lab.costs.shard_filling import fill
 from dygcn_lab.costs.shards import RESULTS
 
 if TYPE_CHECKING:

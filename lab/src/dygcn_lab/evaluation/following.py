@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.measures.scores import mean_ranks
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import Float64, Int64
+    from dygcn.engine.records import Bool, Float64, Int64
 
     Score = Callable[[int, Int64, float], Float64]
 
@@ -209,3 +207,18 @@ def reciprocal_ranks(
         name: {kind: np.array(values) for kind, values in kinds.items()} for name, kinds in found.items()
     }
     return Answers(ranks, event, pair)
+
+
+def mean_ranks(answers: Float64, others: Float64, masked: Bool) -> Float64:
+    """Return the rank of each answer among its rivals, 1 the best; equal scores share their mean rank.
+
+    Examples
+    --------
+    >>> others = np.array([[3.0, 2.0, 1.0, 9.0]])
+    >>> mean_ranks(np.array([2.0]), others, np.array([[False, False, False, True]]))
+    array([2.5])
+    """
+    above = (others > answers[:, None]) & ~masked
+    equal = (others == answers[:, None]) & ~masked
+    ranks: Float64 = 1.0 + above.sum(axis=1) + 0.5 * equal.sum(axis=1)
+    return ranks

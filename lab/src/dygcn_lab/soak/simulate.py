@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from dygcn.testing.simulated_cluster import SimulatedCluster
+from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 
 
 @dataclass

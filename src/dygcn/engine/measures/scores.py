@@ -1,4 +1,4 @@
-"""How well scores separate links from other pairs: the area under the ROC curve, ranks, cosines."""
+"""How well scores separate links from other pairs: the area under the ROC curve, cosines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
+    from dygcn.engine.records import Float32, Float64, Int64
 
 
 def auc(linked: Float64, others: Float64) -> float:
@@ -22,21 +22,6 @@ def auc(linked: Float64, others: Float64) -> float:
     below = np.searchsorted(ranked, linked, side="left")
     not_above = np.searchsorted(ranked, linked, side="right")
     return float((below + not_above).sum() / (2 * len(linked) * len(others)))
-
-
-def mean_ranks(answers: Float64, others: Float64, masked: Bool) -> Float64:
-    """Return the rank of each answer among its rivals, 1 the best; equal scores share their mean rank.
-
-    Examples
-    --------
-    >>> others = np.array([[3.0, 2.0, 1.0, 9.0]])
-    >>> mean_ranks(np.array([2.0]), others, np.array([[False, False, False, True]]))
-    array([2.5])
-    """
-    above = (others > answers[:, None]) & ~masked
-    equal = (others == answers[:, None]) & ~masked
-    ranks: Float64 = 1.0 + above.sum(axis=1) + 0.5 * equal.sum(axis=1)
-    return ranks
 
 
 def unit_rows(vectors: Float32) -> Float64:

@@ -26,10 +26,10 @@ from dygcn.engine.models import State
 from dygcn.errors import ClockWarning
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.loading import start
-from dygcn.testing.seeding import seeded
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.aged_twin import AgedEvent, AgedTwin, aged_model, bits_of, differences, edges_of
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.seeding import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from dygcn.engine.features import RowTable
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph.image import take_image
 from dygcn.testing.dense_filter import dense_sums
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

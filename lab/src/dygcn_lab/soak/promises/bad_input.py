@@ -28,10 +28,10 @@ from dygcn.serving.service import app, handlers
 from dygcn.serving.service.answers import Problem
 from dygcn.serving.service.problems import PROBLEM_JSON
 from dygcn.serving.service.settings import parse_settings
-from dygcn.testing.seeding import seeded, small_model
-from dygcn.testing.served import Served, on_loopback, served
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.mangling import SETTINGS, mangled, questions
+from dygcn_lab.testbed.seeding import seeded, small_model
+from dygcn_lab.testbed.served import Served, on_loopback, served
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 STREAM = "http:sender"

@@ -21,9 +21,9 @@ from dygcn.live.durable.storage import LOG_FILE
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
 from dygcn.live.loading import start
-from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from dygcn.live import DurableEmbedding

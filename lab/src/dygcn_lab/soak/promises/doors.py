@@ -26,10 +26,10 @@ from dygcn.serving.service.auth import Doors, new_token
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import JSON, ROUTES, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
-from dygcn.testing.plain_http import Answer, PlainClient
-from dygcn.testing.seeding import seeded, small_model
-from dygcn.testing.served import on_loopback, served, served_process
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.plain_http import Answer, PlainClient
+from dygcn_lab.testbed.seeding import seeded, small_model
+from dygcn_lab.testbed.served import on_loopback, served, served_process
 
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 NAMES = [911_000_001 + i for i in range(5)]  # nodes by which it would be noticed that the graph is told of

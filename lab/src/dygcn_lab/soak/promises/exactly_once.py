@@ -15,9 +15,9 @@ from dygcn.live.durable.admission import Screened
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Receipt, SourceBatch
 from dygcn.live.loading import start
-from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,8 @@ from statistics import median
 from urllib.parse import urlsplit
 
 import dygcn
-from dygcn.testing.served import served_process
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.served import served_process
 
 IN_FLIGHT = 60
 READS = ("/v1/nearest/1", "/v1/status")

@@ -13,8 +13,8 @@ from dygcn.engine.propagation import ExactRule, set_threads, spreading
 from dygcn.live.loading import start
 from dygcn.testing.dense import twin_vectors
 from dygcn.testing.oracle import GraphOracle
-from dygcn.testing.seeding import seeded, small_model
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.seeding import seeded, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,10 +20,10 @@ import msgspec
 import dygcn
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DygcnError
-from dygcn.testing.unsafe_code import unsafe_code
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.hostile_files import EXPLODED, READERS, Trap, cases, good_things
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.unsafe_code import unsafe_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

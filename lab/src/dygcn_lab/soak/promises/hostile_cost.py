@@ -23,12 +23,12 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.letters import ALONE
 from dygcn.live.loading import start
-from dygcn.testing.crafted import ids_of_one_place, names_of_one_key
-from dygcn.testing.seeding import seeded, small_model
-from dygcn.testing.served import served_process
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.flood import time_floods
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.crafted import ids_of_one_place, names_of_one_key
+from dygcn_lab.testbed.seeding import seeded, small_model
+from dygcn_lab.testbed.served import served_process
 
 TIMES, PATIENCE = 5.0, 0.05  # as long as an ordinary request; seconds that /livez may take
 _REPEATS = 3

@@ -23,7 +23,7 @@ from dygcn.live.durable.storage import EVENTS, LOG_FILE, NewEntry, pack, times
 from dygcn.live.durable.storage.entries import chained
 from dygcn.live.durable.storage.layout import MARK_FILE
 from dygcn.live.loading import load, start
-from dygcn.testing.seeding import small_model
+from dygcn_lab.testbed.seeding import small_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import EventLog
 from dygcn.live.durable.storage import log as event_log
 from dygcn.live.loading import load, start
-from dygcn.testing.seeding import WIDTH, seeded, small_model
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.interrupting import count_lines, in_a_child, interrupt_after, raise_at, starve
+from dygcn_lab.testbed.seeding import WIDTH, seeded, small_model
 
 KINDS = (KeyboardInterrupt, MemoryError)
 Act: TypeAlias = Callable[[Any], object]

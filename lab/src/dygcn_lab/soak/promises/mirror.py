@@ -28,9 +28,9 @@ from dygcn.live.durable import feed as feed_module
 from dygcn.live.durable import histories as histories_module
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.loading import start
-from dygcn.testing.seeding import random_rows, seeded
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
+from dygcn_lab.testbed.seeding import random_rows, seeded
 
 _DIM = 4
 _LATE = 0.05  # of the events come late

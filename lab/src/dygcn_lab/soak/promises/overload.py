@@ -26,11 +26,11 @@ from dygcn.engine.records import Int64
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.shared import can_share
-from dygcn.testing.plain_http import PlainClient
-from dygcn.testing.seeding import small_model
-from dygcn.testing.served import ServedProcess, served_process
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.overload_sender import NEW, Plan, Sent, send
+from dygcn_lab.testbed.plain_http import PlainClient
+from dygcn_lab.testbed.seeding import small_model
+from dygcn_lab.testbed.served import ServedProcess, served_process
 
 TIMES = 3.0  # what it can take
 READS_WITHIN = 0.25  # seconds, 99 of 100

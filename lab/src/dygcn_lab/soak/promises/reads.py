@@ -20,8 +20,8 @@ import numpy as np
 
 import dygcn
 from dygcn.engine.records import Float32, Float64
-from dygcn.testing.served import served_process
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.served import served_process
 
 NODES, DIM, PAIRS, K = 300, 8, 20, 5
 _KEPT = 4_000  # sequences

@@ -17,10 +17,10 @@ from dygcn._extras import extra
 from dygcn.serving.service import workers as workers
 from dygcn.serving.service.histories import SAME, Verdict
 from dygcn.serving.sinks import PostgresSettings
-from dygcn.testing.postgres import postgres_server
-from dygcn.testing.seeding import seeded
-from dygcn.testing.served import on_loopback, served
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.postgres import postgres_server
+from dygcn_lab.testbed.seeding import seeded
+from dygcn_lab.testbed.served import on_loopback, served
 
 if TYPE_CHECKING:
     from dygcn.serving.service.service import Service

@@ -12,9 +12,9 @@ import dygcn
 from dygcn.engine.events import read_events
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.testing.subprocess_ready import started
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.subprocess_ready import started
 
 _EACH = 1_000  # events of a batch
 _REPEATS = 3

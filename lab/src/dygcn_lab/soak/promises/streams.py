@@ -28,10 +28,10 @@ from dygcn.serving.service.app import run_app
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import read_settings
 from dygcn.testing.graphs import random_events
-from dygcn.testing.postgres import PostgresServer, postgres_server
-from dygcn.testing.servers import kafka_mock, nats_server, redis_server
-from dygcn.testing.subprocess_ready import started, tell
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.postgres import PostgresServer, postgres_server
+from dygcn_lab.testbed.servers import kafka_mock, nats_server, redis_server
+from dygcn_lab.testbed.subprocess_ready import started, tell
 
 _EACH = 10  # events of a message
 _PATIENCE = 60.0

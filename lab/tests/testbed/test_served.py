@@ -2,15 +2,16 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 import dygcn
 from dygcn.errors import DygcnError, FolderInUse
 from dygcn.serving.service.auth import new_token
-from dygcn.testing.plain_http import PlainClient
-from dygcn.testing.seeding import small_model
-from dygcn.testing.served import on_loopback, served, served_process
+from dygcn_lab.testbed.plain_http import PlainClient
+from dygcn_lab.testbed.seeding import small_model
+from dygcn_lab.testbed.served import on_loopback, served, served_process
 
 
 @pytest.fixture
@@ -50,7 +51,8 @@ def seed_a_bug():
     raise DygcnError("the bug was put in")
 
 
-def test_a_process_that_does_not_begin_says_why(folder):
+def test_a_process_that_does_not_begin_says_why(folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # where it finds this module
     bug = f"{__name__}:seed_a_bug"
     with pytest.raises(DygcnError, match="the bug was put in"), served_process(folder, bug=bug):
         pass

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.digest import digest_of_parts, part_of
 from dygcn.cluster.local_shards import MemoryStore
 from dygcn.cluster.protocol import (
     SEQUENCER,
@@ -34,7 +33,8 @@ from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.errors import ClusterError
-from dygcn.testing.simulated_world import (
+from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
+from dygcn_lab.testbed.simulated_world import (
     DiskLog,
     LoggingSequencer,
     Oracle,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.cluster.answering import first_ends
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.records import LATER, Parts
+from dygcn.engine.records import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.shard import Shard
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Bytes, Float64, IdColumn, Int64, Nodes
+    from dygcn.engine.records import Bytes, Float64, IdColumn, Int64
 
 _BLOCK = 1 << 14  # nodes, as in `ExactRule.state_bytes`
 
@@ -36,21 +37,7 @@ class DigestPart:
     ghost_weight: Int64  # (e,) full, 0 where there is no ghost
     ghost_t: Float64  # (e,)
     clock: float | None
-    parts: Parts | None = field(default=None, metadata=LATER)  # of edges
-
-
-def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
-    """Return edges by their lower end by id (directed: source), where that is an own node, and which."""
-    graph = shard.graph
-    a, b, weight = graph.edges()
-    if not graph.directed:
-        rank = np.full(graph.ids.high, -1, np.int64)
-        here = graph.nodes()
-        rank[here] = np.arange(len(here))
-        swapped = rank[a] > rank[b]
-        a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
-    mine = np.flatnonzero(shard.rule.own[a] > 0)
-    return a[mine], b[mine], weight[mine], mine
+    parts: Parts | None  # of edges
 
 
 def part_of(shard: Shard) -> DigestPart:

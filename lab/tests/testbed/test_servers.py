@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dygcn.errors import MissingExtra
-from dygcn.testing.servers import (
+from dygcn_lab.testbed.servers import (
     LOOPBACK,
     ServerFailed,
     find_program,
@@ -121,7 +121,7 @@ def test_a_port_that_is_taken_is_given_up_for_another(monkeypatch):
         taken.bind((LOOPBACK, 0))
         taken.listen()
         ports = iter([taken.getsockname()[1], free_port()])
-        monkeypatch.setattr("dygcn.testing.servers.free_port", lambda: next(ports))
+        monkeypatch.setattr("dygcn_lab.testbed.servers.free_port", lambda: next(ports))
         with redis_server() as server:
             assert ask_redis(server, b"PING") == b"+PONG\r\n"
 

@@ -1,7 +1,7 @@
 """The service for checks: in a thread of this process, or in a process of its own.
 
-`python -m dygcn.testing.served CONFIG.toml [MODULE:FUNCTION]` does what `dygcn run CONFIG.toml --json` does,
-after it called the function: a bug to be noticed, say.
+`python -m dygcn_lab.testbed.served CONFIG.toml [MODULE:FUNCTION]` does what `dygcn run CONFIG.toml --json`
+does, after it called the function: a bug to be noticed, say.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def served_process(
         lines.append(f"scopes = {json.dumps(token.scopes)}")
     lines += ["[limits]", *(f"{name} = {value}" for name, value in (limits or {}).items()), tables]
     config.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "dygcn.testing.served", str(config), *([bug] if bug else [])]
+    command = [sys.executable, "-m", "dygcn_lab.testbed.served", str(config), *([bug] if bug else [])]
     log = folder.with_name(f"{folder.name}.log")
     with log.open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)

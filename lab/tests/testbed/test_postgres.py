@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from dygcn.errors import MissingExtra
-from dygcn.testing import postgres
-from dygcn.testing.postgres import PostgresFailed, PostgresServer, postgres_server
+from dygcn_lab.testbed import postgres
+from dygcn_lab.testbed.postgres import PostgresFailed, PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="module")

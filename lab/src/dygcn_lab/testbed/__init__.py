@@ -1,0 +1,1 @@
+"""What trials and tests need: real servers, the service, simulated machines, crafted ids, seeded bugs."""
