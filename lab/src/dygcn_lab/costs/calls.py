@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dygcn
+from dygcn import cluster
 from dygcn_lab.testbed.served import on_loopback, served
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class _Counting:
 
 
 def measure_ways(verbose: bool = False) -> Iterator[tuple[str, Way]]:
-    """Yield the ways of an update of one edge, a POST of one event, and two reads over HTTP."""
+    """Yield the ways of an update, of requests over HTTP, of an update on two shards, and of a fit."""
     counting = _Counting()
 
     def found(name: str, request: Callable[[], object]) -> tuple[str, Way]:
@@ -90,9 +91,18 @@ def measure_ways(verbose: bool = False) -> Iterator[tuple[str, Way]]:
                 yield found("POST /v1/events, one event", lambda: _post(one.address, next(new)))
                 yield found("GET /v1/vectors/ID", lambda: _get(f"{one.address}/v1/vectors/7"))
                 yield found("GET /v1/nearest/ID", lambda: _get(f"{one.address}/v1/nearest/7"))
+            with _open_shards(f"{folder}/graph") as shards:
+                yield found("one edge on two shards", lambda: shards.update(add=[(next(new), 5)]))
+        yield found("fit", lambda: dygcn.fit(ring, dim=16))
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
+
+
+def _open_shards(folder: str) -> Any:
+    """Open a folder on two shards in this process; older versions call it start."""
+    opened = getattr(cluster, "open", None) or cluster.start
+    return opened(folder, shards=2, on="here")
 
 
 def _post(address: str, node: int) -> None:
