@@ -11,10 +11,10 @@ import numpy as np
 from dygcn.engine.events import read_events, read_update, single_pair
 from dygcn.engine.events.column_names import OWN_NAMES, column_names
 from dygcn.engine.features import CANNOT_BE_SET, Embedding
-from dygcn.engine.models import Outcome, State, feature_rows
+from dygcn.engine.models import Outcome, State, drifting_spec, feature_rows
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import NO_CHANGE, EventBatch
-from dygcn.errors import FeatureError
+from dygcn.errors import FeatureError, OptionError
 from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change, with_listeners
 from dygcn.live.changed import ChangeRecord
@@ -137,7 +137,8 @@ class LiveEmbedding(EmbeddingView):
             outcome = state.write()
             change = self._changed(outcome, self._version + 1)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        due = state.model.spec.after_update(state, outcome, self._version)
+        drifting = drifting_spec(state.model.spec)
+        due = None if drifting is None else drifting.after_update(state, outcome, self._version)
         if due is not None:
             with state.changing:
                 change = self._changed(due(), self._version)
@@ -205,7 +206,7 @@ class LiveEmbedding(EmbeddingView):
         if self.model.features in CANNOT_BE_SET:
             raise FeatureError(CANNOT_BE_SET[self.model.features])
         _ = self._state.exact  # the paper's rules have none
-        column, matrix = feature_rows(self.model, ids, values, nodes)
+        column, matrix = feature_rows(self.model.projection, self.model.ids, ids, values, nodes)
         if self.model.projection is None and matrix.shape[1] != self.model.width:
             raise FeatureError(
                 f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
@@ -222,7 +223,10 @@ class LiveEmbedding(EmbeddingView):
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        return self._write(self.model.spec.restart(self._state, base))
+        drifting = drifting_spec(self.model.spec)
+        if drifting is None:
+            raise OptionError(f"the {self.model.rule} rule never drifts, so it has nothing to restart")
+        return self._write(drifting.restart(self._state, base))
 
     @guarded
     def tolerate(self, tolerance: float) -> Change:

@@ -459,7 +459,7 @@ def _read_image(settings: Settings, tensors: Tensors, model: Model) -> StateImag
     history = None
     if settings.following is not msgspec.UNSET and settings.history_clock is not msgspec.UNSET:
         history = read_history(settings.ids, settings.history_clock, tensors)
-    kept = model.spec.read_state(model, tensors, len(ids), int(own.sum()))
+    kept = model.spec.read_state(tensors, len(ids), int(own.sum()), model.dim, model.new_features())
     contact, activity, pair_t, pair_count = (
         np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
         for name, dtype in _CONTACTS.items()

@@ -93,7 +93,7 @@ def play(
     model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
 ) -> Iterator[tuple[Graph, Snapshot, Plan | None]]:
     """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
-    graph, rule = model.new_graph(), model.spec.new_rule(model)
+    graph, rule = model.new_graph(), model.new_rule()
     assert isinstance(rule, RollingRule)
     for i, step in enumerate(steps):
         delta = graph.apply(step)

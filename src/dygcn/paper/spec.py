@@ -22,12 +22,12 @@ from dygcn.paper.plans import RuleOptions
 from dygcn.paper.rolling import RollingRule, SpectralRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from dygcn.engine.graph import Graph
+    from dygcn.engine.features import Features
     from dygcn.engine.models import Model, Outcome, State
     from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.propagation import Rule
+    from dygcn.engine.records import Float32
 
 _BASE = "base."
 
@@ -50,6 +50,7 @@ class RollingSpec(RuleSpec):
     fitting = "dygcn.paper.fitting"
     from_graph = False
     nodes_stay = True
+    drifts = True
     features = ("none",)
     rule_class: ClassVar[type[RollingRule]] = RollingRule
 
@@ -63,14 +64,9 @@ class RollingSpec(RuleSpec):
         if self.watch.restart == "auto" and self.base.name == "embedding":
             raise OptionError("restart='auto' needs a base that can be computed again; yours is an Embedding")
 
-    def new_rule(self, model: Model) -> RollingRule:
-        """Return the vectors of an empty graph."""
-        return self.rule_class(model.weights, self.options)
-
-    def reading(self, model: Model, rule: Rule, graph: Graph) -> RollingRule:
-        """Return the rule itself: vectors are what it keeps."""
-        assert isinstance(rule, RollingRule)
-        return rule
+    def new_rule(self, weights: Sequence[Float32], features: Features) -> RollingRule:
+        """Return the vectors of an empty graph; the rule has no features."""
+        return self.rule_class(weights, self.options)
 
     def settings(self) -> dict[str, Any]:
         """Return everything but the tensors of the base."""
@@ -99,11 +95,11 @@ class RollingSpec(RuleSpec):
             raise ValueError("matrices that do not fit the rule")
         return cls(saved.options, base, saved.watch)
 
-    def read_state(self, model: Model, tensors: Tensors, nodes: int, owners: int) -> Tensors:
+    def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
         """Take every vector, and what vectors were like at the last base."""
         vectors = take_tensor(tensors, "vectors", np.float32, 2)
         anchor = take_tensor(tensors, "anchor", np.float64)
-        if vectors.shape != (nodes, model.dim) or not np.isfinite(vectors).all():
+        if vectors.shape != (nodes, dim) or not np.isfinite(vectors).all():
             raise ValueError("vectors that do not fit the nodes, or hold NaN or infinite values")
         if anchor.shape != (3,) or not (
             np.isfinite(anchor).all() and anchor[0] >= 0 and -1 <= anchor[1] <= 1

@@ -1,17 +1,24 @@
 """What was learned: one matrix for each order, the readout that uses them, and their files."""
 
+from dygcn.engine.models.choices import find_fitting
+from dygcn.engine.models.contracts import (
+    Outcome,
+    Reading,
+    StateImage,
+    StateReader,
+    StateWriter,
+    drifting_spec,
+)
 from dygcn.engine.models.cosines import cosines, norms, pair_cosines, pair_products
-from dygcn.engine.models.exact import ExactSpec
 from dygcn.engine.models.explaining import Movement, Shares, explain, explain_change
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
-from dygcn.engine.models.model import Baseline, Model
+from dygcn.engine.models.model import RULES, Baseline, ExactSpec, Model, RuleSpec, find_spec, register
 from dygcn.engine.models.next_head import NextHead
 from dygcn.engine.models.projection import Projection, feature_rows, principal_directions
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
-from dygcn.engine.models.specs import RULES, RuleSpec, find_fitting, find_spec, register
-from dygcn.engine.models.state import Outcome, State, StateImage
+from dygcn.engine.models.state import State
 from dygcn.engine.models.surprise import Surprises
 from dygcn.engine.models.trial import RemovalTrial, Trial
 
@@ -26,15 +33,19 @@ __all__ = [
     "NextHead",
     "Outcome",
     "Projection",
+    "Reading",
     "RemovalTrial",
     "RuleSpec",
     "Shares",
     "State",
     "StateImage",
+    "StateReader",
+    "StateWriter",
     "Surprises",
     "Trial",
     "cosines",
     "drift",
+    "drifting_spec",
     "explain",
     "explain_change",
     "feature_rows",

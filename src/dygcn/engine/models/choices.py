@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
 from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of, whole
-from dygcn.engine.models.specs import RULES, find_fitting
+from dygcn.engine.models.model import RULES, find_spec
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import Bool, EventBatch, Float64
 
 GREATEST_ORDERS = 16
@@ -94,6 +96,30 @@ class Choices:
     def half_life(self) -> float | None:
         """The half-life of a removed edge's weight."""
         return None if self.memory is None else float(self.memory)
+
+
+class Fitting(Protocol):
+    """A module that fits a rule."""
+
+    def check(self, choices: Choices) -> None:
+        """Raise an OptionError for an option that belongs to another rule."""
+
+    def fit(
+        self,
+        batch: EventBatch,
+        parts: Sequence[EventBatch],
+        choices: Choices,
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> State:
+        """Return the fitted state, all events played: `batch`, which `parts` are the training steps of."""
+
+    def steady_recipe(self) -> object | None:
+        """Return a recipe with the options on that make the rule hold; None: it holds without any."""
+
+
+def find_fitting(name: str) -> Fitting:
+    """Return the module that fits a rule."""
+    return cast("Fitting", import_module(find_spec(name).fitting))
 
 
 def _is_duration(value: object) -> bool:

@@ -1,12 +1,17 @@
-"""The model: everything that `fit` decided and an update never changes."""
+"""The model, everything that `fit` decided and an update never changes, and the rules by name.
+
+A rule is found by its name in `RULES`. Its module is imported, and registers it, when it is first needed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -16,16 +21,129 @@ from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.history import History
-from dygcn.engine.models.exact import ExactSpec
+from dygcn.engine.models.folder import take_tensor
 from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
+from dygcn.engine.propagation import ExactRule
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dygcn.engine.filter.head import FilterHead
+    from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.next_head import NextHead
     from dygcn.engine.models.projection import Projection
-    from dygcn.engine.models.specs import RuleSpec
+    from dygcn.engine.propagation import Rule
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64
+
+RULES = {"exact": "dygcn.engine.models.model", "rolling": "dygcn.paper", "spectral": "dygcn.paper"}
+"""Name -> the module that registers the rule."""
+
+
+class RuleSpec(ABC):
+    """What a model says of its rule: the settings that only this rule has, and what follows from them.
+
+    Parameters are fields of the class, class variables what all models of the rule have in common.
+    """
+
+    name: ClassVar[str]
+    fitting: ClassVar[str]
+    """Name of the module that fits the rule, of the shape of `choices.Fitting`."""
+    from_graph: ClassVar[bool]
+    """Whether the state follows from model and graph: then it can be computed anew, and no border between
+    batches shows in it."""
+    nodes_stay: ClassVar[bool]
+    """Whether a node that lost its last edge stays in the graph."""
+    features: ClassVar[tuple[str, ...]]
+    """What `Model.features` may be."""
+    drifts: ClassVar[bool] = False
+    """Whether vectors drift; then the spec is a `contracts.Drifting`, too."""
+    more_weights: ClassVar[tuple[str, ...]] = ()
+    """Names of the matrices behind W_0..W_K."""
+
+    @classmethod
+    def weight_names(cls, orders: int) -> tuple[str, ...]:
+        """Return the names of the matrices."""
+        return (*(f"W{k}" for k in range(orders + 1)), *cls.more_weights)
+
+    @abstractmethod
+    def new_rule(self, weights: Sequence[Float32], features: Features) -> Rule:
+        """Return the state of an empty graph."""
+
+    @abstractmethod
+    def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
+        """Take what `Rule.image` returned out of the tensors of a saved graph, or raise a ValueError.
+
+        `owners` is how many of the nodes have features of their own.
+        """
+
+    def settings(self) -> dict[str, Any] | None:
+        """Return what the manifest of a folder says of the rule alone, in types that JSON has."""
+        return None
+
+    def tensors(self) -> Tensors:
+        """Return what the file of the model holds for the rule alone."""
+        return {}
+
+    @classmethod
+    def read(cls, settings: object, tensors: Tensors, orders: int, shape: tuple[int, int]) -> Self:
+        """Take back what `settings` and `tensors` returned; a ValueError if no model of this rule has these.
+
+        What belongs to the rule is taken out of `tensors`; `shape` is that of each of the model's matrices.
+        """
+        if settings is not None:
+            raise ValueError(f"settings of another rule than {cls.name!r}")
+        return cls()
+
+    def describe(self) -> dict[str, str]:
+        """Return what is worth printing of the settings."""
+        return {}
+
+
+S = TypeVar("S", bound=RuleSpec)
+_registered: dict[str, type[RuleSpec]] = {}
+
+
+def register(spec: type[S]) -> type[S]:
+    """Register a rule under its name."""
+    _registered[spec.name] = spec
+    return spec
+
+
+def find_spec(name: str) -> type[RuleSpec]:
+    """Return the rule of a name."""
+    if name not in _registered:
+        import_module(RULES[name])
+    return _registered[name]
+
+
+@register
+@dataclass(frozen=True)
+class ExactSpec(RuleSpec):
+    """The exact rule, which has no settings: its state follows from the model and the graph."""
+
+    name = "exact"
+    fitting = "dygcn.engine.training.fitting"
+    from_graph = True
+    nodes_stay = False
+    features = ("walks", "walks+given", "given", "hashed", "embedding")
+
+    def new_rule(self, weights: Sequence[Float32], features: Features) -> ExactRule:
+        """Return sums of an empty graph."""
+        return ExactRule(features, len(weights) - 1)
+
+    def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
+        """Take the features of the nodes that own some."""
+        beside = isinstance(features, Blocks)
+        rows = take_tensor(tensors, "features", np.int8 if beside else np.int32, 2)
+        if rows.shape != (owners, features.given if isinstance(features, Blocks) else features.width):
+            raise ValueError("features that do not fit the nodes that own them")
+        beyond = (
+            rows.min(initial=0) < -127 if beside else np.abs(rows).max(initial=0) > 1 << Given.message_bits
+        )
+        if beyond or (len(rows) and isinstance(features, Walks | Hashed)):
+            raise ValueError("features beyond what the grid can carry")
+        return {"features": rows}
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +281,10 @@ class Model:
     def floor(self) -> float:
         """Messages shorter than this are not scaled up to length one."""
         return 1e-6 * float(np.max(self.scales))
+
+    def new_rule(self) -> Rule:
+        """Return the state of an empty graph."""
+        return self.spec.new_rule(self.weights, self.new_features())
 
     def new_features(self) -> Features:
         """Return where x comes from, without any row yet."""

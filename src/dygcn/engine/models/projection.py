@@ -21,7 +21,6 @@ from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from dygcn.engine.features.nodes import NodeColumns
-    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64
 
 MOST_ROWS = 50_000
@@ -91,7 +90,9 @@ class Projection:
         return to_units(found, norms(found))
 
 
-def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tuple[IdColumn, Float32]:
+def feature_rows(
+    projection: Projection | None, id_type: str, ids: object, values: object, nodes: object
+) -> tuple[IdColumn, Float32]:
     """Read features of nodes for a model, as ids and rows of x or as a table of nodes.
 
     Raises
@@ -99,7 +100,7 @@ def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tu
     FeatureError
         If the model was fitted on the other of the two, or both or none is given.
     """
-    columns = None if model.projection is None else model.projection.columns
+    columns = None if projection is None else projection.columns
     if (nodes is None) == (ids is None and values is None):
         raise FeatureError("features are set by (ids, values), or by nodes=, a table: pass one of them")
     if nodes is None:
@@ -108,11 +109,11 @@ def feature_rows(model: Model, ids: object, values: object, nodes: object) -> tu
                 f"this model was fitted with nodes=, on the columns {', '.join(columns.names)}; pass "
                 "set_features(nodes=table) with an id and these columns"
             )
-        return read_features((ids, values), model.ids)
+        return read_features((ids, values), id_type)
     if columns is None:
         raise FeatureError("this model was not fitted with nodes=; pass set_features(ids, values)")
-    kinds = kinds_of(model.ids)
-    table = read_nodes(nodes, [columns.id, *(() if kinds is None else kinds.names)], model.ids)
+    kinds = kinds_of(id_type)
+    table = read_nodes(nodes, [columns.id, *(() if kinds is None else kinds.names)], id_type)
     return table.ids, columns.encode(table)
 
 

@@ -9,7 +9,7 @@ else was asked for. (BLAS does not promise that.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dygcn.engine.models.read_kernels import (
     read_projected,
     unit_rows,
 )
+from dygcn.engine.propagation import ExactRule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from dygcn.engine.features.units import UnitTable
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.models.contracts import Reading
     from dygcn.engine.models.model import Model
-    from dygcn.engine.propagation import ExactRule, Rule
+    from dygcn.engine.propagation import Rule
     from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
@@ -63,7 +65,12 @@ def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Flo
 
 def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float32:
     """Return the vectors of nodes, (n, dim)."""
-    return model.spec.reading(model, rule, graph).vectors(nodes)
+    return new_reading(model, rule, graph).vectors(nodes)
+
+
+def new_reading(model: Model, rule: Rule, graph: Graph) -> Reading:
+    """Return what reads the vectors of a state: a rule that keeps vectors reads them itself."""
+    return Readout(model, rule, graph) if isinstance(rule, ExactRule) else cast("Reading", rule)
 
 
 class Readout:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.features import Blocks, Given, Walks, to_grid
-from dygcn.engine.graph.image import GraphImage, build_graph, take_loose_image
+from dygcn.engine.graph.image import build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.history import History, HistoryImage
-from dygcn.engine.models.surprise import SurpriseMeter, Surprises
+from dygcn.engine.history import History
+from dygcn.engine.models.contracts import Outcome, StateImage
+from dygcn.engine.models.readout import new_reading
+from dygcn.engine.models.surprise import SurpriseMeter
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.records import (
     Changed,
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import Allocator
-    from dygcn.engine.models.folder import Tensors
+    from dygcn.engine.models.contracts import Reading
     from dygcn.engine.models.model import Model
-    from dygcn.engine.models.specs import Reading
 
 _TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
 _HOW_TO_HEAL = (
@@ -45,32 +45,6 @@ _HOW_TO_HEAL = (
 _HOW_TO_RELOAD = _TORN + "load it again (dygcn.load), or open its folder again (dygcn.open)"
 
 _NOBODY = np.empty(0, np.int32)
-
-
-@dataclass(slots=True)  # not frozen, to be made faster: one for every update
-class Outcome:
-    """What one batch did."""
-
-    moved: Changed
-    left: IdColumn  # ids that are no longer in the graph
-    unchanged: int = 0
-    missing: int = 0
-    loops: int = 0
-    surprises: Surprises | None = None  # where they are tracked
-    expired: int = 0  # edges that left by the clock
-
-
-@dataclass(frozen=True, slots=True)
-class StateImage:
-    """Everything that a model and this determine, without internal ids."""
-
-    graph: GraphImage
-    tensors: Tensors  # what the rule adds: x of those who own some, or every vector
-    history: HistoryImage | None = None  # where the model looks at one
-
-    def arranged(self) -> StateImage:
-        """Return the same with the edges in order."""
-        return StateImage(self.graph.arranged(), self.tensors, self.history)
 
 
 class State:
@@ -90,7 +64,7 @@ class State:
     def __init__(self, model: Model, graph: Graph | None = None) -> None:
         self.model = model
         self.graph = model.new_graph() if graph is None else graph
-        self.rule = model.spec.new_rule(model)
+        self.rule = model.new_rule()
         self.transaction = Transaction(self.graph)
         self.history = model.new_history()
         self.filter = self.graph.follower = model.new_filter()
@@ -333,7 +307,7 @@ class State:
 
     def reading(self) -> Reading:
         """Return what reads vectors."""
-        return self.model.spec.reading(self.model, self.rule, self.graph)
+        return new_reading(self.model, self.rule, self.graph)
 
     def to_save(self) -> State:
         """Return the state that a snapshot of a durable folder holds: this one."""

@@ -1,4 +1,4 @@
-"""What every rule keeps up to date. What else is asked of a rule is in `dygcn.engine.models.specs`."""
+"""What every rule keeps up to date. What else is asked of a rule is in `dygcn.engine.models.model`."""
 
 from __future__ import annotations
 

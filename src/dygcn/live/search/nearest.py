@@ -12,8 +12,7 @@ from dygcn.engine.models import cosines, norms, to_units
 from dygcn.live.search.unit_rows import rounding
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
-    from dygcn.engine.models.specs import Reading
+    from dygcn.engine.models import Reading, State
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
     from dygcn.live.changed import ChangeRecord
 

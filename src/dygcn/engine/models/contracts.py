@@ -1,0 +1,198 @@
+"""What `live` expects of a state: one process and the front of the shards both implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from dygcn.engine.features import Features
+    from dygcn.engine.filter.filter import Filter
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.image import GraphImage
+    from dygcn.engine.graph.transaction import Transaction
+    from dygcn.engine.history import History, HistoryImage
+    from dygcn.engine.models.folder import Tensors
+    from dygcn.engine.models.model import Model, RuleSpec
+    from dygcn.engine.models.surprise import Surprises
+    from dygcn.engine.propagation import Rule
+    from dygcn.engine.records import Changed, EventBatch, Float32, GraphDelta, IdColumn, Int32, Int64, Nodes
+
+
+@dataclass(slots=True)  # not frozen, to be made faster: one for every update
+class Outcome:
+    """What one batch did."""
+
+    moved: Changed
+    left: IdColumn  # ids that are no longer in the graph
+    unchanged: int = 0
+    missing: int = 0
+    loops: int = 0
+    surprises: Surprises | None = None  # where they are tracked
+    expired: int = 0  # edges that left by the clock
+
+
+@dataclass(frozen=True, slots=True)
+class StateImage:
+    """Everything that a model and this determine, without internal ids."""
+
+    graph: GraphImage
+    tensors: Tensors  # what the rule adds: x of the nodes that own some, or every vector
+    history: HistoryImage | None = None  # where the model looks at one
+
+    def arranged(self) -> StateImage:
+        """Return the same with the edges in order."""
+        return StateImage(self.graph.arranged(), self.tensors, self.history)
+
+
+class Reading(Protocol):
+    """Reads vectors of one state."""
+
+    def vectors(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, (n, dim)."""
+
+
+class Messages(Protocol):
+    """The messages of a state of the exact rule; on shards, each call waits for their owners."""
+
+    @property
+    def features(self) -> Features:
+        """Where h_0 comes from."""
+
+    @property
+    def orders(self) -> int:
+        """K, how far a change is propagated."""
+
+    def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
+        """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
+
+    def whole_sums(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int64, Int64]:
+        """Return degrees and sums of nodes, on the grid."""
+
+    def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
+        """Return to how many neighbours the message of each node is pushed at most."""
+
+
+class StateReader(Protocol):
+    """A state that can be read; nothing here changes it."""
+
+    @property
+    def model(self) -> Model:
+        """What `fit` decided."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph; on shards, what it says of edges waits for their owners."""
+
+    @property
+    def rule(self) -> Rule:
+        """What is kept of every node."""
+
+    @property
+    def exact(self) -> Messages:
+        """The messages; a FeatureError for a rule that keeps vectors."""
+
+    @property
+    def history(self) -> History | None:
+        """The past events, where the model looks at them."""
+
+    @property
+    def filter(self) -> Filter | None:
+        """The sums that recommendations are read from."""
+
+    @property
+    def past_ids(self) -> IdColumn | None:
+        """Ids of all that ever had an event; None without a history."""
+
+    @property
+    def torn(self) -> bool:
+        """Whether a change is being made, or an exception interrupted one."""
+
+    def check(self) -> None:
+        """Raise `TornState` if an exception interrupted a change."""
+
+    def reading(self) -> Reading:
+        """Return what reads vectors."""
+
+    def unreached(self) -> int:
+        """Return how many nodes of a walk model no row reaches, 0 for any other model."""
+
+    def image(self) -> tuple[StateImage, Nodes]:
+        """Return the state without internal ids, and the nodes in the same order."""
+
+    def loose_image(self) -> tuple[StateImage, Nodes]:
+        """Return the image with edges in no order yet; it shares nothing with the state."""
+
+    def to_save(self) -> StateReader:
+        """Return the state that a snapshot of a durable folder holds."""
+
+
+class StateWriter(StateReader, Protocol):
+    """A state that can be changed, by one thread at a time."""
+
+    @property
+    def transaction(self) -> Transaction:
+        """What stages, writes and takes back; every change is made in it."""
+
+    @property
+    def changing(self) -> AbstractContextManager[object]:
+        """The transaction, for a change that stages nothing: an exception leaves the state torn."""
+
+    def stage(self, batch: EventBatch, now: float | None = None) -> None:
+        """Check events and reserve capacity; an EventError if one of them is bad."""
+
+    def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
+        """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
+
+    def stage_edge(self, edge: tuple[int, int, int]) -> None:
+        """Stage an edge that `find_edge` returned."""
+
+    def write(self) -> Outcome:
+        """Write what is staged."""
+
+    def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
+        """Apply batches, and compute the state once; also return an error that ended them early."""
+
+    def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
+        """Give nodes features of their own, or replace them."""
+
+    def remove(self, nodes: Nodes) -> Outcome:
+        """Remove nodes with their edges, ghosts and features."""
+
+    def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
+        """Apply events to the graph alone, and return the ids that left; after the last, call `rebuild`."""
+
+    def rebuild(self) -> None:
+        """Compute what follows from the graph, from nothing."""
+
+    def complete(self) -> None:
+        """Finish a change of the graph that an exception interrupted; the state stays torn."""
+
+    def forget_rows(self, ids: IdColumn) -> None:
+        """Remove the rows of ids from the model; none of the ids may be in the graph."""
+
+    def forget_past(self, ids: IdColumn) -> None:
+        """Remove ids from the history."""
+
+    def track_surprise(self, on: bool) -> None:
+        """Measure how surprising events are from now on, or stop."""
+
+
+class Drifting(Protocol):
+    """A rule spec whose vectors drift: it watches the state, and puts fresh vectors into it."""
+
+    def after_update(self, state: Any, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
+        """Look at the state after a complete update; warn if needed, and return a change that is due.
+
+        That change is made while the state is `changing`, and returns what the update and it did together.
+        """
+
+    def restart(self, state: Any, base: object) -> Callable[[], Outcome]:
+        """Prepare a fresh base, computed or the user's own; return the call that puts it into the state."""
+
+
+def drifting_spec(spec: RuleSpec) -> Drifting | None:
+    """Return the spec of a rule whose vectors drift; None for any other rule."""
+    return cast("Drifting", spec) if spec.drifts else None
