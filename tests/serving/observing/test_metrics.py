@@ -1,22 +1,45 @@
 """The table of metrics is what /metrics has, and the files that follow from it are current."""
 
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from dygcn.serving.observing.__main__ import files
-from dygcn.serving.observing.alerts import ALERTS
-from dygcn.serving.observing.dashboard import as_dashboard, expressions
-from dygcn.serving.observing.metrics import BY_NAME, COUNTER, GAUGE, HISTOGRAM, METRICS, TIMESTAMP
+from dygcn.serving.observing.metrics import (
+    BY_NAME,
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    METRICS,
+    TIMESTAMP,
+    Distribution,
+    RequestCounts,
+)
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
+from dygcn_lab.testbed.seeding import seeded
 from tests.serving.service.streams import Kept, Listed, message, until
 
+
+def load_script(path):
+    """Import a script by its path; dataclasses in it look for their module by name."""
+    spec = importlib.util.spec_from_file_location(f"deploy_{path.stem}", path)
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 ROOT = Path(__file__).parents[3]
+MONITORING = load_script(ROOT / "deploy" / "monitoring.py")
+ALERTS, expressions = MONITORING.ALERTS, MONITORING.expressions
 NAMES = re.compile(r"\b((?:dygcn|process)_[a-z_]+)")
 
 
@@ -125,7 +148,7 @@ def unknown(text):
 def test_alerts_and_panels_name_what_there_is():
     for alert in ALERTS:
         assert not unknown(f"{alert.expression} {alert.what_to_do}"), alert.name
-    panels = [panel for panel in json.loads(as_dashboard())["panels"] if panel["type"] != "row"]
+    panels = [panel for panel in json.loads(MONITORING.as_dashboard())["panels"] if panel["type"] != "row"]
     assert {panel["title"] for panel in panels} == set(BY_NAME)
     for panel in panels:
         for target in panel["targets"]:
@@ -144,7 +167,37 @@ def test_what_an_operator_is_called_for():
 
 
 def test_the_files_are_current():
-    for path, text in files(ROOT / "deploy", ROOT / "docs").items():
-        assert path.read_text(encoding="utf-8") == text, (
-            f"{path}: run python -m dygcn.serving.observing deploy docs"
-        )
+    for path, text in MONITORING.files().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run python deploy/monitoring.py"
+
+
+CALLS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from("abc"), st.sampled_from([200, 404]), st.floats(0, 20)),
+    max_size=40,
+)
+
+
+def check_sums(calls):
+    alone, shared = RequestCounts(), [RequestCounts() for _ in range(4)]
+    for process, route, status, seconds in calls:
+        alone.count(route, status, seconds)
+        shared[process].count(route, status, seconds)
+    sent = [msgspec.json.decode(msgspec.json.encode(one), type=RequestCounts) for one in shared[1:]]
+    sums = shared[0].added(sent)
+    assert sums.statuses == alone.statuses
+    assert {route: one.counts for route, one in sums.seconds.items()} == {
+        route: one.counts for route, one in alone.seconds.items()
+    }
+    for route, one in sums.seconds.items():
+        assert one.total == pytest.approx(alone.seconds[route].total)
+        assert one.cumulative()[-1] == ("+Inf", sum(alone.statuses[route].values()))
+
+
+@given(CALLS)
+def test_counts_of_processes_add_up(calls):
+    check_sums(calls)
+
+
+def test_a_process_that_is_left_out_would_be_noticed():
+    with seeded(Distribution, "add", lambda self, other: None), pytest.raises(AssertionError):
+        check_sums([(1, "a", 200, 0.1)])

@@ -18,7 +18,7 @@ import dygcn
 from dygcn.errors import DygcnError, OptionError
 from dygcn.live.shared.layout import Handle
 from dygcn.live.shared.segments import Place
-from dygcn.serving.observing.counts import RequestCounts
+from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.app import NoRows
 from dygcn.serving.readers.process import ReaderServer, rows_of
 from dygcn.serving.service.auth import new_token

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dygcn.serving.observing.counts import Distribution, distribution
+from dygcn.serving.observing.metrics import Distribution, distribution
 from dygcn.serving.service import load_history
 from dygcn.serving.service.load_history import KEPT, READS, WRITES, LoadHistory
 from dygcn.serving.service.observations import Observations

@@ -1,4 +1,4 @@
-"""Log lines: one record, one line, as text or JSON, and nothing in it that its writer did not mean.
+"""Log lines: one record, one line, as text or JSON, safe against forged lines.
 
 Values may come from clients, brokers and files. Line breaks, escape sequences and other control characters
 are written as escapes, so that no value can begin a line of its own or move the cursor of a terminal.
@@ -25,23 +25,21 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@+*()\[\]{}<>#%&'!?~^|-]+")
 
 
 class _Lines(logging.Formatter):
-    """Makes fields of a record: time, level, event, what the event tells, and the request."""
+    """Makes fields of a record: time, level, event, the fields of the event, and the request."""
 
     def format(self, record: logging.LogRecord) -> str:
-        milliseconds = int(record.msecs)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         fields: dict[str, object] = {
-            "time": f"{stamp}.{milliseconds:03d}Z",
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
+            "event": record.getMessage(),
         }
-        fields["event"] = record.getMessage()
-        told = getattr(record, "fields", None)
-        if isinstance(told, Mapping):
-            fields.update({name: value for name, value in told.items() if value is not None})
+        more = getattr(record, "fields", None)
+        if isinstance(more, Mapping):
+            fields.update({name: value for name, value in more.items() if value is not None})
         else:
             fields["logger"] = record.name
-        request = current_request_id()
-        if request:
+        if request := current_request_id():
             fields["request_id"] = request
         if record.exc_info and record.exc_info[0] is not None:
             fields["traceback"] = self.formatException(record.exc_info)[-_LONGEST_TRACEBACK:]
@@ -54,8 +52,6 @@ class _Lines(logging.Formatter):
 class JsonLines(_Lines):
     r"""One JSON object a line, in ASCII.
 
-    Examples
-    --------
     >>> record = logging.makeLogRecord({"msg": "source.lost", "levelname": "WARNING"})
     >>> record.fields = {"source": "list", "error": "gone\n2026 ERROR forged"}
     >>> print(JsonLines().format(record))
@@ -71,8 +67,6 @@ class JsonLines(_Lines):
 class TextLines(_Lines):
     r"""Time, level and event, then name=value; a value with blanks or control characters is quoted.
 
-    Examples
-    --------
     >>> record = logging.makeLogRecord({"msg": "source.lost", "levelname": "WARNING"})
     >>> record.fields = {"source": "list", "error": "gone\n2026 ERROR forged"}
     >>> print(TextLines().format(record))
@@ -88,8 +82,6 @@ class TextLines(_Lines):
 def escaped(value: object) -> str:
     r"""Return a value as JSON in printable ASCII.
 
-    Examples
-    --------
     >>> print(escaped("a\x1b[2J\x7f\u2028b"))
     "a\u001b[2J\u007f\u2028b"
     """
@@ -111,7 +103,7 @@ def _shown(value: object) -> str:
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what is the standard error of the process at that moment."""
+    """Writes to the standard error that the process has at that moment."""
 
     @property
     def stream(self) -> TextIO:
@@ -126,18 +118,14 @@ _FORMATTERS: dict[str, type[_Lines]] = {"text": TextLines, "json": JsonLines}
 
 
 def configure(form: str = "text", level: str = "info", stream: TextIO | None = None) -> logging.Handler:
-    """Have every logger of the process write lines to standard error; return the handler.
+    """Let every logger of the process write lines to standard error; return the handler.
 
-    Our own loggers write from `level` on, those of other libraries warnings and errors alone. Called again,
-    it replaces what it set before.
-
-    Raises
-    ------
-    OptionError
-        If there is no such format or level.
+    Loggers of this package write from `level` on, those of other libraries warnings and errors only. A second
+    call replaces the handler of the first.
     """
-    check("log.format", form, get_args(Format))
-    check("log.level", level, get_args(Level))
+    for name, value, allowed in (("format", form, get_args(Format)), ("level", level, get_args(Level))):
+        if value not in allowed:
+            raise OptionError(f"log.{name} is {value!r}; allowed is {', '.join(allowed)}")
     handler = _StandardError() if stream is None else logging.StreamHandler(stream)
     handler.setFormatter(_FORMATTERS[form]())
     handler.set_name("dygcn")
@@ -148,9 +136,3 @@ def configure(form: str = "text", level: str = "info", stream: TextIO | None = N
     root.setLevel(logging.WARNING)
     ours.setLevel(level.upper())
     return handler
-
-
-def check(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of those that are allowed."""
-    if value not in allowed:
-        raise OptionError(f"{name} is {value!r}; allowed is {', '.join(allowed)}")

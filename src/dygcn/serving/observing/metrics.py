@@ -3,14 +3,29 @@
 Names follow the conventions of Prometheus: base units at the end (seconds, bytes, a ratio from 0 to 1),
 `_total` for counters. Moments are Unix times, so that an age keeps growing in a process that hangs. No label
 has more values than there are routes, statuses, sources, sinks or classes of reasons.
+
+Distributions are counted by hand, cheap enough for every request; those of several processes can be added.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import msgspec
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 SECONDS, BYTES, RATIO, TIMESTAMP = "seconds", "bytes", "ratio", "timestamp"
+_SUFFIXES = {
+    "_timestamp_seconds": TIMESTAMP,
+    "_start_time_seconds": TIMESTAMP,
+    "_seconds": SECONDS,
+    "_bytes": BYTES,
+    "_ratio": RATIO,
+}
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _NATS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 _SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10000.0)
@@ -18,222 +33,259 @@ _SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is measured."""
+    """A row of the table; kind and unit follow from the name and the bounds."""
 
-    name: str
-    kind: str
-    about: str
     panel: str  # the row of the dashboard
+    name: str
+    about: str
     labels: tuple[str, ...] = ()
-    unit: str = ""  # of SECONDS, BYTES, RATIO and TIMESTAMP; otherwise a number of things
     bounds: tuple[float, ...] = ()  # of a histogram
+
+    @property
+    def kind(self) -> str:
+        """One of GAUGE, COUNTER and HISTOGRAM."""
+        if self.name.endswith("_total"):
+            return COUNTER
+        return HISTOGRAM if self.bounds else GAUGE
+
+    @property
+    def unit(self) -> str:
+        """One of SECONDS, BYTES, RATIO and TIMESTAMP; empty: a number of things."""
+        name = self.name.removesuffix("_total")
+        return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+
+
+def _panel(panel: str, *rows: tuple[Any, ...]) -> tuple[Metric, ...]:
+    return tuple(Metric(panel, *row) for row in rows)
 
 
 METRICS = (
-    # ---- the process
-    Metric(
-        "dygcn_build_info",
-        GAUGE,
-        "1, with the versions of the running code",
+    *_panel(
         "Process",
-        ("version", "python"),
+        ("dygcn_build_info", "1, with the versions of the running code", ("version", "python")),
+        ("dygcn_ready", "1 while reads, writes and searches are answered"),
+        ("dygcn_accepting", "1 while events are accepted; 0 after a failed write"),
+        ("dygcn_draining", "1 while the service goes down"),
+        ("dygcn_reader_processes", "reader processes that run"),
+        ("dygcn_connections", "open HTTP connections"),
     ),
-    Metric("dygcn_ready", GAUGE, "1 while reads, writes and searches are answered", "Process"),
-    Metric("dygcn_accepting", GAUGE, "1 while events are accepted; 0 after a failed write", "Process"),
-    Metric("dygcn_draining", GAUGE, "1 while the service goes down", "Process"),
-    Metric("dygcn_reader_processes", GAUGE, "reader processes that run", "Process"),
-    Metric("dygcn_connections", GAUGE, "open HTTP connections", "Process"),
-    # ---- the graph
-    Metric("dygcn_sequence", GAUGE, "last sequence that vectors reflect", "Graph"),
-    Metric("dygcn_nodes", GAUGE, "nodes of the graph", "Graph"),
-    Metric("dygcn_edges", GAUGE, "edges of the graph", "Graph"),
-    Metric(
-        "dygcn_unreached_nodes",
-        GAUGE,
-        "nodes that no row of the model reaches; many of them are a reason to refit",
+    *_panel(
         "Graph",
+        ("dygcn_sequence", "last sequence that vectors reflect"),
+        ("dygcn_nodes", "nodes of the graph"),
+        ("dygcn_edges", "edges of the graph"),
+        (
+            "dygcn_unreached_nodes",
+            "nodes that no row of the model reaches; many of them are a reason to refit",
+        ),
     ),
-    # ---- requests
-    Metric("dygcn_requests_total", COUNTER, "requests by route and status", "Requests", ("route", "status")),
-    Metric(
-        "dygcn_request_duration_seconds",
-        HISTOGRAM,
-        "time from a request to its answer",
+    *_panel(
         "Requests",
-        ("route",),
-        SECONDS,
-        _SHORT,
+        ("dygcn_requests_total", "requests by route and status", ("route", "status")),
+        ("dygcn_request_duration_seconds", "time from a request to its answer", ("route",), _SHORT),
+        ("dygcn_reads_total", "reads answered"),
     ),
-    Metric("dygcn_reads_total", COUNTER, "reads answered", "Requests"),
-    # ---- events
-    Metric("dygcn_events_total", COUNTER, "events applied", "Events"),
-    Metric("dygcn_batch_events", HISTOGRAM, "events of one batch", "Events", bounds=_SIZES),
-    Metric(
-        "dygcn_queue_wait_seconds",
-        HISTOGRAM,
-        "time that a request waits in the ingest queue",
+    *_panel(
         "Events",
-        unit=SECONDS,
-        bounds=_SHORT,
+        ("dygcn_events_total", "events applied"),
+        ("dygcn_batch_events", "events of one batch", (), _SIZES),
+        ("dygcn_queue_wait_seconds", "time that a request waits in the ingest queue", (), _SHORT),
+        ("dygcn_log_write_seconds", "time to write a batch to the log and sync it", (), _SHORT),
+        ("dygcn_apply_seconds", "time to apply a batch that is in the log", (), _SHORT),
+        ("dygcn_lag_seconds", "from arrival to being readable, of the last batch"),
+        ("dygcn_queue_events", "events in the ingest queue"),
+        ("dygcn_queue_rows", "rows that queued events are expected to change"),
+        ("dygcn_queue_limit_events", "events that the queue holds at most"),
+        ("dygcn_shed_requests_total", "requests refused for overload"),
+        ("dygcn_overloaded", "1 while requests are refused for overload"),
+        ("dygcn_old_events_total", "events of forgotten ids that were dropped"),
+        ("dygcn_surprise", "surprise of measured events, in nats", (), _NATS),
+        (
+            "dygcn_surprising_events_total",
+            "measured events of rank 0.99 or more among the last ones of their source",
+        ),
+        ("dygcn_dead_letters_kept", "dead letters that are kept"),
+        (
+            "dygcn_dead_letters_total",
+            "dead letters since the start: unreadable messages, malformed events, "
+            "events that the graph refused",
+            ("reason",),
+        ),
+        ("dygcn_mass_rejection", "1 while too many of the last 1,000 events became dead letters"),
     ),
-    Metric(
-        "dygcn_log_write_seconds",
-        HISTOGRAM,
-        "time to write a batch to the log and sync it",
-        "Events",
-        unit=SECONDS,
-        bounds=_SHORT,
-    ),
-    Metric(
-        "dygcn_apply_seconds",
-        HISTOGRAM,
-        "time to apply a batch that is in the log",
-        "Events",
-        unit=SECONDS,
-        bounds=_SHORT,
-    ),
-    Metric(
-        "dygcn_lag_seconds",
-        GAUGE,
-        "from arrival to being readable, of the last batch",
-        "Events",
-        unit=SECONDS,
-    ),
-    Metric("dygcn_queue_events", GAUGE, "events in the ingest queue", "Events"),
-    Metric("dygcn_queue_rows", GAUGE, "rows that queued events are expected to change", "Events"),
-    Metric("dygcn_queue_limit_events", GAUGE, "events that the queue holds at most", "Events"),
-    Metric("dygcn_shed_requests_total", COUNTER, "requests refused for overload", "Events"),
-    Metric("dygcn_overloaded", GAUGE, "1 while requests are refused for overload", "Events"),
-    Metric("dygcn_old_events_total", COUNTER, "events of forgotten ids that were dropped", "Events"),
-    Metric("dygcn_surprise", HISTOGRAM, "surprise of measured events, in nats", "Events", bounds=_NATS),
-    Metric(
-        "dygcn_surprising_events_total",
-        COUNTER,
-        "measured events of rank 0.99 or more among the last ones of their source",
-        "Events",
-    ),
-    Metric("dygcn_dead_letters_kept", GAUGE, "dead letters that are kept", "Events"),
-    Metric(
-        "dygcn_dead_letters_total",
-        COUNTER,
-        "dead letters since the start: unreadable messages, malformed events, events that the graph refused",
-        "Events",
-        ("reason",),
-    ),
-    Metric(
-        "dygcn_mass_rejection",
-        GAUGE,
-        "1 while too many of the last 1,000 events became dead letters",
-        "Events",
-    ),
-    # ---- snapshots
-    Metric("dygcn_snapshot_sequence", GAUGE, "sequence of the newest snapshot", "Snapshots"),
-    Metric(
-        "dygcn_snapshot_timestamp_seconds",
-        GAUGE,
-        "when the newest snapshot was written; before the first, when the service began",
+    *_panel(
         "Snapshots",
-        unit=TIMESTAMP,
+        ("dygcn_snapshot_sequence", "sequence of the newest snapshot"),
+        (
+            "dygcn_snapshot_timestamp_seconds",
+            "when the newest snapshot was written; before the first, when the service began",
+        ),
+        ("dygcn_snapshot_write_seconds", "time that the last snapshot took"),
+        ("dygcn_snapshots_total", "snapshots written since the start"),
+        ("dygcn_snapshot_failures_total", "snapshots that could not be written"),
+        (
+            "dygcn_snapshot_failing",
+            "1 while the last snapshot could not be written: events are taken, and the log grows",
+        ),
+        ("dygcn_disk_free_bytes", "bytes that the service can still write to the file system of its folder"),
+        ("dygcn_disk_size_bytes", "size of that file system"),
     ),
-    Metric(
-        "dygcn_snapshot_write_seconds", GAUGE, "time that the last snapshot took", "Snapshots", unit=SECONDS
-    ),
-    Metric("dygcn_snapshots_total", COUNTER, "snapshots written since the start", "Snapshots"),
-    Metric("dygcn_snapshot_failures_total", COUNTER, "snapshots that could not be written", "Snapshots"),
-    Metric(
-        "dygcn_snapshot_failing",
-        GAUGE,
-        "1 while the last snapshot could not be written: events are taken, and the log grows",
-        "Snapshots",
-    ),
-    Metric(
-        "dygcn_disk_free_bytes",
-        GAUGE,
-        "bytes that the service can still write to the file system of its folder",
-        "Snapshots",
-        unit=BYTES,
-    ),
-    Metric("dygcn_disk_size_bytes", GAUGE, "size of that file system", "Snapshots", unit=BYTES),
-    # ---- the index
-    Metric("dygcn_index_nodes", GAUGE, "nodes in the index", "Index"),
-    Metric("dygcn_index_pending_nodes", GAUGE, "nodes that moved and are not in the index yet", "Index"),
-    Metric(
-        "dygcn_index_recall_ratio",
-        GAUGE,
-        "recall at 10 as last measured; missing until then",
+    *_panel(
         "Index",
-        unit=RATIO,
+        ("dygcn_index_nodes", "nodes in the index"),
+        ("dygcn_index_pending_nodes", "nodes that moved and are not in the index yet"),
+        ("dygcn_index_recall_ratio", "recall at 10 as last measured; missing until then"),
     ),
-    # ---- sources
-    Metric("dygcn_source_failing", GAUGE, "1 while a source cannot be read", "Sources", ("source",)),
-    Metric(
-        "dygcn_source_lag_messages",
-        GAUGE,
-        "messages behind the last one read; missing while it is not known",
+    *_panel(
         "Sources",
-        ("source",),
+        ("dygcn_source_failing", "1 while a source cannot be read", ("source",)),
+        (
+            "dygcn_source_lag_messages",
+            "messages behind the last one read; missing while it is not known",
+            ("source",),
+        ),
+        ("dygcn_source_messages_total", "messages read", ("source",)),
+        ("dygcn_source_failures_total", "tries that failed", ("source",)),
+        (
+            "dygcn_source_success_timestamp_seconds",
+            "when a source was last read without an error; 0: never",
+            ("source",),
+        ),
     ),
-    Metric("dygcn_source_messages_total", COUNTER, "messages read", "Sources", ("source",)),
-    Metric("dygcn_source_failures_total", COUNTER, "tries that failed", "Sources", ("source",)),
-    Metric(
-        "dygcn_source_success_timestamp_seconds",
-        GAUGE,
-        "when a source was last read without an error; 0: never",
-        "Sources",
-        ("source",),
-        TIMESTAMP,
-    ),
-    # ---- sinks
-    Metric("dygcn_sink_failing", GAUGE, "1 while a sink cannot be written", "Sinks", ("sink",)),
-    Metric(
-        "dygcn_sink_backlog_sequences", GAUGE, "sequences that a sink does not have yet", "Sinks", ("sink",)
-    ),
-    Metric("dygcn_sink_rows_total", COUNTER, "rows written", "Sinks", ("sink",)),
-    Metric("dygcn_sink_failures_total", COUNTER, "tries that failed", "Sinks", ("sink",)),
-    Metric(
-        "dygcn_sink_success_timestamp_seconds",
-        GAUGE,
-        "when a sink was last written or found up to date; 0: never",
+    *_panel(
         "Sinks",
-        ("sink",),
-        TIMESTAMP,
-    ),
-    Metric(
-        "dygcn_sink_write_seconds",
-        HISTOGRAM,
-        "time that a sink takes for one page of rows",
-        "Sinks",
-        ("sink",),
-        SECONDS,
-        _SHORT,
+        ("dygcn_sink_failing", "1 while a sink cannot be written", ("sink",)),
+        ("dygcn_sink_backlog_sequences", "sequences that a sink does not have yet", ("sink",)),
+        ("dygcn_sink_rows_total", "rows written", ("sink",)),
+        ("dygcn_sink_failures_total", "tries that failed", ("sink",)),
+        (
+            "dygcn_sink_success_timestamp_seconds",
+            "when a sink was last written or found up to date; 0: never",
+            ("sink",),
+        ),
+        ("dygcn_sink_write_seconds", "time that a sink takes for one page of rows", ("sink",), _SHORT),
     ),
 )
 
-PROCESS_METRICS = (
-    Metric("process_resident_memory_bytes", GAUGE, "resident memory", "Process", unit=BYTES),
-    Metric("process_virtual_memory_bytes", GAUGE, "virtual memory", "Process", unit=BYTES),
-    Metric("process_cpu_seconds_total", COUNTER, "time on processors", "Process", unit=SECONDS),
-    Metric("process_open_fds", GAUGE, "open file descriptors", "Process"),
-    Metric("process_max_fds", GAUGE, "file descriptors that are allowed", "Process"),
-    Metric("process_start_time_seconds", GAUGE, "when the process began", "Process", unit=TIMESTAMP),
+PROCESS_METRICS = _panel(
+    "Process",
+    ("process_resident_memory_bytes", "resident memory"),
+    ("process_virtual_memory_bytes", "virtual memory"),
+    ("process_cpu_seconds_total", "time on processors"),
+    ("process_open_fds", "open file descriptors"),
+    ("process_max_fds", "file descriptors that are allowed"),
+    ("process_start_time_seconds", "when the process began"),
 )
-"""Of the writing process, where the system tells them (Linux); `prometheus_client` collects them."""
+"""Of the writing process, where the system reports them (Linux); `prometheus_client` collects them."""
 
 BY_NAME = {metric.name: metric for metric in (*METRICS, *PROCESS_METRICS)}
 
 
-def as_table(metrics: tuple[Metric, ...] = (*METRICS, *PROCESS_METRICS)) -> str:
-    """Return the metrics as a table in Markdown, for the page of the configuration.
+class Distribution(msgspec.Struct):
+    """Counts of values up to each bound, as in a histogram of Prometheus. For one writing thread.
 
-    Examples
-    --------
-    >>> print(as_table(METRICS[1:2]))
-    | name | type | labels | meaning |
-    |---|---|---|---|
-    | `dygcn_ready` | gauge | | 1 while reads, writes and searches are answered |
+    >>> found = Distribution((0.1, 1.0))
+    >>> for value in (0.05, 0.1, 0.5, 7.0):
+    ...     found.observe(value)
+    >>> found.cumulative(), round(found.total, 2)
+    ([('0.1', 2), ('1.0', 3), ('+Inf', 4)], 7.65)
     """
-    lines = ["| name | type | labels | meaning |", "|---|---|---|---|"]
-    for metric in metrics:
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
-        lines.append(f"| `{metric.name}` | {metric.kind} | {labels}{' ' * bool(labels)}| {metric.about} |")
-    return "\n".join(lines)
+
+    bounds: tuple[float, ...]
+    counts: list[int] = []
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def add(self, other: Distribution) -> None:
+        """Add the counts of another process."""
+        self.counts = [own + theirs for own, theirs in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
+
+    def since(self, before: Distribution | None) -> Distribution:
+        """Return the counts since an earlier copy of this distribution; None: all of them."""
+        earlier = before or Distribution(self.bounds)
+        counts = [max(now - then, 0) for now, then in zip(self.counts, earlier.counts, strict=True)]
+        return Distribution(self.bounds, counts, self.total - earlier.total)
+
+    def quantile(self, share: float) -> float | None:
+        """Return the value that a share of all values does not exceed, None without values.
+
+        Values are taken to be spread evenly between two bounds; a value above all bounds counts as the last
+        bound, as in Prometheus.
+
+        >>> Distribution((1.0, 2.0, 4.0), [0, 10, 10, 0]).quantile(0.75)
+        3.0
+        """
+        wanted, seen, low = share * sum(self.counts), 0, 0.0
+        if not any(self.counts):
+            return None
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            if count and seen + count >= wanted:
+                return low + (bound - low) * (wanted - seen) / count
+            seen, low = seen + count, bound
+        return self.bounds[-1]
+
+    def cumulative(self) -> list[tuple[str, int]]:
+        """Return each bound with the number of values up to it."""
+        bounds = (*map(str, self.bounds), "+Inf")
+        return list(zip(bounds, accumulate(self.counts), strict=True))
+
+
+def distribution(metric: str) -> Distribution:
+    """Return an empty distribution for a histogram of the table."""
+    return Distribution(BY_NAME[metric].bounds)
+
+
+class RequestCounts(msgspec.Struct):
+    """Requests by route and status, and their times by route, of one process or of several.
+
+    >>> own, reader = RequestCounts(), RequestCounts()
+    >>> own.count("/status", 200, 0.1); reader.count("/status", 200, 0.1); reader.count("/status", 503, 0.1)
+    >>> sent = msgspec.json.decode(msgspec.json.encode(reader), type=RequestCounts)
+    >>> own.added([sent]).statuses
+    {'/status': {'200': 2, '503': 1}}
+    """
+
+    statuses: dict[str, dict[str, int]] = {}
+    seconds: dict[str, Distribution] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._timer(route).observe(seconds)
+        found, key = self.statuses[route], str(status)
+        found[key] = found.get(key, 0) + 1
+
+    def _timer(self, route: str) -> Distribution:
+        if route not in self.seconds:
+            self.statuses[route] = {}
+            self.seconds[route] = distribution("dygcn_request_duration_seconds")
+        return self.seconds[route]
+
+    @property
+    def requests(self) -> int:
+        """Number of all requests."""
+        return sum(count for _, _, count in self.each())
+
+    def added(self, others: list[RequestCounts]) -> RequestCounts:
+        """Return the sums with the counts of other processes, which stay as they are."""
+        sums = RequestCounts()
+        for one in (self, *others):
+            for route, timer in list(one.seconds.items()):
+                sums._timer(route).add(timer)
+            for route, status, count in one.each():
+                sums._timer(route)
+                sums.statuses[route][status] = sums.statuses[route].get(status, 0) + count
+        return sums
+
+    def each(self) -> Iterator[tuple[str, str, int]]:
+        """Yield route, status and count."""
+        for route, statuses in list(self.statuses.items()):
+            for status, count in list(statuses.items()):
+                yield route, status, count

@@ -1,4 +1,4 @@
-"""A name for every request, from the client or made here; answers, log lines and traces carry it."""
+"""An id for every request, from the client or made here; answers, log lines and traces carry it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
-HEADER = "X-Request-Id"
+ID_HEADER = b"x-request-id"
 LONGEST = 128  # characters
-ID_HEADER = HEADER.lower().encode()
 _WELL_FORMED = re.compile(rb"[\x21-\x7e]{1,%d}" % LONGEST)
 
 Scope = MutableMapping[str, Any]
@@ -23,28 +22,16 @@ REQUEST: ContextVar[str] = ContextVar("dygcn_request_id", default="")
 
 
 def current_request_id() -> str:
-    """Return the id of the request that is being answered, empty outside of one.
+    """Return the id of the present request, empty outside of one.
 
     It follows a request into the threads of `run_in_threadpool`, and not into the writing thread, where one
     batch is made of many requests.
-
-    Examples
-    --------
-    >>> current_request_id()
-    ''
     """
     return REQUEST.get()
 
 
 def new_ids() -> Callable[[list[tuple[bytes, bytes]]], bytes]:
-    """Return a function that takes the headers of a request and returns its id: the client's, or a new one.
-
-    Examples
-    --------
-    >>> name = new_ids()
-    >>> name([(b"x-request-id", b"order-7")]), name([(b"x-request-id", b"two words")])[-2:]
-    (b'order-7', b'-1')
-    """
+    """Return a function from the headers of a request to its id: the client's, or a new one."""
     prefix, numbers = secrets.token_hex(6).encode(), count(1)  # cheaper than a random id each
 
     def name_of(headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -61,11 +48,6 @@ class RequestIds:
 
     The id of a client is taken if it is 1 to 128 printable ASCII characters without blanks: it comes back in
     a header and goes into log lines.
-
-    Parameters
-    ----------
-    app
-        What answers.
     """
 
     def __init__(self, app: _App) -> None:

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, off unless they are asked for: then nothing of it is imported."""
+"""Traces by OpenTelemetry; while they are off, nothing of it is imported."""
 
 from __future__ import annotations
 
@@ -23,48 +23,43 @@ _LONGEST_CLOSE = 2.0  # seconds
 class Otel(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Where traces go; the variables OTEL_... of the environment say the rest."""
 
-    endpoint: str | None = (
-        None  # of OTLP over HTTP, such as http://127.0.0.1:4318; None: the environment says
-    )
+    endpoint: str | None = None  # of OTLP over HTTP: http://127.0.0.1:4318; None: the environment says
     service_name: str = "dygcn"
 
 
 class Tracing:
-    """Makes no spans: what is used while traces are off. Every method costs a call and nothing else."""
+    """Makes no spans: used while traces are off. Every method costs a call and nothing else."""
 
     on = False
 
     def current(self) -> Any:
-        """Return what a span in another thread needs to belong to this one."""
+        """Return the context that a span in another thread needs to belong to this one."""
         return None
 
     @contextmanager
     def request(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Any]:
-        """Make a span of a request, which goes on with the trace of its client."""
+        """Make a span of a request, which continues the trace of its client."""
         yield None
 
     def answered(self, span: Any, status: int, request_id: str) -> None:
-        """Say how a request was answered."""
+        """Record the answer of a request."""
 
     @contextmanager
     def batch(self, parents: Sequence[Any]) -> Iterator[None]:
-        """Make a span of a batch, with links to the requests that it is made of."""
+        """Make a span of a batch, with links to its requests."""
         yield
 
     def done(self, name: str, seconds: float, parent: Any = None, **attributes: object) -> None:
-        """Make a span of work that ends now."""
+        """Make a span of work that ends now, in the open span or in that of `parent`."""
 
     def close(self) -> None:
-        """Send what waits."""
+        """Send spans that wait."""
 
 
 class OtelTracing(Tracing):
     """Spans of requests, queue, batches, log, updates, sinks and snapshots.
 
-    Parameters
-    ----------
-    provider
-        An OpenTelemetry `TracerProvider`; it is shut down with the service.
+    The provider, an OpenTelemetry `TracerProvider`, is shut down with the service.
     """
 
     on = True
@@ -80,12 +75,12 @@ class OtelTracing(Tracing):
         self._extract = TraceContextTextMapPropagator().extract
 
     def current(self) -> Any:
-        """Return the context of the span that is open here."""
+        """Return the context of the open span."""
         return self._context.get_current()
 
     @contextmanager
     def request(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Any]:
-        """Make a span of a request, which goes on with the trace of its client."""
+        """Make a span of a request, which continues the trace of its client."""
         attributes = {"http.request.method": method, "http.route": route}
         parent, kind = self._extract(headers), self._trace.SpanKind.SERVER
         with self._tracer.start_as_current_span(
@@ -94,7 +89,7 @@ class OtelTracing(Tracing):
             yield span
 
     def answered(self, span: Any, status: int, request_id: str) -> None:
-        """Say how a request was answered; only what is our fault is an error of the span."""
+        """Record the answer; only a failure of the service is an error of the span."""
         span.set_attribute("http.response.status_code", status)
         span.set_attribute("dygcn.request_id", request_id)
         if status >= 500:
@@ -112,7 +107,7 @@ class OtelTracing(Tracing):
             yield
 
     def done(self, name: str, seconds: float, parent: Any = None, **attributes: object) -> None:
-        """Make a span of work that ends now, inside the span that is open here or in a given context."""
+        """Make a span of work that ends now, in the open span or in that of `parent`."""
         end = time.time_ns()
         named = {f"dygcn.{key}": value for key, value in attributes.items()}
         begun = end - round(seconds * 1e9)
@@ -120,25 +115,14 @@ class OtelTracing(Tracing):
         span.end(end)
 
     def close(self) -> None:
-        """Send what waits, if it can be had soon: a collector that is away does not hold up a drain."""
+        """Send spans that wait, for a moment only: a collector that is away does not hold up a drain."""
         sending = threading.Thread(target=self._provider.shutdown, name="dygcn-traces", daemon=True)
         sending.start()
         sending.join(_LONGEST_CLOSE)
 
 
 def make_tracing(settings: Otel, environment: Mapping[str, str] | None = None) -> Tracing:
-    """Return what makes spans: nothing, unless the settings or the environment name where they go.
-
-    Raises
-    ------
-    MissingExtra
-        If they do, and the extra `otel` is not installed.
-
-    Examples
-    --------
-    >>> make_tracing(Otel(), {}).on
-    False
-    """
+    """Return tracing that is on if the settings or the environment name a collector."""
     found = os.environ if environment is None else environment
     disabled = found.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if disabled or (settings.endpoint is None and not any(found.get(name) for name in _ENDPOINTS)):
@@ -152,8 +136,6 @@ def make_tracing(settings: Otel, environment: Mapping[str, str] | None = None) -
     if "OTEL_SERVICE_NAME" not in found:
         about["service.name"] = settings.service_name
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
-    where = (
-        None if settings.endpoint is None else settings.endpoint.rstrip("/").removesuffix(_TRACES) + _TRACES
-    )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=where)))
+    endpoint = settings.endpoint and settings.endpoint.rstrip("/").removesuffix(_TRACES) + _TRACES
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     return OtelTracing(provider)

@@ -13,7 +13,7 @@ from dygcn._extras import extra
 from dygcn.engine.records import Float32
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.serving.json_text import encode, vector_text
-from dygcn.serving.observing.counts import RequestCounts
+from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.answers import WantedVectors
 from dygcn.serving.service.auth import Doors

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from dygcn.errors import DygcnError
-from dygcn.serving.observing.events import settings_refused, settings_reloaded
+from dygcn.serving.observing.events import note
 from dygcn.serving.service.settings import Http, Limits, ServiceSettings
 
 _LOG = logging.getLogger(__name__)
@@ -68,14 +68,13 @@ class CurrentSettings:
         try:
             settings = read()
         except DygcnError as error:
-            settings_refused(error)
+            note("settings.refused", error=str(error))
             return False
         before = self.http, self.limits
         self.replace(settings)
         now = self.http, self.limits
-        settings_reloaded(
-            [name for name, a, b in zip(("http", "limits"), before, now, strict=True) if a != b]
-        )
+        changed = [name for name, a, b in zip(("http", "limits"), before, now, strict=True) if a != b]
+        note("settings.reloaded", changed=" ".join(changed) or "nothing")  # names, never values
         later = self._not_taken(settings)
         if later:
             _LOG.warning("SIGHUP: a restart is needed for changes of: %s", ", ".join(later))

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dygcn.serving.observing.counts import Distribution, RequestCounts, distribution
+from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.service import answers
 from dygcn.serving.service.routes import ROUTES, V1
 

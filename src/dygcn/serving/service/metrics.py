@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dygcn
 from dygcn._extras import extra
-from dygcn.serving.observing.counts import Distribution
-from dygcn.serving.observing.metrics import COUNTER, GAUGE, METRICS, Metric
+from dygcn.serving.observing.metrics import COUNTER, GAUGE, METRICS, Distribution, Metric
 
 with extra("serve"):
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest

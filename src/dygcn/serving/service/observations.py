@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
-from dygcn.serving.observing.counts import Distribution, RequestCounts, distribution
-from dygcn.serving.observing.events import note
+from dygcn.serving.observing.events import Overload, note
+from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing
-from dygcn.serving.observing.transitions import Overload
 from dygcn.serving.service.surprises import SurpriseRecord
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from contextlib import suppress
 import msgspec
 
 from dygcn.errors import DygcnError
-from dygcn.serving.observing.counts import RequestCounts
-from dygcn.serving.observing.events import reader_died
+from dygcn.serving.observing.events import note
+from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class _Reader:
             self.before, self.now = self.before.added([self.now]), RequestCounts()
             if not self._stopping.is_set():
                 pause = _PAUSE if time.monotonic() - begun > _LIVED else pause
-                reader_died(self.number, code)
+                note("reader.died", process=self.number, exit_code=code)
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 

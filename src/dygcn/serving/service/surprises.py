@@ -11,7 +11,7 @@ import msgspec
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.models.surprise import reason_names
-from dygcn.serving.observing.counts import distribution
+from dygcn.serving.observing.metrics import distribution
 
 if TYPE_CHECKING:
     from dygcn.engine.models import Surprises

@@ -17,8 +17,7 @@ from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.live.durable.storage import DeadLetter, keep_cursor, read_cursor
-from dygcn.serving.observing.events import note
-from dygcn.serving.observing.transitions import Reachable
+from dygcn.serving.observing.events import Reachable, note
 from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Cursor, Log, judge
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 from dygcn.serving.sinks import Sink

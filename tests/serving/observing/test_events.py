@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dygcn.serving.observing import transitions
-from dygcn.serving.observing.transitions import MOST_LINES, REMIND, WINDOW, Reachable
+from dygcn.serving.observing import events
+from dygcn.serving.observing.events import MOST_LINES, REMIND, WINDOW, Reachable
 from dygcn_lab.testbed.seeding import seeded
 
 STEPS = st.lists(
@@ -61,7 +61,7 @@ FLAPPING = ["works", "fails"] * 20
 
 
 def test_without_a_bound_on_lines_it_would_be_noticed():
-    with seeded(transitions, "MOST_LINES", 10**6), pytest.raises(AssertionError):
+    with seeded(events, "MOST_LINES", 10**6), pytest.raises(AssertionError):
         check(FLAPPING)
 
 
@@ -71,7 +71,7 @@ def test_a_state_that_is_never_made_up_for_would_be_noticed():
 
 
 def test_a_line_for_each_try_would_be_noticed():
-    with seeded(transitions, "REMIND", 0.0), pytest.raises(AssertionError):
+    with seeded(events, "REMIND", 0.0), pytest.raises(AssertionError):
         check_tries()
 
 
