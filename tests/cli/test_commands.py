@@ -452,7 +452,7 @@ def test_refit_writes_a_new_folder_and_leaves_the_old_one(home, tmp_path):
 
 def test_refit_reads_a_durable_folder_and_writes_nothing_to_it(home, tmp_path):
     with dygcn.open(tmp_path / "d", dygcn.load(home / "f")) as live:
-        live.update(add=[("zed", "zoe")], stream="clicks", position=7)
+        live.update(add=[("zed", "zoe")], stream="clicks", offset=7)
         expected, history = live.refit().embedding.digest(), live.history
     run("refit", tmp_path / "d", "--out", tmp_path / "new")
     with dygcn.open(tmp_path / "new") as new:

@@ -9,7 +9,7 @@ import dygcn
 from dygcn.cli import main
 from dygcn.engine.events import read_events
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter
+from dygcn.live.durable.storage.dead_letters import DeadLetter
 from tests.serving.service.conftest import folder, models, serve
 
 __all__ = ["folder", "models", "serve"]

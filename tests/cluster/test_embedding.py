@@ -12,7 +12,7 @@ from dygcn.cluster.protocol import Events, Move, Remove, Resize
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import EventError, FeatureError, FolderError, MissingFolder, OptionError
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import LOG_FILE
+from dygcn.live.durable.storage.layout import LOG_FILE
 
 
 def begin(folder, *, memory=None, **how):
@@ -35,7 +35,7 @@ def step(random, one, other, i):
     add, remove = (random.integers(0, 70, (8, 2)).tolist() for _ in range(2))
     done = [
         each.update(add=add, remove=remove, now=1.0 + i, **more)
-        for each, more in ((one, {}), (other, {"stream": "s", "position": i}))
+        for each, more in ((one, {}), (other, {"stream": "s", "offset": i}))
     ]
     for name in ("unchanged", "missing", "loops"):
         assert getattr(done[0], name) == getattr(done[1], name)
@@ -74,9 +74,9 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
 
 def test_events_of_a_place_are_applied_once(tmp_path):
     _, live = pair(tmp_path / "x")
-    live.update(add=[(1, 500)], stream="s", position=3)
+    live.update(add=[(1, 500)], stream="s", offset=3)
     before = live.digest()
-    assert len(live.update(add=[(1, 501)], stream="s", position=3)) == 0
+    assert len(live.update(add=[(1, 501)], stream="s", offset=3)) == 0
     assert live.digest() == before
     live.close()
 
@@ -128,7 +128,7 @@ def test_what_shards_refuse_and_why(tmp_path):
 def test_ids_are_forgotten_in_a_folder_for_one_process_that_goes_on(tmp_path):
     begin(tmp_path / "a")
     with cluster.start(tmp_path / "a", 2, on="here") as live:
-        live.update(add=[(1, 777), (777, 2)], stream="clicks", position=3)
+        live.update(add=[(1, 777), (777, 2)], stream="clicks", offset=3)
         with pytest.raises(FeatureError, match="not forgotten on shards"):
             live.forget(777)
         found = decode_events(b'[{"op": "forget", "id": 777}, {"src": 1, "dst": 9}]', "json", "int64")

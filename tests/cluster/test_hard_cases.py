@@ -18,7 +18,7 @@ from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.protocol import Events, Resize
 from dygcn.engine.events import id_column
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
-from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.snapshots import SnapshotWriter
 
 
 def begin(folder, shards=2, **how):
@@ -151,7 +151,7 @@ def forget_and_start(folder, memory=None):
     dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 4], "t": [0.0, 0.1, 0.2]}, dim=8, memory=memory).save(folder)
     live = cluster.start(folder, 2, on="here", batches=2, keep_log="1B")
     for i in range(7):
-        live.update(add=[(i, 500 + i)], now=1.0 + i, stream="s", position=i)
+        live.update(add=[(i, 500 + i)], now=1.0 + i, stream="s", offset=i)
         live.snapshot()
     assert live.log.kind_and_time(1) is None  # forgotten
     digest = live.digest()
@@ -168,7 +168,7 @@ def test_a_cluster_starts_with_a_log_that_forgot_its_beginning(tmp_path, memory)
 
 
 def test_a_snapshot_of_the_front_that_cannot_be_read_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(Snapshots, "_nobody", None)
+    monkeypatch.setattr(SnapshotWriter, "_nobody", None)
     with pytest.raises(DamagedLog):
         forget_and_start(tmp_path / "x")
 

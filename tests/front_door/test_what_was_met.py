@@ -365,7 +365,7 @@ def test_nodes_are_removed_by_update_as_in_a_trial(live, tmp_path):
                 ):
                     one.update(remove_nodes=["ann"], **more)
         with pytest.raises(dygcn.errors.OptionError, match="goes alone"):
-            durable.update(remove_nodes=["ann"], stream="s", position=3)
+            durable.update(remove_nodes=["ann"], stream="s", offset=3)
         assert one.digest() == twin.digest()
     with dygcn.open(tmp_path / "durable") as again:
         assert again.digest() == twin.digest()

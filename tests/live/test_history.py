@@ -118,7 +118,7 @@ def test_a_restart_and_a_snapshot_keep_it(model, tmp_path):
 def test_a_stream_that_is_sent_twice_counts_once(model, tmp_path):
     with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
         for _ in range(2):
-            live.update(table(0, 50), stream="clicks", position=1)
+            live.update(table(0, 50), stream="clicks", offset=1)
         assert live.history_digest() == played(model, [0, 50]).history_digest()
 
 

@@ -13,7 +13,7 @@ from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import Recipe, fitting_walks
 from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError, OptionError
-from dygcn.live.durable.storage import list_snapshots
+from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.testing import twin_vectors
 from dygcn_lab.testbed.crafted import names_of_one_key
 from dygcn_lab.testbed.seeding import seeded, small_model

@@ -173,13 +173,13 @@ def test_a_trial_of_a_durable_embedding_is_neither_logged_nor_fed(tmp_path):
 )
 def test_nothing_of_a_trial_comes_to_disk(tmp_path, use):
     with dygcn.open(tmp_path / "x", dygcn.fit(EDGES, dim=8)) as live:
-        live.update(add=[(1, 50)], stream="clicks", position=3)
+        live.update(add=[(1, 50)], stream="clicks", offset=3)
         before = live.digest(), live.sequence, live.log.last, live.saved_at
         with live.what_if(add=[(1, 99)]), pytest.raises(OpenTrial, match="leave its block"):
             use(live)
         assert (live.digest(), live.sequence, live.log.last, live.saved_at) == before
         assert live.log.failure is None
-        live.update(add=[(7, 8)], stream="clicks", position=4)
+        live.update(add=[(7, 8)], stream="clicks", offset=4)
     with dygcn.open(tmp_path / "x") as again:
         assert 99 not in again
         assert 50 in again

@@ -7,7 +7,7 @@ import pytest
 
 from dygcn.engine.models import folder as folders
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import letters
+from dygcn.live.durable.storage import dead_letters
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn_lab.soak.promises import damage as check
@@ -49,7 +49,8 @@ def test_it_holds_at_full_length():
     ids=["files are not compared", "the mark is not read", "letters are not compared"],
 )
 def test_other_bugs_would_be_noticed(owner, name, wrong):
-    both = seeded(letters, name, wrong) if owner is logs else nullcontext()  # who writes, and who compares
+    # The writer, and the one that compares.
+    both = seeded(dead_letters, name, wrong) if owner is logs else nullcontext()
     with seeded(owner, name, wrong), both:
         assert any(check.damage(150, seed).bad for seed in range(9))
 

@@ -67,7 +67,7 @@ def test_other_bugs_would_be_noticed(owner, name, wrong):
 def test_everything_is_sent_three_times():
     for name in ("http:ann", "nats:clicks"):
         sender, random = check.Sender(name, 0, 500, Random(0)), Random(1)
-        positions = [part.position for part in sender.deliveries(random)]
+        positions = [part.offset for part in sender.deliveries(random)]
         assert sorted(positions) == sorted([position for _, _, position in sender.parts] * check.TIMES)
         assert sum(length for _, length, _ in sender.parts) == 500
         assert (positions == sorted(positions)) is False

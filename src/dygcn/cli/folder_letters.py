@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dygcn.live.durable.replaying import MOST, chosen, parts_of
-from dygcn.live.durable.storage.letters import MOST_DEAD_LETTERS
+from dygcn.live.durable.dead_letters import MOST, chosen, parts_of
+from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
 from dygcn.serving.service import answers
 from dygcn.serving.service.clock import latest_of
 

@@ -20,7 +20,7 @@ from dygcn.engine.records import NO_CHANGE, Changed
 from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.storage import SHARDS, NewEntry
+from dygcn.live.durable.storage.entries import SHARDS, NewEntry
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import Scored, many_ids
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from dygcn.cluster.logged_entries import LoggedEntries
     from dygcn.cluster.protocol import Entry
     from dygcn.engine.records import Float32
-    from dygcn.live.durable.recovery import Replayed, Standing
+    from dygcn.live.durable.recovery import ReplayedBatch, Standing
     from dygcn.live.durable.source_batch import SourceBatch
-    from dygcn.live.durable.storage import FolderLock, KeepLog
+    from dygcn.live.durable.storage.layout import FolderLock
+    from dygcn.live.durable.storage.retention import KeepLog
     from dygcn.live.recommending import Among
 
 _AT_ONCE = 64  # slots that move with one entry: they are what nobody reads meanwhile
@@ -49,7 +50,7 @@ _LOOK = 0.002  # seconds between two looks whether it is one's turn
 class ShardsAhead(WriteAhead):
     """A log that shards replay themselves: here, only positions of streams are followed."""
 
-    def _replay_batch(self, one: Replayed) -> None:
+    def _replay_batch(self, one: ReplayedBatch) -> None:
         self.live.renumber(self._making[1])
 
     def _go_on_from(self, standing: Standing) -> None:

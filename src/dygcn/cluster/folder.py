@@ -17,7 +17,7 @@ from dygcn.cluster.wire import unpack
 from dygcn.engine._disk import replace_own
 from dygcn.errors import DamagedFolder, OptionError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import SHARDS
+from dygcn.live.durable.storage.entries import SHARDS
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
 
 if TYPE_CHECKING:

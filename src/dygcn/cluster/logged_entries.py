@@ -11,15 +11,16 @@ from dygcn.cluster.protocol import Entries, Events
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
-from dygcn.live.durable.storage import EVENTS, SHARDS, EventLog, unpack
-from dygcn.live.durable.storage.entries import check_entry
+from dygcn.live.durable.storage.entries import EVENTS, SHARDS, check_entry
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.packing import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dygcn.cluster.processes import ShardProcesses
     from dygcn.cluster.protocol import Entry
-    from dygcn.live.durable.storage import Entry as LogEntry
+    from dygcn.live.durable.storage.entries import Entry as LogEntry
 
 _RECENT = 512  # entries that are kept in memory
 _EVERY = 256  # batches between two of which it is remembered where they are

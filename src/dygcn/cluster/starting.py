@@ -24,8 +24,15 @@ from dygcn.cluster.slots import check_shards
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
-from dygcn.live.durable.storage import KEEP_LOG, LOG_FILE, FolderLock, KeepLog, prepare_layout
-from dygcn.live.durable.storage.layout import check_log, clear_leftovers, mark_durable
+from dygcn.live.durable.storage.layout import (
+    LOG_FILE,
+    FolderLock,
+    check_log,
+    clear_leftovers,
+    mark_durable,
+    prepare_layout,
+)
+from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards

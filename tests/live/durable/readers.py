@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import dygcn
-from dygcn.live.durable.histories import Cursor
+from dygcn.live.durable.histories import FeedCursor
 from tests.live.crashing import reopened
 
 ROUNDED = 1e-5  # vectors are sums of float32
@@ -48,7 +48,7 @@ class Reader:
         assert rows.history == live.history
         assert live.confirms(rows.history)
         assert page.floor == (page.sequence if page.reset else 0)
-        cursor = Cursor.read(page.next)
+        cursor = FeedCursor.read(page.next)
         assert (cursor.page_position is not None) == page.more
         assert (cursor.epoch, cursor.sequence) == (rows.history.epoch, page.sequence)
         if self.shown is None or self.shown.epoch != rows.history.epoch:

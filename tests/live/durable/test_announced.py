@@ -23,17 +23,11 @@ from dygcn.errors import FeatureError
 from dygcn.live.announcing import Announcer, Unsaid
 from dygcn.live.durable import recovery
 from dygcn.live.durable.feed import Feed
-from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.storage import (
-    BARRIER,
-    FLUSH,
-    TOLERANCE,
-    EventLog,
-    NewEntry,
-    list_snapshots,
-    pack_tolerance,
-    snapshot_path,
-)
+from dygcn.live.durable.snapshots import SnapshotWriter
+from dygcn.live.durable.storage.entries import BARRIER, FLUSH, TOLERANCE, NewEntry
+from dygcn.live.durable.storage.layout import list_snapshots, snapshot_path
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.packing import pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.files import GRAPH_FILE, load_snapshot
@@ -397,13 +391,13 @@ def the_messages_of_now_are_written(monkeypatch):
 
 def what_was_announced_is_read_when_it_is_written(monkeypatch):
     """Behind what a snapshot holds, where events came meanwhile."""
-    whole = Snapshots._write
+    whole = SnapshotWriter._write
 
     def write(self, taken, needed=False):
         feed = dataclasses.replace(taken.feed, unsaid=self._ahead.live.unsaid())
         whole(self, dataclasses.replace(taken, feed=feed), needed)
 
-    monkeypatch.setattr(Snapshots, "_write", write)
+    monkeypatch.setattr(SnapshotWriter, "_write", write)
 
 
 def cuts_are_joined_at_a_restart(monkeypatch):

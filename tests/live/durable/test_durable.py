@@ -24,13 +24,14 @@ from dygcn.errors import (
     WriteFailed,
 )
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable import followed, write_ahead
+from dygcn.live.durable import offsets, write_ahead
 from dygcn.live.durable import source_batch as parts_module
-from dygcn.live.durable.followed import Followed
-from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.offsets import StreamOffsets
+from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch
-from dygcn.live.durable.storage import DeadLetter, EventLog, list_snapshots
-from dygcn.live.durable.storage.letters import events_of
+from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
+from dygcn.live.durable.storage.layout import list_snapshots
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.files import Snapshot
 from dygcn.testing import GraphOracle
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, refuse_one, reopened, same, small_model
@@ -89,7 +90,7 @@ class DurableMachine(RuleBasedStateMachine):
     @rule(events=st.lists(EVENT.filter(lambda event: event[4] < 9), max_size=4), position=st.integers(0, 30))
     def update_from_a_stream(self, events, position):
         fresh = position > self.reached.get("kafka:x/0", -1)
-        change = self.live.update([self.shown(e) for e in events], stream="kafka:x/0", position=position)
+        change = self.live.update([self.shown(e) for e in events], stream="kafka:x/0", offset=position)
         if fresh:
             self.oracle.apply(map(self.shown, events))
             self.reached["kafka:x/0"] = position
@@ -187,7 +188,7 @@ class DurableMachine(RuleBasedStateMachine):
         assert self.live.digest() == twin.digest()
         assert self.live.streams == self.reached
         assert self.live.feed.sequence == self.live.sequence == self.live.log.last
-        found = {(d.stream, d.position, d.row) for _, d in self.live.log.dead_letters(10**6)}
+        found = {(d.stream, d.offset, d.row) for _, d in self.live.log.dead_letters(10**6)}
         assert found == self.letters
 
     def teardown(self):
@@ -224,7 +225,7 @@ def test_many_more_of_them(machine):
 
 
 def repeats_are_not_noticed(monkeypatch):
-    monkeypatch.setattr(Followed, "last_of", lambda self, stream: None)
+    monkeypatch.setattr(StreamOffsets, "last_of", lambda self, stream: None)
 
 
 def overlaps_are_applied_again(monkeypatch):
@@ -260,14 +261,14 @@ def a_refusal_at_the_end_is_not_counted(monkeypatch):
 
 def snapshots_share_their_streams(monkeypatch):
     """A snapshot that is written later says that it holds what came meanwhile."""
-    whole = Snapshots._take
+    whole = SnapshotWriter._take
 
     def take(self):
         taken = whole(self)
-        taken.settings.log.streams = dict.fromkeys(self._ahead.followed.streams, 10**6)
+        taken.settings.log.streams = dict.fromkeys(self._ahead.offsets.streams, 10**6)
         return taken
 
-    monkeypatch.setattr(Snapshots, "_take", take)
+    monkeypatch.setattr(SnapshotWriter, "_take", take)
 
 
 MUTANTS = [
@@ -299,7 +300,7 @@ def live(tmp_path):
 
 def letters(live):
     found = (one for _, letter in live.log.dead_letters(1000) for one in events_of(letter))
-    return sorted((one.stream, one.position, one.row) for one in found)
+    return sorted((one.stream, one.offset, one.row) for one in found)
 
 
 def test_an_update_is_an_update(live):
@@ -352,16 +353,16 @@ def test_any_time_comes_back(tmp_path, now):
 
 
 def test_a_position_may_be_any_whole_number(live):
-    live.update(add=[(1, 2)], stream="a", position=np.int64(7))
+    live.update(add=[(1, 2)], stream="a", offset=np.int64(7))
     assert live.streams == {"a": 7}
     again = reopened(live)
     assert again.streams == {"a": 7}
     for wrong in (1.5, "1", None, -2, 2**63):
         with pytest.raises(OptionError):
-            again.update(add=[(1, 2)], stream="a", position=wrong)
+            again.update(add=[(1, 2)], stream="a", offset=wrong)
     for stream, position in (("a", -1), ("", 3)):
         with pytest.raises(OptionError, match="belong together"):
-            again.update(add=[(1, 2)], stream=stream, position=position)
+            again.update(add=[(1, 2)], stream=stream, offset=position)
     crash(again)
 
 
@@ -392,7 +393,7 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
 def test_a_long_batch_is_several_entries_and_one_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(parts_module, "MOST_EVENTS", 10)
     live = begin(tmp_path / "x", half_life=3.0)
-    change = live.update(add=[(n, n + 1) for n in range(35)], now=7.0, stream="a", position=3)
+    change = live.update(add=[(n, n + 1) for n in range(35)], now=7.0, stream="a", offset=3)
     assert (change.version, live.sequence, live.streams) == (1, 4, {"a": 3})
     with pytest.raises(CapacityError):
         live.update([(n, n + 2, 1.0, 1, TOO_HEAVY if n == 25 else 1.0) for n in range(30)])
@@ -409,7 +410,7 @@ def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
     twin.update(add=[(n, n + 1) for n in range(35)])
     monkeypatch.setattr(dygcn.LiveEmbedding, "apply", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        live.update(add=[(n, n + 1) for n in range(35)], stream="a", position=3)
+        live.update(add=[(n, n + 1) for n in range(35)], stream="a", offset=3)
     monkeypatch.undo()
     again = reopened(live)
     assert (again.digest(), again.streams) == (twin.digest(), {"a": 3})
@@ -558,7 +559,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
 
 
 def test_too_many_streams(live, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
     sent = [part(1.0, client=f"http:{name}") for name in "abcde"]
     assert [one.status for one in live.ingest(sent)] == [APPLIED] * 3 + [FULL] * 2
     more = [part(1.0, client=f"http:{name}", first=1) for name in "abc"] + [part(1.0)]
@@ -656,7 +657,7 @@ def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch)
 
     monkeypatch.setattr(dygcn.LiveEmbedding, "apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        live.update(add=[(2, 3)], stream="a", position=1)
+        live.update(add=[(2, 3)], stream="a", offset=1)
     monkeypatch.undo()
     with pytest.raises(WriteFailed):
         live.update(add=[(5, 6)])

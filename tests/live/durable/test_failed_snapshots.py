@@ -13,10 +13,10 @@ from dygcn.cluster import store
 from dygcn.engine import _disk
 from dygcn.errors import StorageError, WriteFailed
 from dygcn.live.durable import snapshots
-from dygcn.live.durable.observer import Observer
-from dygcn.live.durable.snapshots import Snapshots
-from dygcn.live.durable.storage import list_snapshots
+from dygcn.live.durable.snapshots import SnapshotWriter
+from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.write_ahead import Observer
 from dygcn.live.files import Snapshot
 from tests.forked import in_child
 from tests.live.crashing import begin, crash, reopened, same, small_model
@@ -71,15 +71,15 @@ def test_updates_go_on_and_the_snapshot_is_tried_again(tmp_path, disk):
 
 def test_a_snapshot_that_stops_updates_would_be_noticed(tmp_path, disk, monkeypatch):
     """The mutant: whatever fails, nothing more is accepted."""
-    whole = Snapshots._write
-    monkeypatch.setattr(Snapshots, "_write", lambda self, taken, needed=False: whole(self, taken, True))
+    whole = SnapshotWriter._write
+    monkeypatch.setattr(SnapshotWriter, "_write", lambda self, taken, needed=False: whole(self, taken, True))
     with pytest.raises(WriteFailed):
         check_updates_go_on(tmp_path / "x", disk)
 
 
 def test_a_snapshot_that_is_not_tried_again_would_be_noticed(tmp_path, disk, monkeypatch):
     """The mutant: after a failure, as many events as ever have to come first."""
-    monkeypatch.setattr(Snapshots, "is_due", lambda self, every: self._ahead.events >= every)
+    monkeypatch.setattr(SnapshotWriter, "is_due", lambda self, every: self._ahead.events >= every)
     with pytest.raises(AssertionError):
         check_updates_go_on(tmp_path / "x", disk)
 

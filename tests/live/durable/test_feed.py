@@ -16,7 +16,7 @@ from dygcn.live.durable import recovery, snapshots, write_ahead
 from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.feed import Feed
-from dygcn.live.durable.histories import ALL_NODES, Cursor, Histories
+from dygcn.live.durable.histories import ALL_NODES, FeedCursor, Histories
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 from tests.live.durable.readers import RUN, Dated, Reader, hunting
 from tests.live.steps import step, take
@@ -104,7 +104,7 @@ class FeedMachine(Dated):
         before, resets = reader.cursor, reader.resets
         reader.catch_up(self.live, limit)
         assert reader.cursor == self.live.feed.cursor
-        cursor = Cursor.read(before)
+        cursor = FeedCursor.read(before)
         inside = cursor is None or cursor.page_position is not None
         if not inside and reader.resets == resets and cursor.sequence >= self.exact_from:
             self.check_exact(reader, cursor.sequence)
@@ -649,7 +649,7 @@ def test_what_names_no_position_of_this_history_is_a_new_beginning(live, cursor)
 
 def test_every_part_of_a_place_that_is_another_one_is_a_new_beginning(live):
     live.update(add=[(1, 2)])
-    now = Cursor.read(live.feed.cursor)
+    now = FeedCursor.read(live.feed.cursor)
     assert not live.feed.since(str(now), 10).reset
     for other in (
         dataclasses.replace(now, epoch=OTHER),
@@ -664,7 +664,7 @@ def test_places_that_somebody_made_up_are_answered(live):
     live.update(add=[(n, n + 1) for n in range(9)])
     live.update(remove=[(3, 4)])
     page = live.feed.since("", 2)
-    cursor = Cursor.read(page.next)
+    cursor = FeedCursor.read(page.next)
     greatest = 10**18 - 1
     for upto, node, left in [
         (0, 0, 0),

@@ -19,8 +19,9 @@ from dygcn.live.durable import feed, forgetting, redacting
 from dygcn.live.durable.opening import restore
 from dygcn.live.durable.redacting import Redaction
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import LOG_FILE, DeadLetter, events_of
+from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
+from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.redaction import text_finder
 
@@ -45,15 +46,15 @@ def fitted(**options):
 def lived(folder, **options):
     """Return a folder that has the id wherever a folder can have one: also in what it once was."""
     live = dygcn.open(folder, fitted(**options))
-    live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
+    live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", offset=1)
     live.snapshot()
     live.remove_nodes([NAME])
-    live.update(add=[("hal", NAME), ("hal", "ann")], stream="clicks", position=2)
+    live.update(add=[("hal", NAME), ("hal", "ann")], stream="clicks", offset=2)
     bad = decode_events(b'[{"src": "%b", "dst": 7}, {"src": "ann"}]' % NAME.encode(), "json", "string")
     dead = tuple(DeadLetter("clicks", 3, one.row, one.reason, one.text) for one in bad.bad)
     live.ingest([SourceBatch(bad.batch, "clicks", 3, rows=bad.rows, dead=dead)])
     live.snapshot()
-    live.update(add=[(NAME, "ann")], remove=[("cat", "eve")], stream="clicks", position=4)
+    live.update(add=[(NAME, "ann")], remove=[("cat", "eve")], stream="clicks", offset=4)
     return live
 
 
@@ -96,7 +97,7 @@ def test_every_kind_of_model(tmp_path, options):
         live.update({"src": [NAME], "dst": ["ann"], "op": [-1], "t": [7]})
     else:
         live = dygcn.open(tmp_path / "x", fitted(**options))
-        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
+        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", offset=1)
     live.forget(NAME)
     assert files_with(tmp_path / "x") == []
     assert live.digest() == live.recompute().digest()
@@ -185,7 +186,7 @@ def test_old_events_are_dropped_and_later_ones_are_a_new_person(tmp_path, stream
     live = lived(tmp_path / "x")
     live.forget(NAME, t=100.0)
     if stream == "clicks":
-        live.followed.streams.clear()  # as if the broker's stream were read from its start
+        live.offsets.streams.clear()  # as if the broker's stream were read from its start
     batch = event(t)
     live.ingest([SourceBatch(batch, stream, position), SourceBatch(event(t, "new", "ann"))])
     assert (NAME in live) is comes
@@ -208,7 +209,7 @@ def test_numbered_events_of_a_client_have_an_offset_each(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.ingest([SourceBatch(event(), "http:shop", 0, first=0)])
         live.forget(NAME)
-        live.followed.streams.clear()
+        live.offsets.streams.clear()
         both = read_events({"src": [NAME, NAME], "dst": ["bob", "cat"]})
         live.ingest([SourceBatch(both, "http:shop", 1, first=0)])
         assert live.forgotten.old_events == 1
@@ -224,7 +225,7 @@ def test_a_new_folder_goes_on_where_the_old_one_was(tmp_path):
         for position in range(1, 5):
             new.ingest([SourceBatch(event(), "clicks", position)])
         assert NAME not in new
-        new.followed.streams.clear()
+        new.offsets.streams.clear()
         new.ingest([SourceBatch(event(), "clicks", 4)])
         assert NAME not in new
         new.ingest([SourceBatch(event(), "clicks", 5)])
@@ -418,7 +419,7 @@ def test_files_of_the_base_are_replaced_one_by_one(tmp_path, monkeypatch, nth):
 def test_a_reader_of_the_journal_is_waited_for_then_said(tmp_path, monkeypatch):
     live = lived(tmp_path / "x")
     monkeypatch.setattr(EventLog, "_truncated", lambda self: False)
-    monkeypatch.setattr("dygcn.live.durable.storage.redaction._PATIENCE", 0.1)
+    monkeypatch.setattr("dygcn.live.durable.storage.sqlite_file._PATIENCE", 0.1)
     with pytest.raises(StorageError, match="is being read by another program"):
         live.forget(NAME)
     monkeypatch.undo()
@@ -455,7 +456,7 @@ def test_damaged_erasures_are_noticed(tmp_path):
 def failed_forget(live, monkeypatch):
     """Forget while somebody reads the journal for long: old bytes stay in it, and the caller is told."""
     monkeypatch.setattr(EventLog, "_truncated", lambda self: False)
-    monkeypatch.setattr("dygcn.live.durable.storage.redaction._PATIENCE", 0.0)
+    monkeypatch.setattr("dygcn.live.durable.storage.sqlite_file._PATIENCE", 0.0)
     with pytest.raises(StorageError, match="is being read by another program"):
         live.forget(NAME)
     monkeypatch.undo()
@@ -466,7 +467,7 @@ def test_a_new_person_stays_when_a_forget_is_completed_later(tmp_path, monkeypat
     live = lived(tmp_path / "x")
     failed_forget(live, monkeypatch)
     assert live.forgotten.ids == 0  # not out of every file yet
-    live.update(add=[(NAME, "zoe"), ("zoe", "yan")], stream="clicks", position=9)
+    live.update(add=[(NAME, "zoe"), ("zoe", "yan")], stream="clicks", offset=9)
     live.snapshot()
     digest = live.digest()
     if restart:
@@ -496,7 +497,7 @@ def test_what_was_half_written_when_a_process_died_is_removed(tmp_path):
 
 def test_offsets_that_a_new_folder_took_over_survive_a_crash(tmp_path):
     with dygcn.open(tmp_path / "old", fitted()) as live:
-        live.update(add=[("ann", "zed")], stream="clicks", position=3)
+        live.update(add=[("ann", "zed")], stream="clicks", offset=3)
         dygcn.open(tmp_path / "new", live.refit().embedding, after=live).let_go()
     with dygcn.open(tmp_path / "new") as new:
         assert new.streams == {"clicks": 3}
@@ -505,16 +506,16 @@ def test_offsets_that_a_new_folder_took_over_survive_a_crash(tmp_path):
 
 def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.update(add=[("ann", "fay")], stream="clicks", position=3)
+        live.update(add=[("ann", "fay")], stream="clicks", offset=3)
         live.forget("cat")
     shutil.copytree(tmp_path / "x", tmp_path / "y")
     with dygcn.open(tmp_path / "x") as live:
-        live.update(add=[(NAME, "fay")], stream="clicks", position=7)
+        live.update(add=[(NAME, "fay")], stream="clicks", offset=7)
         live.forget(NAME)
-        live.update(add=[("ann", "fay")], stream="clicks", position=8)
+        live.update(add=[("ann", "fay")], stream="clicks", offset=8)
         live.forget("gus")
     with dygcn.open(tmp_path / "y") as live:
-        live.update(add=[("bob", "fay")], stream="clicks", position=5)
+        live.update(add=[("bob", "fay")], stream="clicks", offset=5)
         live.forget("eve")
     restore(tmp_path / "y", tmp_path / "z", forgets=tmp_path / "x")
     assert files_with(tmp_path / "z") == []
@@ -533,7 +534,7 @@ def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
 def test_old_events_that_are_bad_do_not_become_dead_letters_again(tmp_path, position, t, stays):
     live = lived(tmp_path / "x")
     live.forget(NAME, t=100)
-    live.followed.streams.clear()
+    live.offsets.streams.clear()
     time = b"" if t is None else b', "t": %d' % t
     bad = decode_events(b'[{"src": "%b", "dst": 7%b}]' % (NAME.encode(), time), "json", "string")
     dead = tuple(DeadLetter("clicks", position, one.row, one.reason, one.text) for one in bad.bad)
@@ -584,7 +585,7 @@ def test_the_work_for_dead_letters_does_not_grow_with_the_ids():
 
 def test_new_events_of_a_forgotten_id_cost_no_hash_each(tmp_path, monkeypatch):
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.update(add=[("ann", "fay")], stream="s", position=1)
+        live.update(add=[("ann", "fay")], stream="s", offset=1)
         live.forget(NAME, t=100)
         monkeypatch.setattr(Erasures, "numbers_of", lambda *_: pytest.fail("it was looked for"))
         dead = tuple(DeadLetter("s", 2, row, "bad", f'{{"src": "{NAME}", "t": 101}}') for row in range(9))
@@ -628,8 +629,8 @@ def test_an_entry_that_cannot_be_read_is_emptied_and_the_folder_opens(tmp_path):
 @pytest.mark.parametrize("change", ["position = 40", "stream = 'x'", "kind = 'flush'", "batch_id = 2"])
 def test_a_redacted_entry_is_checked_whole(tmp_path, change):
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", position=1)
-        live.update(add=[("ann", "fay")], stream="clicks", position=2)
+        live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", offset=1)
+        live.update(add=[("ann", "fay")], stream="clicks", offset=2)
         live.forget(NAME)
     assert "gus" in dygcn.open(tmp_path / "x", as_of=2)
     with contextlib.closing(sqlite3.connect(tmp_path / "x" / LOG_FILE)) as db, db:
@@ -808,7 +809,7 @@ def test_a_folder_is_that_of_its_graph_whatever_was_forgotten(tmp_path_factory, 
     live = dygcn.open(folder, dygcn.fit([("anna", "bert"), ("bert", "carl")], dim=4, features="hashed"))
     for what, names in script:
         if what in ("add", "remove"):
-            live.update(**{what: names}, stream="s", position=len(sent))
+            live.update(**{what: names}, stream="s", offset=len(sent))
             sent.append((what, names))
             for pair in names:
                 edge = tuple(sorted(pair))

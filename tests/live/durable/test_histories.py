@@ -14,8 +14,11 @@ from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, Stor
 from dygcn.live.announcing import Announcer
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import write_ahead
-from dygcn.live.durable.histories import Cursor, Histories
-from dygcn.live.durable.storage import EPOCH, Epoch, EventLog, NewEntry, chains, list_snapshots
+from dygcn.live.durable.histories import FeedCursor, Histories
+from dygcn.live.durable.storage import log as log_module
+from dygcn.live.durable.storage.entries import EPOCH, Epoch, NewEntry
+from dygcn.live.durable.storage.layout import list_snapshots
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from tests.live.crashing import begin, crash, crashed_copy, many_folders, reopened
@@ -308,7 +311,7 @@ def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
     live.update(remove=[(1, 2)])
     for _ in range(2):
         assert reader.read(live, 2)
-    assert (sorted(reader.reported_left), Cursor.read(reader.cursor).page_position.upto) == ([1, 2], 3)
+    assert (sorted(reader.reported_left), FeedCursor.read(reader.cursor).page_position.upto) == ([1, 2], 3)
     again = replaced(live, backup)
     again.update(add=[(9, 10)])
     assert again.sequence == 4
@@ -389,7 +392,7 @@ def test_a_new_epoch_starts_everyone_anew(live):
 
 def test_a_generation_grows_also_where_the_clock_does_not(live, monkeypatch):
     before = live.history.generation
-    monkeypatch.setattr("dygcn.live.durable.storage.epochs.time.time_ns", lambda: 0)
+    monkeypatch.setattr("dygcn.live.durable.storage.entries.time.time_ns", lambda: 0)
     assert [live.begin_epoch().generation - before for _ in range(3)] == [1, 2, 3]
 
 
@@ -446,7 +449,7 @@ def test_an_entry_that_is_no_epoch_is_damage(live, body):
 
 
 def test_positions_are_known_as_long_as_they_are_remembered(live, monkeypatch):
-    monkeypatch.setattr(chains, "MOST_CHAINS", 8)
+    monkeypatch.setattr(log_module, "MOST_CHAINS", 8)
     shown = [live.history]
     for n in range(20):
         live.update(add=[(1, 30 + n)])
@@ -490,7 +493,7 @@ def test_positions_that_somebody_made_up(live):
 
 
 def test_a_folder_is_restored(live, tmp_path):
-    live.update(add=[(1, 50)], stream="clicks", position=7)
+    live.update(add=[(1, 50)], stream="clicks", offset=7)
     live.tolerate(0.25)
     live.flush()
     shown = live.history

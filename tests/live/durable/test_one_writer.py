@@ -16,7 +16,8 @@ from dygcn import cluster
 from dygcn.engine.events import read_events
 from dygcn.errors import FolderInUse, WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import FolderLock, layout, list_snapshots, sqlite_file
+from dygcn.live.durable.storage import layout, sqlite_file
+from dygcn.live.durable.storage.layout import FolderLock, list_snapshots
 from tests.forked import in_child
 from tests.live.crashing import begin, crash, reopened
 
@@ -24,7 +25,7 @@ from tests.live.crashing import begin, crash, reopened
 @pytest.fixture
 def live(tmp_path):
     live = begin(tmp_path / "x")
-    live.update(add=[(1, 2)], stream="a", position=0)
+    live.update(add=[(1, 2)], stream="a", offset=0)
     yield live
     live.let_go()
 

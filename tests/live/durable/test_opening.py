@@ -20,7 +20,7 @@ from dygcn.errors import (
     StorageError,
 )
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import list_snapshots
+from dygcn.live.durable.storage.layout import list_snapshots
 from tests.live.crashing import begin, crash, small_model
 
 

@@ -37,20 +37,13 @@ from dygcn.errors import (
 )
 from dygcn.live.durable import past, snapshots
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import (
-    BARRIER,
-    LOG_FILE,
-    TOLERANCE,
-    EventLog,
-    KeepLog,
-    OldSnapshot,
-    layout,
-    list_snapshots,
-    own_bytes,
-    times,
-)
+from dygcn.live.durable.storage import layout, times
 from dygcn.live.durable.storage import retention as retentions
+from dygcn.live.durable.storage.entries import BARRIER, TOLERANCE
+from dygcn.live.durable.storage.layout import LOG_FILE, list_snapshots, own_bytes
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.log_reader import LogReader
+from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
 from dygcn.live.files import Snapshot
 from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import begin, crash, many_folders, refuse_one

@@ -14,7 +14,9 @@ from dygcn.cluster.store import leave_folder, leave_note
 from dygcn.engine import _disk
 from dygcn.engine.events import read_events
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter, keep_cursor, layout, list_snapshots, sqlite_file
+from dygcn.live.durable.storage import layout, sqlite_file
+from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.durable.storage.layout import keep_cursor, list_snapshots
 from tests.live.crashing import begin, crash, many_folders
 
 
@@ -40,7 +42,7 @@ def life(folder):
     seen = {}
     live = begin(folder, snapshot_every=2)
     for step in range(4):
-        live.update(add=[(step, step + 1)], stream="a", position=step)
+        live.update(add=[(step, step + 1)], stream="a", offset=step)
     live._snapshots.wait()
     live.ingest([SourceBatch(read_events([(1, 2)]), dead=(DeadLetter("a", 9, -1, "no", "{}"),))])
     live.remove_nodes([1])

@@ -17,21 +17,12 @@ from dygcn.errors import DamagedFolder, DamagedLog, EventError, NormBandWarning
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import recovery
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
-from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import (
-    BARRIER,
-    EPOCH,
-    EVENTS,
-    FLUSH,
-    REFUSAL,
-    Entry,
-    EventLog,
-    list_snapshots,
-    pack,
-    snapshot_path,
-)
-from dygcn.live.durable.storage.layout import MARK_FILE
+from dygcn.live.durable.storage.entries import BARRIER, EPOCH, EVENTS, FLUSH, REFUSAL, Entry
+from dygcn.live.durable.storage.layout import MARK_FILE, list_snapshots, snapshot_path
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.packing import pack
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
 from dygcn.paper import BaseRecipe, Watch
@@ -142,7 +133,7 @@ def folder(tmp_path):
     """A folder with snapshots at 2 and 4 and two entries behind them, as a crash left it."""
     live = begin(tmp_path / "x", keep_log="0B")
     for step in range(1, 7):
-        live.update(add=[(0, step)], stream="clicks", position=step * 10)
+        live.update(add=[(0, step)], stream="clicks", offset=step * 10)
         if step in (2, 4):
             live.snapshot()
     crash(live)
@@ -377,9 +368,9 @@ OPERATIONS = {
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_an_operation_whose_snapshot_was_not_written_never_was(tmp_path, monkeypatch, name):
     live = begin(tmp_path / "x")
-    live.update(add=[(1, 2), (2, 3)], stream="a", position=1)
+    live.update(add=[(1, 2), (2, 3)], stream="a", offset=1)
     before = live.digest()
-    monkeypatch.setattr(Snapshots, "_write", die)
+    monkeypatch.setattr(SnapshotWriter, "_write", die)
     with pytest.raises(Died):
         OPERATIONS[name](live)
     monkeypatch.undo()
@@ -397,8 +388,8 @@ def test_an_operation_whose_snapshot_was_not_written_never_was(tmp_path, monkeyp
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_an_operation_is_there_once_its_snapshot_is(tmp_path, monkeypatch, name):
     live = begin(tmp_path / "x")
-    live.update(add=[(1, 2), (2, 3)], stream="a", position=1)
-    monkeypatch.setattr(Snapshots, "_tidy", die)
+    live.update(add=[(1, 2), (2, 3)], stream="a", offset=1)
+    monkeypatch.setattr(SnapshotWriter, "_tidy", die)
     with pytest.raises(Died):
         OPERATIONS[name](live)
     monkeypatch.undo()
@@ -485,18 +476,18 @@ def script():
     return [
         lambda live: live.ingest([part("a", 0, 1, 2, 3), part("b", 0, 1, bad, 2)]),
         lambda live: live.ingest([part("a", 3, bad, bad), part("b", 3, 4)]),
-        lambda live: live.update([(1, 2, 0, 1, 3.0)], stream="kafka:x/0", position=17),
+        lambda live: live.update([(1, 2, 0, 1, 3.0)], stream="kafka:x/0", offset=17),
         lambda live: live.ingest([part("a", 5, 1, 1, bad, 1, 1, 1, bad)]),
         lambda live: live.bulk([[(20, 21)], [(21, 22)]]) if 22 not in live else None,
         lambda live: live.ingest([part("b", 4, bad)]),
         lambda live: live.ingest([part("b", 5, 1), part("a", 12, 7), part("b", 6, bad, 1)]),
         lambda live: live.snapshot(),
-        lambda live: live.update([(1, 9, 0, -1, 1.0)], stream="kafka:x/0", position=30),
+        lambda live: live.update([(1, 9, 0, -1, 1.0)], stream="kafka:x/0", offset=30),
     ]
 
 
 def outcome(live):
-    letters = {(one.stream, one.position, one.row, one.event) for _, one in live.log.dead_letters(1000)}
+    letters = {(one.stream, one.offset, one.row, one.event) for _, one in live.log.dead_letters(1000)}
     return live.digest(), live.streams, letters
 
 
@@ -516,8 +507,8 @@ def watch(monkeypatch, reported):
 
     around(EventLog, "append")
     around(dygcn.LiveEmbedding, "apply")
-    around(Snapshots, "_write")
-    around(Snapshots, "_tidy")
+    around(SnapshotWriter, "_write")
+    around(SnapshotWriter, "_tidy")
 
 
 def run_with_crash(path, nth, monkeypatch):
@@ -595,7 +586,7 @@ def test_letters_that_name_another_place_would_be_noticed(monkeypatch):
 
     def without(self, refused, sequence):
         sifted = whole(self, refused, sequence)
-        named = tuple(dataclasses.replace(letter, position=sequence) for letter in sifted.dead)
+        named = tuple(dataclasses.replace(letter, offset=sequence) for letter in sifted.dead)
         return dataclasses.replace(sifted, dead=named)
 
     monkeypatch.setattr(SourceBatch, "without", without)
@@ -642,7 +633,7 @@ def test_a_cut_of_which_nobody_knows_is_tried(tmp_path, monkeypatch, applied):
     nothing_is_found_before(monkeypatch)
     monkeypatch.setattr(dygcn.LiveEmbedding, "apply", die)
     with pytest.raises(Died):
-        live.update([(3, 4, 0, 1, 1.0 if applied else TOO_HEAVY)], stream="a", position=1)
+        live.update([(3, 4, 0, 1, 1.0 if applied else TOO_HEAVY)], stream="a", offset=1)
     monkeypatch.undo()
     again = reopened(live)
     assert (3 in again, again.streams) == (applied, {"a": 1} if applied else {})
@@ -694,7 +685,7 @@ def test_every_kind_of_model_comes_back(tmp_path, options, merged, monkeypatch):
             )
             if name != "t" or not undated
         }
-        live.update(events, now=now, stream="s", position=step)
+        live.update(events, now=now, stream="s", offset=step)
         twin.update(events, now=now)
         assert live.digest() == twin.digest()
         if step == 20:
@@ -737,7 +728,7 @@ def test_a_fitted_rolling_embedding_comes_back(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for step in range(30):
-            live.update(add=random.integers(0, 30, (5, 2)).tolist(), stream="a", position=step)
+            live.update(add=random.integers(0, 30, (5, 2)).tolist(), stream="a", offset=step)
             if step == 13:
                 live.restart()
             if step % 10 == 8:
@@ -810,12 +801,12 @@ def test_a_warning_comes_after_the_update_is_whole(tmp_path, as_error):
         warnings.simplefilter("error" if as_error else "ignore")
         if as_error:
             with pytest.raises(NormBandWarning):
-                live.update(add=[(0, 1)], stream="a", position=5)
+                live.update(add=[(0, 1)], stream="a", offset=5)
         else:
-            live.update(add=[(0, 1)], stream="a", position=5)
+            live.update(add=[(0, 1)], stream="a", offset=5)
         assert live.streams == {"a": 5}
         assert live.log.failure is None
-        assert len(live.update(add=[(2, 3)], stream="a", position=5)) == 0
+        assert len(live.update(add=[(2, 3)], stream="a", offset=5)) == 0
         again = reopened(live)
     assert same(again, live)
     crash(again)
@@ -823,7 +814,7 @@ def test_a_warning_comes_after_the_update_is_whole(tmp_path, as_error):
 
 def test_a_snapshot_says_what_it_holds(tmp_path):
     with begin(tmp_path / "x") as live:
-        live.update(add=[(1, 2)], stream="kafka:x/1", position=99)
+        live.update(add=[(1, 2)], stream="kafka:x/1", offset=99)
     manifest = json.loads((snapshot_path(live.folder, 1) / "manifest.json").read_text())
     log = manifest["settings"]["log"]
     assert (log["sequence"], log["batch_id"], log["streams"]) == (1, 1, {"kafka:x/1": 99})
@@ -848,7 +839,7 @@ def test_a_hot_copy_comes_back(tmp_path):
     """With the journal as it is while the process runs."""
     live = begin(tmp_path / "x")
     for step in range(50):
-        live.update(add=[(step, step + 1)], stream="a", position=step)
+        live.update(add=[(step, step + 1)], stream="a", offset=step)
     copy = crashed_copy(live, tmp_path / "copy")
     assert (copy / "log.sqlite3-wal").stat().st_size > 0
     with dygcn.open(copy) as again:

@@ -11,7 +11,7 @@ from dygcn.engine.events import join_events, python_ids, read_events, rows_of
 from dygcn.errors import OptionError
 from dygcn.live.durable import source_batch as module
 from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, whole
-from dygcn.live.durable.storage import DeadLetter
+from dygcn.live.durable.storage.dead_letters import DeadLetter
 
 MANY = read_events([(n, n + 1) for n in range(10)])
 
@@ -79,7 +79,7 @@ def test_numbers_that_were_applied_are_left_out(first, bad, last):
     assert sources(rest) == [row for row in rows.tolist() if first + row > last]
     assert rest.rows.tolist() == sources(rest)
     assert [one.row for one in rest.dead] == [row for row in sorted(bad) if first + row > last]
-    assert rest.position == part.position
+    assert rest.offset == part.offset
 
 
 def test_a_part_without_numbers_is_left_whole():
@@ -101,19 +101,19 @@ def test_refused_events_become_letters_and_the_others_stay(gone, position, joine
     assert sources(kept) == [row for row in range(10) if row not in gone]
     assert kept.rows is rows or kept.rows.tolist() == [3 * row for row in sources(kept)]
     places = [100 + row if joined else max(position, 5) for row in sorted(gone)]
-    found = [(one.stream, one.position, one.row, one.reason) for one in kept.dead[1:]]
+    found = [(one.stream, one.offset, one.row, one.reason) for one in kept.dead[1:]]
     wanted = [("a", place, 3 * row, f"reason {row}") for place, row in zip(places, sorted(gone), strict=True)]
     assert found == wanted
     assert kept.dead[0] == letter(1)
     assert [json.loads(one.event)["src"] for one in kept.dead[1:]] == sorted(gone)
-    assert (kept.position, kept.stream, kept.message) == (position, "a", 5)
+    assert (kept.offset, kept.stream, kept.message) == (position, "a", 5)
     if joined:
         assert kept.origins.tolist() == [100 + row for row in sources(kept)]
 
 
 def test_a_dead_letter_without_a_message_has_the_sequence():
     refused = SourceBatch(rows_of(MANY, np.array([3]))).without({0: "too heavy"}, 5)
-    assert (refused.dead[0].stream, refused.dead[0].position, refused.dead[0].row) == ("", 5, 0)
+    assert (refused.dead[0].stream, refused.dead[0].offset, refused.dead[0].row) == ("", 5, 0)
     assert (len(refused.batch), len(refused.rows), refused.dead[0].reason) == (0, 0, "too heavy")
 
 
@@ -122,13 +122,13 @@ def test_pieces_are_the_whole_and_only_the_last_counts(monkeypatch):
     part = SourceBatch(MANY, "a", 9, 0, now=3.0)
     chunks = list(part.chunks())
     assert [len(chunk.batch) for chunk in chunks] == [4, 4, 2]
-    assert [chunk.position for chunk in chunks] == [-1, -1, 9]
+    assert [chunk.offset for chunk in chunks] == [-1, -1, 9]
     assert {chunk.now for chunk in chunks} == {3.0}
     assert python_ids(join_events([p.batch for p in chunks]).src).tolist() == sources(part)
     for n in (0, 4):
         short = SourceBatch(rows_of(MANY, np.arange(n)), "a", 9)
         assert list(short.chunks()) == [short]
-    assert [p.position for p in SourceBatch(rows_of(MANY, np.arange(8)), "a", 9).chunks()] == [-1, 9]
+    assert [p.offset for p in SourceBatch(rows_of(MANY, np.arange(8)), "a", 9).chunks()] == [-1, 9]
 
 
 @pytest.mark.parametrize(

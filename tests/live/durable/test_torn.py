@@ -14,7 +14,7 @@ from dygcn.engine.models import folder as saved
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.engine.propagation.sums import Sums
 from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
-from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.log import EventLog
 from dygcn_lab.testbed.seeding import small_model
@@ -330,7 +330,7 @@ def test_a_writer_that_holds_the_lock_does_not_wait_for_another(tmp_path):
 def test_a_snapshot_counts_once_it_is_written(tmp_path, monkeypatch):
     live = dygcn.open(tmp_path / "x", fresh())
     live.update(add=[(1, 9)])
-    monkeypatch.setattr(Snapshots, "_write", lambda self, taken, needed: fail())
+    monkeypatch.setattr(SnapshotWriter, "_write", lambda self, taken, needed: fail())
     with pytest.raises(MemoryError):
         live.snapshot()
     monkeypatch.undo()

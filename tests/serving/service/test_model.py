@@ -81,7 +81,7 @@ class Requests(RuleBasedStateMachine):
             rows.append(row if weight is None else row | {"weight": weight})
         return rows
 
-    def expect(self, rows, answer, stream="", position=None):
+    def expect(self, rows, answer, stream="", offset=None):
         """Do with the dict what the request must have done."""
         good = [row for row in rows if row not in BAD]
         assert (answer["applied"], answer["dead"]) == (len(good), len(rows) - len(good))
@@ -91,7 +91,7 @@ class Requests(RuleBasedStateMachine):
                 self.edges[pair] = row.get("weight", 1.0)
             elif len(pair) == 2:
                 self.edges.pop(pair, None)
-        self.dead += [(stream, position, cursor) for cursor, row in enumerate(rows) if row in BAD]
+        self.dead += [(stream, offset, cursor) for cursor, row in enumerate(rows) if row in BAD]
         assert answer["sequence"] > self.sequence
         self.sequence = answer["sequence"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import OptionError
-from dygcn.live.durable.moments import MOMENT_PATTERN
+from dygcn.live.durable.past import MOMENT_PATTERN
 from dygcn.live.durable.redacting import Redaction
 from dygcn.serving.service import past
 from dygcn.serving.service.settings import ServiceSettings, check_settings, parse_settings

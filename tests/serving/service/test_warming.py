@@ -69,7 +69,7 @@ def test_a_warm_up_changes_nothing_that_is_served(folder, kind):
     [
         lambda service: service.live.update(add=[(1, 2), (1, 9)]),
         lambda service: service.live.update(add=[(1, 2)]),
-        lambda service: service.live.update(add=[(1, 3)], stream="http:warm", position=0),
+        lambda service: service.live.update(add=[(1, 3)], stream="http:warm", offset=0),
         lambda service: service.live.forget_stream("none") or service.live.begin_epoch(),
         lambda service: service.vector(1),
         lambda service: (service.live.folder / "warm").touch(),

@@ -101,7 +101,7 @@ def test_bad_messages_go_to_the_dead_letters(folder):
         until(lambda: service.live.streams.get("clicks") == 11)
         assert all(node in service.live for node in (50, 51, 54, 56))
         assert not any(node in service.live for node in (52, 53, 55))
-        found = {(one.stream, one.position, one.row) for one in letters(service)}
+        found = {(one.stream, one.offset, one.row) for one in letters(service)}
         assert found == {("clicks", *place) for place in ((6, -1), (7, 1), (7, 2), (8, 0), (9, 1), (10, -1))}
         assert service.sources[0].failure is None
 
@@ -123,7 +123,7 @@ def test_a_message_with_too_many_events_is_a_dead_letter(folder, monkeypatch):
     many = msgspec.json.encode([{"src": 1, "dst": node} for node in range(60, 64)])
     with running(folder(), Listed([message(1, many), message(2, edge(1, 70))])) as service:
         until(lambda: service.live.streams.get("clicks") == 2)
-        assert [(one.position, one.row) for one in letters(service)] == [(1, -1)]
+        assert [(one.offset, one.row) for one in letters(service)] == [(1, -1)]
         assert 60 not in service.live
         assert 70 in service.live
 
@@ -205,10 +205,10 @@ def test_a_source_waits_where_requests_are_shed(folder):
 
 
 def test_a_stream_that_cannot_be_followed_is_a_failure_not_a_loss(folder, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.followed.MOST_STREAMS", 0)
+    monkeypatch.setattr("dygcn.live.durable.offsets.MOST_STREAMS", 0)
     with running(folder(), Listed(path_of(0, 3))) as service:
         until(lambda: "no more streams" in (service.sources[0].failure or ""))
-        monkeypatch.setattr("dygcn.live.durable.followed.MOST_STREAMS", 10)
+        monkeypatch.setattr("dygcn.live.durable.offsets.MOST_STREAMS", 10)
         until(lambda: service.live.streams.get("clicks") == 12)
 
 

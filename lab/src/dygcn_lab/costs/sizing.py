@@ -17,7 +17,7 @@ import numpy as np
 
 import dygcn
 from dygcn.errors import OptionError
-from dygcn.live.durable.storage import KEPT
+from dygcn.live.durable.storage.layout import KEPT
 from dygcn_lab.report.blocks import put_between
 
 DISK = Path("results/sizing/disk.json")

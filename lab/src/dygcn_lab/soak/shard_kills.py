@@ -24,7 +24,9 @@ import numpy as np
 
 from dygcn.cluster.logged_entries import ShardLog
 from dygcn.live import load
-from dygcn.live.durable.storage import EVENTS, LOG_FILE, pack
+from dygcn.live.durable.storage.entries import EVENTS
+from dygcn.live.durable.storage.layout import LOG_FILE
+from dygcn.live.durable.storage.packing import pack
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.soak.shard_faults import Fault, Field, front_command, ray_cluster
 from dygcn_lab.soak.shard_script import STREAM, ShardScript
@@ -124,7 +126,7 @@ def logged_events(folder: Path) -> list[tuple[int, bytes]]:
     log = ShardLog(folder / LOG_FILE)
     try:
         entries = [entry for entry in log.behind(0) if entry.kind == EVENTS]
-        return [(one.position if one.stream == STREAM else -1, bytes(one.body)) for one in entries]
+        return [(one.offset if one.stream == STREAM else -1, bytes(one.body)) for one in entries]
     finally:
         log.close()
 

@@ -22,19 +22,21 @@ from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
-from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, Forgotten, runs
-from dygcn.live.durable.replaying import still_dead
-from dygcn.live.durable.snapshots import Snapshots
+from dygcn.live.durable.dead_letters import still_dead
+from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, ForgottenIds, runs
+from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
-from dygcn.live.durable.storage import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry, pack, pack_tolerance
+from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry
+from dygcn.live.durable.storage.packing import pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import as_many, check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
-    from dygcn.live.durable.observer import Observer
-    from dygcn.live.durable.storage import FolderLock, KeepLog
+    from dygcn.live.durable.storage.layout import FolderLock
+    from dygcn.live.durable.storage.retention import KeepLog
+    from dygcn.live.durable.write_ahead import Observer
     from dygcn.live.search.nearest import VectorCache
 
 _Done = TypeVar("_Done")
@@ -69,10 +71,10 @@ class DurableEmbedding(EmbeddingView):
     ) -> None:
         self._ahead, self._live, self.log = ahead, ahead.live, ahead.log
         super().__init__(self._live.state, self._live.guard)
-        self.followed, self.feed, self.damage = ahead.followed, ahead.feed, ahead.damage
+        self.offsets, self.feed, self.damage = ahead.offsets, ahead.feed, ahead.damage
         self.folder, self._held, self._every = folder, held, every
         self.lock, self.guard.waits = self.guard.lock, True
-        self._snapshots = Snapshots(folder, ahead, keep_log)
+        self._snapshots = SnapshotWriter(folder, ahead, keep_log)
         self._forgetting = Forgetting(folder, ahead, self._snapshots, self._then_snapshot)
         self._closed = False
 
@@ -95,7 +97,7 @@ class DurableEmbedding(EmbeddingView):
         shared_ids: bool = False,
         relation: str | None = None,
         stream: str = "",
-        position: int = -1,
+        offset: int = -1,
     ) -> Change:
         """Apply changes of the graph, on disk before they are applied, and return what moved.
 
@@ -103,9 +105,10 @@ class DurableEmbedding(EmbeddingView):
         ----------
         events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids, relation
             As in `LiveEmbedding.update`.
-        stream, position
-            Where the events are from, and their place there: whole numbers that grow. Events of a place that
-            was applied before change nothing, so a source can be read again from `streams[stream]` on.
+        stream, offset
+            The stream that the events come from, and the offset of the last one there: a whole number that
+            grows. Events up to an offset that was applied change nothing, so a source can be read again from
+            `streams[stream]` on.
 
         Raises
         ------
@@ -120,11 +123,11 @@ class DurableEmbedding(EmbeddingView):
         names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         directed = self.model.directed
         batch = read_update(events, add, remove, self.model.ids, columns, names, directed)
-        part = SourceBatch(batch, stream, whole(position), now=None if now is None else moment(now))
+        part = SourceBatch(batch, stream, whole(offset), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():
-            last = self.followed.last_of(stream) if stream else None
-            if last is not None and part.position <= last:
+            last = self.offsets.last_of(stream) if stream else None
+            if last is not None and part.offset <= last:
                 nodes = np.empty(0, np.int32)
                 nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
                 return Change(self._live, nothing, self.version)
@@ -152,11 +155,11 @@ class DurableEmbedding(EmbeddingView):
 
     def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         parts = still_dead(parts, self.log)
-        receipts, fresh, leaving, repeated = screen(parts, self.followed)
+        receipts, fresh, leaving, repeated = screen(parts, self.offsets)
         if leaving:
             self._ahead.forget(leaving)
         if repeated:
-            self.followed.hear(*repeated)
+            self.offsets.hear(*repeated)
         for group in groups(fresh):
             done = self._sift([part for part, _ in group])
             try:
@@ -181,13 +184,13 @@ class DurableEmbedding(EmbeddingView):
         >>> import dygcn, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     live = dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
-        ...     _ = live.update(add=[("cat", "dan")], stream="clicks", position=7)
+        ...     _ = live.update(add=[("cat", "dan")], stream="clicks", offset=7)
         ...     live.forget_stream("clicks"), live.forget_stream("clicks"), live.streams
         ...     live.close()
         (7, None, {})
         """
         with self._ahead.one_writer():
-            position = self.followed.streams.get(name)
+            position = self.offsets.streams.get(name)
             if position is not None:
                 self._ahead.forget([name])
             return position
@@ -208,7 +211,7 @@ class DurableEmbedding(EmbeddingView):
             If it cannot be applied; then a refusal stands behind it in the log.
         """
         chunks = [chunk for part in parts for chunk in part.chunks()]
-        entries = [NewEntry(EVENTS, p.stream, p.position, pack(p.batch, p.now)) for p in chunks]
+        entries = [NewEntry(EVENTS, p.stream, p.offset, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
 
@@ -216,8 +219,8 @@ class DurableEmbedding(EmbeddingView):
             done = self._ahead.done_or_error(lambda: self._live.apply(batch, parts[0].now), Warning)
             self._ahead.events += len(batch)
             for part in parts:
-                if part.position >= 0:
-                    self.followed.reach(part.stream, part.position)
+                if part.offset >= 0:
+                    self.offsets.reach(part.stream, part.offset)
             return done
 
         settled = [number for part in parts for number, _ in part.replayed]
@@ -406,10 +409,10 @@ class DurableEmbedding(EmbeddingView):
     def streams(self) -> dict[str, int]:
         """How far each named stream of events was applied."""
         with self.lock:
-            return dict(self.followed.streams)
+            return dict(self.offsets.streams)
 
     @property
-    def forgotten(self) -> Forgotten:
+    def forgotten(self) -> ForgottenIds:
         """How many ids were forgotten, the last sequence at which some were, and old events dropped since."""
         return self._forgetting.summary()
 

@@ -13,7 +13,7 @@ from dygcn.engine.records import Bool, Int64, Nodes, Rows
 from dygcn.errors import OptionError
 from dygcn.live.changed import FeedImage
 from dygcn.live.durable.departures import Departures
-from dygcn.live.durable.histories import ALL_NODES, Cursor, PagePosition
+from dygcn.live.durable.histories import ALL_NODES, FeedCursor, PagePosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class Feed:
     @property
     def cursor(self) -> str:
         """The cursor behind everything that there is now."""
-        return str(Cursor.of(self.history))
+        return str(FeedCursor.of(self.history))
 
     # ---- writing -----------------------------------------------------------------------------------
 
@@ -177,19 +177,19 @@ class Feed:
         """
         if limit < 1:
             raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
-        found = self._find(Cursor.read(cursor))
+        found = self._find(FeedCursor.read(cursor))
         page_position = found or PagePosition(-1, ALL_NODES, self._departures.last, self._run)
         left, page_position, more = self._next_departures(page_position, limit)
         nodes: Nodes = np.empty(0, np.int32)
         if not more:
             nodes, page_position, more = self._next_nodes(page_position, limit - len(left))
         history = self.history
-        behind = Cursor.of(history, page_position if more else None)
+        behind = FeedCursor.of(history, page_position if more else None)
         reset = found is None
         floor = history.sequence if reset else 0
         return Page(self._rows(nodes, left, history), str(behind), reset, more, history.sequence, floor)
 
-    def _find(self, cursor: Cursor | None) -> PagePosition | None:
+    def _find(self, cursor: FeedCursor | None) -> PagePosition | None:
         """Return how far the reader at a cursor came; None where it has to begin anew."""
         if cursor is None or cursor.sequence > self.sequence or not self._histories.confirm_cursor(cursor):
             return None

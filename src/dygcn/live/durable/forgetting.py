@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dygcn.engine.records import IdColumn
-    from dygcn.live.durable.snapshots import Snapshots
+    from dygcn.live.durable.snapshots import SnapshotWriter
     from dygcn.live.durable.source_batch import SourceBatch
-    from dygcn.live.durable.storage import DeadLetter
+    from dygcn.live.durable.storage.dead_letters import DeadLetter
     from dygcn.live.durable.storage.erasures import Erasures
     from dygcn.live.durable.write_ahead import WriteAhead
 
@@ -51,7 +51,7 @@ class ForgetReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgottenIds:
     """What a folder knows of ids that were forgotten.
 
     Attributes
@@ -84,18 +84,18 @@ class Forgetting:
         self,
         folder: Path,
         ahead: WriteAhead,
-        snapshots: Snapshots,
+        snapshots: SnapshotWriter,
         then_snapshot: Callable[[Callable[[], int]], int],
     ) -> None:
         self._folder, self._ahead, self._snapshots = folder, ahead, snapshots
         self._then_snapshot = then_snapshot
         self._old_events = 0
 
-    def summary(self) -> Forgotten:
+    def summary(self) -> ForgottenIds:
         """Return what is known of ids that were forgotten."""
         erasures = self._ahead.erasures
         ids = sum(len(one.hashes) for one in erasures.all if one.done)
-        return Forgotten(ids, erasures.last_sequence, self._old_events)
+        return ForgottenIds(ids, erasures.last_sequence, self._old_events)
 
     def forget(self, *wanted: tuple[IdColumn, float | None]) -> ForgetReceipt:
         """Forget ids, each with the time up to which its events are old; see `DurableEmbedding.forget`."""
@@ -105,7 +105,7 @@ class Forgetting:
         with ahead.one_writer():
             self._snapshots.wait()
             ahead.check_whole()
-            before, offsets = ahead.live.digest(), ahead.followed.streams
+            before, offsets = ahead.live.digest(), ahead.offsets.streams
             letters = self._drop_letters([one for ids, _ in wanted for one in python_ids(ids).tolist()])
             for ids, t in wanted:
                 ahead.erasures.add(ids, t=state.graph.clock if t is None else t, offsets=offsets)
@@ -134,7 +134,7 @@ class Forgetting:
 
     def take_over(self, other: WriteAhead) -> None:
         """Take over the offsets and the erasures of another folder."""
-        self._ahead.followed.take_over(other.followed)
+        self._ahead.offsets.take_over(other.offsets)
         self._ahead.erasures.take_over(other.erasures)
 
     def _complete(self) -> tuple[int, int, int]:
@@ -169,8 +169,8 @@ class Forgetting:
 
     def follow(self, part: SourceBatch) -> SourceBatch:
         """Forget the ids that a part asks for, unless it was applied before; return what else is in it."""
-        last = self._ahead.followed.last_of(part.stream) if part.stream else None
-        if last is None or part.position > last:
+        last = self._ahead.offsets.last_of(part.stream) if part.stream else None
+        if last is None or part.offset > last:
             ids: dict[float | None, list[int | str]] = {}
             for one in part.forgets:
                 ids.setdefault(one.t, []).append(one.id)
@@ -204,7 +204,7 @@ def without_old(part: SourceBatch, erasures: Erasures) -> tuple[SourceBatch, int
 
 def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
     """Say whether a dead letter of a part names an id that was forgotten, and is from before that."""
-    offset = letter.position if part.first is None else part.first + letter.row
+    offset = letter.offset if part.first is None else part.first + letter.row
     values, t = named_in(letter)
     return erasures.are_old(values, letter.stream, offset, t)
 

@@ -12,7 +12,8 @@ from dygcn.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dygcn.live.durable.storage import Epoch, EventLog
+    from dygcn.live.durable.storage.entries import Epoch
+    from dygcn.live.durable.storage.log import EventLog
 
 _CHAIN = 16  # digits of the chain value in a cursor
 _NUMBER, _WORD = "[0-9]{1,18}", "[0-9a-f]{16}"
@@ -32,13 +33,13 @@ class PagePosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class FeedCursor:
     """What the text of a cursor says.
 
     Examples
     --------
-    >>> cursor = Cursor("00112233aabbccdd", 7, "8899aabbccddeeff")
-    >>> str(cursor), Cursor.read(str(cursor)) == cursor
+    >>> cursor = FeedCursor("00112233aabbccdd", 7, "8899aabbccddeeff")
+    >>> str(cursor), FeedCursor.read(str(cursor)) == cursor
     ('00112233aabbccdd.7.8899aabbccddeeff', True)
     """
 
@@ -48,7 +49,7 @@ class Cursor:
     page_position: PagePosition | None = None  # None: everything up to the sequence was shown
 
     @classmethod
-    def of(cls, history: History, page_position: PagePosition | None = None) -> Cursor:
+    def of(cls, history: History, page_position: PagePosition | None = None) -> FeedCursor:
         """Return the cursor of a reader that was shown a position."""
         return cls(history.epoch, history.sequence, history.chain[:_CHAIN], page_position)
 
@@ -58,7 +59,7 @@ class Cursor:
         return text if inside is None else f"{text}.{inside.upto}.{inside.node}.{inside.left}.{inside.run}"
 
     @classmethod
-    def read(cls, text: str) -> Cursor | None:
+    def read(cls, text: str) -> FeedCursor | None:
         """Return what a text says; None for one that names no history: the empty one, or a bare number.
 
         Raises
@@ -90,7 +91,8 @@ class Histories:
     Examples
     --------
     >>> import tempfile
-    >>> from dygcn.live.durable.storage import EVENTS, Epoch, EventLog, NewEntry
+    >>> from dygcn.live.durable.storage.entries import EVENTS, Epoch, NewEntry
+    >>> from dygcn.live.durable.storage.log import EventLog
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = EventLog(f"{folder}/log.sqlite3")
     ...     histories = Histories(log, Epoch.unpack(log.genesis))
@@ -132,7 +134,7 @@ class Histories:
         """Say whether a position is one of this history."""
         return history.sequence not in self._refused and self.at(history.sequence) == history
 
-    def confirm_cursor(self, cursor: Cursor) -> bool:
+    def confirm_cursor(self, cursor: FeedCursor) -> bool:
         """Say whether the reader at a cursor was shown this history."""
         if cursor.sequence in self._refused:
             return False

@@ -15,24 +15,24 @@ from dygcn.engine.models.folder import check_target
 from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
-from dygcn.live.durable.moments import AsOf
-from dygcn.live.durable.past import PastEmbedding, open_past
+from dygcn.live.durable.past import AsOf, PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.redacting import complete_base
-from dygcn.live.durable.storage import (
+from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
+from dygcn.live.durable.storage.layout import (
     CURSORS,
-    KEEP_LOG,
     LOCK_FILE,
     LOG_FILE,
-    EventLog,
     FolderLock,
-    KeepLog,
+    check_log,
+    check_undivided,
     clear_leftovers,
+    mark_durable,
     prepare_layout,
     set_aside,
 )
-from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
-from dygcn.live.durable.storage.layout import check_log, check_undivided, mark_durable
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 
@@ -105,7 +105,7 @@ def open(
     >>> import dygcn, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     live = dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
-    ...     change = live.update(add=[("cat", "dan")], stream="clicks", position=7)
+    ...     change = live.update(add=[("cat", "dan")], stream="clicks", offset=7)
     ...     live.close()
     ...     with dygcn.open(f"{folder}/friends") as again:
     ...         "dan" in again, again.streams

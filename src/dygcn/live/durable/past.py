@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from dygcn.errors import (
     DamagedFolder,
@@ -17,19 +22,11 @@ from dygcn.errors import (
     OptionError,
 )
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.durable.moments import read_moment
-from dygcn.live.durable.recovery import Replayed, batches, logged_batches, makes_sense
-from dygcn.live.durable.storage import (
-    BARRIER,
-    FORGET,
-    LOG_FILE,
-    REFUSAL,
-    Entry,
-    list_snapshots,
-    times,
-)
+from dygcn.live.durable.recovery import ReplayedBatch, batches, logged_batches, makes_sense
+from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.entries import BARRIER, FORGET, REFUSAL, Entry
 from dygcn.live.durable.storage.erasures import Erasures
-from dygcn.live.durable.storage.layout import check_log
+from dygcn.live.durable.storage.layout import LOG_FILE, check_log, list_snapshots
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
@@ -40,10 +37,19 @@ from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from dygcn.engine.models import State
 
+AsOf: TypeAlias = int | float | str | datetime
+"""A sequence; seconds since 1970; a datetime with a zone; or either as text, the time in ISO 8601."""
+_DATE = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+_ZONE = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+MOMENT_PATTERN = rf"now|[0-9]{{1,18}}(\.[0-9]{{0,9}})?|{_DATE}(T{_TIME})?{_ZONE}"
+_ALLOWED = (
+    "allowed is a sequence (a whole number, 0 or more), or a time: a datetime with a zone, seconds since "
+    "1970 as a float, or text such as '2026-11-10T12:00Z' or 'now'"
+)
 _TRIES, _BETWEEN = 5, 0.05  # seconds: whoever writes drops old snapshots, and then the log before them
 
 
@@ -228,7 +234,7 @@ class _Replay:
         if self._from_graph:
             self._state.rebuild()
 
-    def _apply(self, one: Replayed) -> None:
+    def _apply(self, one: ReplayedBatch) -> None:
         last = one.logged_batches[-1][-1]
         if last.kind == BARRIER:
             raise NoSuchPast(
@@ -249,3 +255,45 @@ class _Replay:
             self.version = before  # it is refused, and the refusal is not in the log yet
         except Warning:  # it was shown when it happened, and what it is about is done
             pass
+
+
+def read_moment(as_of: object) -> tuple[int | None, int | None]:
+    """Return a sequence or a time in microseconds; the other one is None, and both for now.
+
+    Now is whatever the log holds, also where the machine's clock was set back since.
+
+    Examples
+    --------
+    >>> read_moment(17), read_moment("17"), read_moment("1970-01-01T00:00:01Z"), read_moment(1.5)
+    ((17, None), (17, None), (None, 1000000), (None, 1500000))
+    """
+    if isinstance(as_of, str):
+        if as_of.strip() == "now":
+            return None, None
+        as_of = _from_text(as_of.strip())
+    if isinstance(as_of, int | np.integer) and not isinstance(as_of, bool) and 0 <= as_of < 1 << 62:
+        return int(as_of), None
+    if isinstance(as_of, float | np.floating) and math.isfinite(as_of):
+        return None, math.floor(float(as_of) * 1e6)
+    if isinstance(as_of, datetime):
+        if as_of.utcoffset() is None:
+            raise OptionError(f"as_of is {as_of.isoformat()}, which names no time zone; {_zoned(as_of)}")
+        return None, times.from_datetime(as_of)
+    raise OptionError(f"as_of is {as_of!r}; {_ALLOWED}")
+
+
+def _zoned(moment: datetime) -> str:
+    """Say how the same moment is written with a zone."""
+    text, here = moment.isoformat(), moment.astimezone().strftime("%z")
+    return f"say which: '{text}Z' for UTC, or '{text}{here[:3]}:{here[3:5]}' for the zone of this machine"
+
+
+def _from_text(text: str) -> int | float | datetime:
+    if re.fullmatch(f"{_DATE}{_ZONE}", text):
+        text = f"{text[:10]}T00:00{text[10:]}"
+    if re.fullmatch("[0-9]{1,18}", text):
+        return int(text)
+    try:
+        return float(text) if re.fullmatch(r"[0-9]{1,18}\.[0-9]{0,9}", text) else datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(f"as_of is {text[:100]!r}; {_ALLOWED}") from None

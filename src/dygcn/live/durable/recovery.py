@@ -13,8 +13,8 @@ import numpy as np
 from dygcn.engine.events import join_events, join_ids, read_events, take
 from dygcn.engine.propagation import influence
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
-from dygcn.live.durable.followed import is_packed
-from dygcn.live.durable.storage import (
+from dygcn.live.durable.offsets import is_packed
+from dygcn.live.durable.storage.entries import (
     BARRIER,
     EPOCH,
     EVENTS,
@@ -24,12 +24,10 @@ from dygcn.live.durable.storage import (
     TOLERANCE,
     Entry,
     Epoch,
-    EventLog,
-    list_snapshots,
-    pack,
-    unpack,
-    unpack_tolerance,
 )
+from dygcn.live.durable.storage.layout import list_snapshots
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.packing import pack, unpack, unpack_tolerance
 from dygcn.live.files import Loaded, LogPosition, load_snapshot
 
 if TYPE_CHECKING:
@@ -142,7 +140,7 @@ def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayedBatch:
     """Cuts that are applied together; `certain`, unless the last of them may be refused."""
 
     batch: EventBatch
@@ -153,7 +151,7 @@ class Replayed:
 
 def batches(
     found: Iterable[tuple[LoggedBatch, bool]], merge: Callable[[], bool], end: int | None = None
-) -> Iterator[Replayed]:
+) -> Iterator[ReplayedBatch]:
     """Yield what to apply: each logged batch, or many as one where borders do not show in the result.
 
     Parameters
@@ -164,11 +162,11 @@ def batches(
         The last entry of the log, where it matters when each node moved: readers are mostly near the end, so
         no more than a quarter of what remains is joined, and the last batches are alone. None: it does not.
     """
-    gathered: list[Replayed] = []
+    gathered: list[ReplayedBatch] = []
     for logged, doubtful in found:
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
         now = read[0][1]
-        one = Replayed(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
+        one = ReplayedBatch(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
         alone = not merge() or doubtful or now is not None or logged[0].kind not in (EVENTS, BARRIER)
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and end is not None:
@@ -184,8 +182,8 @@ def batches(
         yield _joined(gathered)
 
 
-def _joined(gathered: list[Replayed]) -> Replayed:
-    return Replayed(
+def _joined(gathered: list[ReplayedBatch]) -> ReplayedBatch:
+    return ReplayedBatch(
         join_events([one.batch for one in gathered]),
         None,
         [logged for one in gathered for logged in one.logged_batches],
@@ -217,7 +215,9 @@ class Standing:
             yield entry
 
 
-def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Replayed], None]) -> Standing:
+def replay(
+    log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[ReplayedBatch], None]
+) -> Standing:
     """Hand changes behind a snapshot to `apply`, in order, every byte checked; return what else there is.
 
     Where there is a tolerance, every batch is alone: what is announced depends on where they end.
@@ -230,7 +230,9 @@ def replay(log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[Repl
     return standing
 
 
-def may_have_moved(state: State, one: Replayed, delta: GraphDelta, left: IdColumn) -> tuple[Nodes, IdColumn]:
+def may_have_moved(
+    state: State, one: ReplayedBatch, delta: GraphDelta, left: IdColumn
+) -> tuple[Nodes, IdColumn]:
     """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
 
     That is who can be reached from what was touched, along the edges that are there in the end: an edge

@@ -15,8 +15,8 @@ from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import DamagedLog, FolderError
 from dygcn.live.changed import FeedImage
 from dygcn.live.durable.feed import without_forgotten
-from dygcn.live.durable.storage import list_snapshots, pack, unpack
-from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS
+from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS, list_snapshots
+from dygcn.live.durable.storage.packing import pack, unpack
 from dygcn.live.durable.storage.redaction import named_in
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_snapshot, same_model_file, take_snapshot
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from dygcn.engine.models import State
     from dygcn.engine.models.folder import FileEntry
     from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
-    from dygcn.live.durable.storage import DeadLetter, EventLog
+    from dygcn.live.durable.storage.dead_letters import DeadLetter
     from dygcn.live.durable.storage.erasures import Erasures
+    from dygcn.live.durable.storage.log import EventLog
 
 _STAGED = ".redacted"  # the files that the folder was begun with, without forgotten ids
 

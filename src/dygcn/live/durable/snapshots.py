@@ -14,18 +14,17 @@ from msgspec import UNSET
 from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import StorageError
 from dygcn.live.changed import FeedImage
-from dygcn.live.durable.storage import (
-    BARRIER,
+from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.entries import BARRIER
+from dygcn.live.durable.storage.layout import (
     KEPT,
-    KeepLog,
-    OldSnapshot,
     drop_old_snapshots,
     drop_snapshots,
     list_snapshots,
     own_bytes,
     snapshot_path,
-    times,
 )
+from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
 from dygcn.live.files import LogPosition, Snapshot, take_snapshot
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 _PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at first, and at most
 
 
-class Snapshots:
+class SnapshotWriter:
     """Writes snapshots, and forgets what the log has from before the oldest that is kept.
 
     A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
@@ -115,7 +114,7 @@ class Snapshots:
         with live.guard.lock:
             where = ahead.sequence, log.last_batch_id, log.chain.hex()
             standing = ahead.histories.epoch.pack().hex(), live.tolerance
-            streams, heard, forgotten = ahead.followed.image()
+            streams, heard, forgotten = ahead.offsets.image()
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
             position.erasures = len(ahead.erasures) or UNSET

@@ -13,7 +13,8 @@ import numpy as np
 from dygcn.engine.events import as_dicts, rows_of
 from dygcn.engine.records import EventBatch, ForgetEvent, Int64
 from dygcn.errors import EventError, OptionError
-from dygcn.live.durable.storage import DeadLetter, EventLog
+from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.durable.storage.log import EventLog
 
 APPLIED, REPEATED, GAP, FULL, FORGOTTEN = "applied", "repeated", "gap", "full", "forgotten"
 LONGEST_STREAM = 200  # bytes
@@ -27,8 +28,8 @@ class SourceBatch:
 
     batch: EventBatch
     stream: str = ""  # where they are from; "": nobody asks for repeats to be noticed
-    position: int = -1  # the place of the last one there
-    first: int | None = None  # numbers first..position count the events, bad ones too; None: any gaps
+    offset: int = -1  # of the last event in that stream
+    first: int | None = None  # numbers first..offset count the events, bad ones too; None: any gaps
     rows: Int64 | None = None  # (len(batch),) where each stood in its message; None: 0, 1, 2, ...
     dead: tuple[DeadLetter, ...] = ()
     now: float | None = None
@@ -44,10 +45,10 @@ class SourceBatch:
             raise OptionError(
                 f"{self.stream[:40]!r}... names a stream; allowed are up to {LONGEST_STREAM} printable bytes"
             )
-        if type(self.position) is not int or not -1 <= self.position <= _LARGEST:
-            raise OptionError(f"position is {self.position}; allowed is a whole number from 0 to 2^63 - 1")
-        if bool(self.stream) != (self.position >= 0):
-            raise OptionError("a stream and a position belong together: pass both, or neither")
+        if type(self.offset) is not int or not -1 <= self.offset <= _LARGEST:
+            raise OptionError(f"offset is {self.offset}; allowed is a whole number from 0 to 2^63 - 1")
+        if bool(self.stream) != (self.offset >= 0):
+            raise OptionError("a stream and an offset belong together: pass both, or neither")
 
     def after(self, last: int) -> SourceBatch:
         """Return the part without what was applied before, up to a number."""
@@ -64,12 +65,12 @@ class SourceBatch:
             rows = events if self.rows is None else self.rows[events]
             found: list[int] = (self.first + rows).tolist()
             return found
-        return [self.position] * len(events) if self.origins is None else self.origins[events].tolist()
+        return [self.offset] * len(events) if self.origins is None else self.origins[events].tolist()
 
     def with_dead_forgets(self, reason: str) -> SourceBatch:
         """Return the part with its forget events as dead letters."""
         letters = (
-            self._letter(self.position, one.row, reason, f'{{"op":"forget","id":{as_json(one.id)}}}')
+            self._letter(self.offset, one.row, reason, f'{{"op":"forget","id":{as_json(one.id)}}}')
             for one in self.forgets
         )
         return dataclasses.replace(self, dead=(*self.dead, *letters), forgets=())
@@ -105,8 +106,8 @@ class SourceBatch:
             return
         for start in range(0, n, MOST_EVENTS):
             batch = rows_of(self.batch, np.arange(start, min(start + MOST_EVENTS, n)))
-            position = self.position if start + MOST_EVENTS >= n else -1
-            yield dataclasses.replace(self, batch=batch, position=position)
+            position = self.offset if start + MOST_EVENTS >= n else -1
+            yield dataclasses.replace(self, batch=batch, offset=position)
 
     def _letter(self, origin: int, row: int, reason: str, event: str) -> DeadLetter:
         """Return a letter; one that was replayed keeps its stream, place and row."""
@@ -128,7 +129,7 @@ class SourceBatch:
             return self
         gone = np.fromiter(refused, np.int64, len(refused))
         rows = np.arange(len(self.batch)) if self.rows is None else self.rows
-        position = max(self.position, self.message)
+        position = max(self.offset, self.message)
         position = position if position >= 0 else sequence
         origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
         columns = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
@@ -143,7 +144,7 @@ def as_json(value: object) -> str:
 
 
 def _name(letter: DeadLetter) -> tuple[str, int, int]:
-    return letter.stream, letter.position, letter.row
+    return letter.stream, letter.offset, letter.row
 
 
 def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], last: int) -> list[SourceBatch]:
@@ -195,7 +196,7 @@ def whole(position: object) -> int:
     try:
         return operator.index(position)  # type: ignore[arg-type]
     except TypeError:
-        raise OptionError(f"position is {position!r}; allowed is a whole number") from None
+        raise OptionError(f"offset is {position!r}; allowed is a whole number") from None
 
 
 def as_texts(batch: EventBatch, rows: Int64) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -13,11 +14,10 @@ from msgspec import UNSET
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
 from dygcn.live.announcing import announces
 from dygcn.live.durable.feed import Feed
-from dygcn.live.durable.followed import Followed
 from dygcn.live.durable.histories import Histories
-from dygcn.live.durable.observer import Observer
-from dygcn.live.durable.recovery import Beginning, Replayed, Standing, epoch_of, may_have_moved, replay
-from dygcn.live.durable.storage import (
+from dygcn.live.durable.offsets import StreamOffsets
+from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
+from dygcn.live.durable.storage.entries import (
     BARRIER,
     EPOCH,
     FLUSH,
@@ -26,20 +26,48 @@ from dygcn.live.durable.storage import (
     TOLERANCE,
     Epoch,
     NewEntry,
-    unpack_tolerance,
 )
 from dygcn.live.durable.storage.erasures import Erasures
+from dygcn.live.durable.storage.packing import unpack_tolerance
 from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dygcn.engine.models import Outcome
-    from dygcn.engine.records import Nodes
-    from dygcn.live.durable.storage import DeadLetter, EventLog
+    from dygcn.engine.models import Outcome, Surprises
+    from dygcn.engine.records import IdColumn, Nodes
+    from dygcn.errors import WriteFailed
+    from dygcn.live.durable.storage.dead_letters import DeadLetter
+    from dygcn.live.durable.storage.log import EventLog
 
 _Done = TypeVar("_Done")
 _Error = TypeVar("_Error", bound=Exception)
+
+
+class Observer:
+    """Called when a piece of work is done; here, only what goes on unnoticed is logged. It must not raise."""
+
+    def logged(self, entries: int, seconds: float) -> None:
+        """So many entries are on disk."""
+
+    def applied(self, seconds: float) -> None:
+        """The change of these entries is made."""
+
+    def measured(self, found: Surprises, sequence: int) -> None:
+        """Events of a batch were measured, under the lock."""
+
+    def forgotten(self, ids: IdColumn) -> None:
+        """Ids are forgotten: nothing may name them from now on. Under the lock."""
+
+    def snapshot_written(self, sequence: int, seconds: float) -> None:
+        """A snapshot is on disk."""
+
+    def snapshot_failed(self, sequence: int, error: Exception) -> None:
+        """A snapshot could not be written: events are accepted, and it is tried again."""
+        logging.getLogger("dygcn").warning("the snapshot of entry %d failed: %s", sequence, error)
+
+    def write_failed(self, failure: WriteFailed) -> None:
+        """A write failed, and nothing more is accepted."""
 
 
 class WriteAhead:
@@ -69,7 +97,7 @@ class WriteAhead:
         self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
         self.watchers: list[Callable[[Nodes], None]] = []
         self.observer = Observer()
-        self.followed = Followed(position.streams, position.heard, position.forgotten)
+        self.offsets = StreamOffsets(position.streams, position.heard, position.forgotten)
         self.histories = Histories(log, epoch_of(position), position.refused)
         self.erasures = Erasures(log.path.parent)
         if position.erasures is not UNSET and position.erasures > len(self.erasures):
@@ -157,8 +185,8 @@ class WriteAhead:
 
     def forget(self, streams: Sequence[str]) -> None:
         """Follow streams no longer."""
-        entries = [NewEntry(FORGET, stream, self.followed.streams[stream]) for stream in streams]
-        self.log_then(entries, lambda: self.followed.forget(*streams))
+        entries = [NewEntry(FORGET, stream, self.offsets.streams[stream]) for stream in streams]
+        self.log_then(entries, lambda: self.offsets.forget(*streams))
 
     def begin_epoch(self) -> None:
         """Begin a new epoch."""
@@ -208,7 +236,7 @@ class WriteAhead:
 
     # ---- recovery ------------------------------------------------------------------------------------
 
-    def _replayed(self, one: Replayed) -> None:
+    def _replayed(self, one: ReplayedBatch) -> None:
         last = one.logged_batches[-1][-1]
         self.sequence, self._making = last.seq, (last.seq, last.batch_id)
         if last.kind == BARRIER:
@@ -220,7 +248,7 @@ class WriteAhead:
             self.histories.refuse([last.seq])  # but perhaps shown, after the write had failed
             return
         if last.kind == FORGET:
-            self.followed.forget(*(entry.stream for entry in one.logged_batches[-1]))
+            self.offsets.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
         if last.kind == TOLERANCE and announces(self._state):
             self._replay_tolerance(unpack_tolerance(last.body))
@@ -240,10 +268,10 @@ class WriteAhead:
         self.events += len(one.batch)
         for logged in one.logged_batches:
             for entry in logged:
-                if entry.position >= 0:
-                    self.followed.reach(entry.stream, entry.position)
+                if entry.offset >= 0:
+                    self.offsets.reach(entry.stream, entry.offset)
 
-    def _replay_batch(self, one: Replayed) -> None:
+    def _replay_batch(self, one: ReplayedBatch) -> None:
         """Apply a batch again: to the graph alone, where all else follows from it."""
         if self.live.tolerance or not self._state.model.spec.from_graph:
             self.live.apply(one.batch, one.now)

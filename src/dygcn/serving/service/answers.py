@@ -15,7 +15,7 @@ Id = int | str
 _LARGEST = 3.4028234663852886e38  # that a float32 can hold
 Sequence = Annotated[int, Meta(ge=0, description="The event sequence that the answer reflects.")]
 if TYPE_CHECKING:  # arrays are written as they are, see `json_text`; who reads gets lists
-    from dygcn.live.durable.storage import EventLog
+    from dygcn.live.durable.storage.log import EventLog
 
     Vector: TypeAlias = list[float] | Float32
     Vectors: TypeAlias = list[list[float]] | Float32
@@ -319,7 +319,7 @@ class Letters(msgspec.Struct):
         """Return letters of a log, chosen as `EventLog.dead_letters` does."""
         found = log.dead_letters(limit, before, stream=stream, reason=reason)
         letters = [
-            Letter(number, one.received, one.stream, one.position, one.row, one.reason, one.event)
+            Letter(number, one.received, one.stream, one.offset, one.row, one.reason, one.event)
             for number, one in found
         ]
         return cls(log.count_dead_letters(), letters)

@@ -18,7 +18,7 @@ from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.durable.followed import CLIENT
+from dygcn.live.durable.offsets import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.serving.json_text import encode
 from dygcn.serving.service import answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dygcn._extras import extra
-from dygcn.live.durable.replaying import MOST, ChosenLetter, chosen, parts_of
+from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
 from dygcn.serving.service import answers
 from dygcn.serving.service.asking import Asking
 from dygcn.serving.service.handlers import respond, whole

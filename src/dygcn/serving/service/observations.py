@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dygcn.live.durable.observer import Observer
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.live.durable.write_ahead import Observer
 from dygcn.serving.observing.events import Overload, note
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.errors import NoSuchPast
-from dygcn.live.durable.moments import read_moment
-from dygcn.live.durable.past import PastEmbedding, open_past
+from dygcn.live.durable.past import PastEmbedding, open_past, read_moment
 from dygcn.serving.service.ingest_queue import Overloaded
 
 if TYPE_CHECKING:

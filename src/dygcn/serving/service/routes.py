@@ -8,7 +8,7 @@ from typing import Any
 from dygcn.engine.models import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.live.durable.histories import PLACE_PATTERN
-from dygcn.live.durable.moments import MOMENT_PATTERN
+from dygcn.live.durable.past import MOMENT_PATTERN
 from dygcn.serving.service import answers, map_answers
 
 V1 = "/v1"  # before the path of every route that programs ask

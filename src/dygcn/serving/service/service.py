@@ -15,7 +15,7 @@ from dygcn.engine.events import python_ids
 from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import DygcnError, FeatureError, OptionError
 from dygcn.live import DurableEmbedding
-from dygcn.live.durable.histories import Cursor
+from dygcn.live.durable.histories import FeedCursor
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.of_kinds import EVERY_KIND, of_kind, own_kind
 from dygcn.live.search.index import NearestIndex
@@ -155,7 +155,7 @@ class Service:
         self.observations.surprises = SurpriseRecord(self.live.sequence)
 
     def _follow_limits(self) -> None:
-        self.live.followed.idle_seconds = self.current.limits.client_idle_seconds
+        self.live.offsets.idle_seconds = self.current.limits.client_idle_seconds
         self.ingest_queue.rejections.bar = self.current.limits.rejected_share
 
     def try_reads(self) -> None:
@@ -304,7 +304,7 @@ class Service:
         """Return what moved behind a place."""
         with self.live.lock:
             page, latest = self.live.feed.since(since, limit), self.live.feed.cursor
-            cursor = None if page.reset else Cursor.read(since)
+            cursor = None if page.reset else FeedCursor.read(since)
             shown = 0 if cursor is None else cursor.sequence  # inside a run of pages, that of the one before
             surprises = self.observations.surprises.behind(shown, limit)
         rows = page.rows

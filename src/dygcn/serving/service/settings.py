@@ -12,8 +12,8 @@ import msgspec
 
 from dygcn.errors import OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
-from dygcn.live.durable.followed import IDLE_SECONDS
-from dygcn.live.durable.storage import KeepLog
+from dygcn.live.durable.offsets import IDLE_SECONDS
+from dygcn.live.durable.storage.retention import KeepLog
 from dygcn.serving.observing.logs import Format, Level
 from dygcn.serving.observing.tracing import Otel
 from dygcn.serving.service.clock import Jump

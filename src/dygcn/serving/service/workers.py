@@ -16,7 +16,8 @@ from dygcn.engine.events import BadEvent, Decoded, decode_events, join_events
 from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
-from dygcn.live.durable.storage import DeadLetter, keep_cursor, read_cursor
+from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.durable.storage.layout import keep_cursor, read_cursor
 from dygcn.serving.observing.events import Reachable, note
 from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Cursor, Log, judge
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
@@ -162,7 +163,7 @@ def source_batches(messages: Sequence[Message], service: Service) -> list[Source
     related = bool(service.live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(
-        _fresh(messages, service.live.followed.last_of), key=lambda message: message.stream
+        _fresh(messages, service.live.offsets.last_of), key=lambda message: message.stream
     ):
         decoded = [(message, _decode(message, kind, latest, related)) for message in run]
         for _, alike in groupby(enumerate(decoded), key=_alike):

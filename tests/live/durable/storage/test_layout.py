@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dygcn.errors import DamagedFolder, FolderInUse, StorageError
-from dygcn.live.durable.storage import (
+from dygcn.live.durable.storage import layout
+from dygcn.live.durable.storage.layout import (
     FolderLock,
     clear_leftovers,
     drop_old_snapshots,
     keep_cursor,
-    layout,
     list_snapshots,
     prepare_layout,
     read_cursor,
@@ -44,7 +44,7 @@ def test_one_at_a_time(tmp_path):
 
 def test_a_process_that_died_holds_nothing(tmp_path):
     code = (
-        "import os, sys; from pathlib import Path; from dygcn.live.durable.storage import FolderLock; "
+        "import os, sys; from pathlib import Path; from dygcn.live.durable.storage.layout import FolderLock; "
         f"held = FolderLock(Path({str(tmp_path)!r})); print('held', flush=True); "
         "sys.stdin.read(1); os._exit(9)"
     )

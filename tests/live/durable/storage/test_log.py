@@ -11,21 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder, WriteFailed
-from dygcn.live.durable.storage import (
-    BARRIER,
-    EVENTS,
-    FLUSH,
-    REFUSAL,
-    DeadLetter,
-    Epoch,
-    EventLog,
-    NewEntry,
-    letters,
-    tables,
-)
+from dygcn.live.durable.storage import dead_letters, sqlite_file
 from dygcn.live.durable.storage import entries as chaining
 from dygcn.live.durable.storage import log as logs
-from dygcn.live.durable.storage.chains import Chains
+from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, REFUSAL, Epoch, NewEntry
+from dygcn.live.durable.storage.log import Chains, EventLog
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 
@@ -71,7 +62,7 @@ def hot_copy(log, tmp_path, name="crashed"):
 
 def test_there_and_back(path):
     found = read(path)
-    assert [(e.seq, e.batch_id, e.kind, e.stream, e.position, e.body) for e in found] == [
+    assert [(e.seq, e.batch_id, e.kind, e.stream, e.offset, e.body) for e in found] == [
         (1, 1, EVENTS, "clicks", 1, b"body 1"),
         (2, 1, EVENTS, "http:ann", 2, b"body 2"),
         (3, 2, EVENTS, "clicks", 3, b"body 3"),
@@ -156,16 +147,16 @@ def test_any_transactions_come_back(tmp_path_factory, transactions):
     wanted, letters = [], {}
     for batch_id, (entries, dead, reopen) in enumerate(transactions, 1):
         assert log.append(entries, batch_id, dead) == len(wanted) + len(entries)
-        wanted += [(batch_id, e.kind, e.stream, e.position, e.body) for e in entries]
+        wanted += [(batch_id, e.kind, e.stream, e.offset, e.body) for e in entries]
         for d in dead:
-            letters.setdefault((d.stream, d.position, d.row), d)
+            letters.setdefault((d.stream, d.offset, d.row), d)
         if reopen:
             log.close()
             log = EventLog(log.path)
     found = list(log.entries(0, log.genesis))
-    assert [(e.batch_id, e.kind, e.stream, e.position, e.body) for e in found] == wanted
+    assert [(e.batch_id, e.kind, e.stream, e.offset, e.body) for e in found] == wanted
     assert [e.seq for e in found] == list(range(1, len(wanted) + 1))
-    assert {(d.stream, d.position, d.row) for _, d in log.dead_letters(limit=1000)} == set(letters)
+    assert {(d.stream, d.offset, d.row) for _, d in log.dead_letters(limit=1000)} == set(letters)
     assert log.count_dead_letters() == len(letters)
     log.close()
 
@@ -174,7 +165,7 @@ def test_long_logs_are_read_in_pieces(path, monkeypatch):
     with closing(EventLog(path)) as log:
         log.append([NewEntry(EVENTS, "", -1, bytes(1000))] * 20, 4)
     for pieces in ((3, 1 << 20), (100, 2500), (1, 1)):
-        monkeypatch.setattr(tables, "_READ_AT_ONCE", pieces)
+        monkeypatch.setattr(sqlite_file, "_READ_AT_ONCE", pieces)
         with closing(EventLog(path)) as log:
             assert len(log._some(0)) < 25
         assert len(read(path)) == 25
@@ -182,7 +173,7 @@ def test_long_logs_are_read_in_pieces(path, monkeypatch):
 
 def test_an_entry_beyond_the_longest_is_refused_by_name(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log, pytest.raises(WriteFailed):
-        log.append([NewEntry(EVENTS, "", -1, bytes(tables.LONGEST_BODY + 5000))], 1)
+        log.append([NewEntry(EVENTS, "", -1, bytes(sqlite_file.LONGEST_BODY + 5000))], 1)
     assert read(log.path) == []
 
 
@@ -286,7 +277,7 @@ def test_entries_that_were_moved_are_noticed(path, what):
 
 def test_a_log_of_another_format_is_refused_by_its_number(path):
     change(path, "UPDATE about SET value = 1 WHERE name = 'format'")
-    with pytest.raises(UnsupportedFolder, match=f"has format 1; this dygcn reads {tables.FORMAT}"):
+    with pytest.raises(UnsupportedFolder, match=f"has format 1; this dygcn reads {sqlite_file.FORMAT}"):
         read(path)
 
 
@@ -480,7 +471,7 @@ def test_a_trigger_that_hides_behind_a_name_would_be_noticed(path, monkeypatch):
         rows = db.execute(
             "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC"
         ).fetchall()
-    assert dict(rows) == tables.TABLES
+    assert dict(rows) == sqlite_file.TABLES
 
 
 @pytest.mark.parametrize(
@@ -592,7 +583,7 @@ def test_pruning_keeps_what_is_behind(path):
 
 def test_what_is_pruned_is_remembered(path, monkeypatch):
     """For as long as the process lives, up to a bound; a place in the log has no other identity."""
-    monkeypatch.setattr("dygcn.live.durable.storage.chains.MOST_CHAINS", 5)
+    monkeypatch.setattr("dygcn.live.durable.storage.log.MOST_CHAINS", 5)
     with closing(EventLog(path)) as log:
         known = {e.seq: e.chain for e in log.entries(2, log.chain_at(2))}
         log.append([entry(6), entry(7), NewEntry(FLUSH, "", -1, b"")], 4)
@@ -638,9 +629,9 @@ def test_dead_letters_are_told_newest_first_and_by_pages(tmp_path):
         for number in range(7):
             log.append([], number, [DeadLetter("clicks", number, 0, f"reason {number}", "{}")])
         first = log.dead_letters(limit=3)
-        assert [letter.position for _, letter in first] == [6, 5, 4]
+        assert [letter.offset for _, letter in first] == [6, 5, 4]
         rest = log.dead_letters(limit=100, before=first[-1][0])
-        assert [letter.position for _, letter in rest] == [3, 2, 1, 0]
+        assert [letter.offset for _, letter in rest] == [3, 2, 1, 0]
         assert rest[0][1].received > 1e9
         assert log.count_dead_letters() == 7
 
@@ -654,12 +645,12 @@ def test_a_dead_letter_is_kept_once(path):
 
 
 def test_only_the_newest_dead_letters_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(letters, "MOST_DEAD_LETTERS", 10)
+    monkeypatch.setattr(dead_letters, "MOST_DEAD_LETTERS", 10)
     with closing(EventLog(tmp_path / "log.sqlite3")) as log:
         for number in range(25):
             log.append([], number, [DeadLetter("clicks", number, row, "bad", "{}") for row in range(2)])
         assert log.count_dead_letters() == 10
-        assert {letter.position for _, letter in log.dead_letters()} == {20, 21, 22, 23, 24}
+        assert {letter.offset for _, letter in log.dead_letters()} == {20, 21, 22, 23, 24}
 
 
 def test_a_dead_letter_may_hold_any_text(tmp_path):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dygcn.engine.events import python_ids, read_events, rows_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import DamagedLog
-from dygcn.live.durable.storage import pack, pack_tolerance, packing, unpack, unpack_tolerance
-from dygcn.live.durable.storage.tables import LONGEST_BODY
+from dygcn.live.durable.storage import packing
+from dygcn.live.durable.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
+from dygcn.live.durable.storage.sqlite_file import LONGEST_BODY
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -124,7 +124,7 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             tally.note("the graph does not have an edge for every good event")
     with Client(address) as asking:
         letters = asking.dead_letters(limit=None).letters
-    found = {(one.stream, one.position, one.row) for one in letters}
+    found = {(one.stream, one.offset, one.row) for one in letters}
     if found != expected:
         tally.note(f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many")
 

@@ -17,8 +17,8 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import DygcnError, FolderError, StorageError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import LOG_FILE
 from dygcn.live.durable.storage import log as logs
+from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
 from dygcn.live.loading import start
 from dygcn_lab.soak.check import Check, Finding
@@ -56,7 +56,7 @@ class Whole:
 
 def letters(live: DurableEmbedding) -> list[tuple[str, int, int, str, str]]:
     """Return what the table of dead letters says."""
-    found = [(one.stream, one.position, one.row, one.reason, one.event) for _, one in live.log.dead_letters()]
+    found = [(one.stream, one.offset, one.row, one.reason, one.event) for _, one in live.log.dead_letters()]
     return sorted(found)
 
 
@@ -90,7 +90,7 @@ def make_folder(path: Path) -> DurableEmbedding:
         if step % 10 == 4:
             rows[0] = (*rows[0][:4], _TOO_HEAVY)
         live.ingest([SourceBatch(read_events(rows), "http:ann", 2 * step + 1, 2 * step)])
-        live.update(add=[(step, step + 1)], stream="kafka:clicks/0", position=10 * step)
+        live.update(add=[(step, step + 1)], stream="kafka:clicks/0", offset=10 * step)
         if step == 9:
             live.bulk([[(50, 51), (51, 52)]])
         if step in (15, 22):

@@ -22,7 +22,7 @@ from dygcn_lab.testbed.seeding import seeded, small_model
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dygcn.live.durable.followed import Followed
+    from dygcn.live.durable.offsets import StreamOffsets
 
 TIMES, WINDOW = 3, 8
 _NODES, _LONGEST = 40, 20
@@ -191,7 +191,7 @@ def deliver(size: int, seed: int) -> Tally:
     return tally
 
 
-def nothing_is_a_repeat(parts: Sequence[SourceBatch], followed: Followed) -> Screened:
+def nothing_is_a_repeat(parts: Sequence[SourceBatch], followed: StreamOffsets) -> Screened:
     """The seeded bug: nobody looks at where a stream has come to."""
     del followed
     fresh = [(part, Receipt(APPLIED)) for part in parts]

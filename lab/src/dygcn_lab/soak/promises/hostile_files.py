@@ -19,9 +19,10 @@ from dygcn.engine.events import decode_events, read_events
 from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import EVENTS, LOG_FILE, NewEntry, pack, times
-from dygcn.live.durable.storage.entries import chained
-from dygcn.live.durable.storage.layout import MARK_FILE
+from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained
+from dygcn.live.durable.storage.layout import LOG_FILE, MARK_FILE
+from dygcn.live.durable.storage.packing import pack
 from dygcn.live.loading import load, start
 from dygcn_lab.testbed.seeding import small_model
 

@@ -23,8 +23,8 @@ from dygcn.errors import DygcnError, TornState, WriteFailed
 from dygcn.live import LiveEmbedding
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import EventLog
 from dygcn.live.durable.storage import log as event_log
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.loading import load, start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
@@ -252,7 +252,7 @@ def interrupt_by_time(count: int, seed: int, tally: Tally) -> None:
 
 def _long_journal(live: DurableEmbedding) -> object:
     with seeded(event_log, "LONGEST_JOURNAL", 1):  # so that every commit checkpoints
-        return live.update(add=[(5, 70), (6, 71)], stream=_STOP[0], position=_STOP[1])
+        return live.update(add=[(5, 70), (6, 71)], stream=_STOP[0], offset=_STOP[1])
 
 
 def _too_heavy(live: DurableEmbedding) -> object:
@@ -265,7 +265,7 @@ def _too_heavy(live: DurableEmbedding) -> object:
 
 
 DURABLE: dict[str, Act] = {
-    "update": lambda live: live.update(add=[(5, 70), (6, 71)], stream=_STOP[0], position=_STOP[1]),
+    "update": lambda live: live.update(add=[(5, 70), (6, 71)], stream=_STOP[0], offset=_STOP[1]),
     "update with a checkpoint": _long_journal,
     "a refused update": _too_heavy,
     "flush": lambda live: live.flush(),
@@ -293,7 +293,7 @@ def look_at_folder(folder: Path, what: str, interrupt: Interrupt) -> list[str]:
         return []
     found, served = [], None
     try:
-        live.update(add=[(7, 80)], stream=_AFTER[0], position=_AFTER[1])
+        live.update(add=[(7, 80)], stream=_AFTER[0], offset=_AFTER[1])
         served = live.digest()
         if served != live.recompute().digest():
             found.append("acknowledged, and wrong")

@@ -11,7 +11,9 @@ import msgspec
 
 from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage import LOG_FILE, REFUSAL, log
+from dygcn.live.durable.storage import log
+from dygcn.live.durable.storage.entries import REFUSAL
+from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.aged_twin import bits_of
 from dygcn_lab.soak.promises.disk_trace import DiskTrace

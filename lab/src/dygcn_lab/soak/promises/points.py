@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
 from dygcn.live.durable import opening, snapshots
-from dygcn.live.durable.storage import EventLog, layout, log
+from dygcn.live.durable.storage import layout, log
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.durable.write_ahead import WriteAhead
 
@@ -138,9 +139,9 @@ def forget_positions() -> None:
     replayed = WriteAhead._replayed
 
     def forgetful(self: WriteAhead, one: Any) -> None:
-        streams = dict(self.followed.streams)
+        streams = dict(self.offsets.streams)
         replayed(self, one)
-        self.followed.streams = streams
+        self.offsets.streams = streams
 
     WriteAhead._replayed = forgetful  # type: ignore[method-assign]
 

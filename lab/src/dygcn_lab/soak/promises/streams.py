@@ -23,7 +23,10 @@ import numpy as np
 import dygcn
 from dygcn._extras import extra
 from dygcn.live import DurableEmbedding
-from dygcn.live.durable.storage import EVENTS, LOG_FILE, EventLog, unpack
+from dygcn.live.durable.storage.entries import EVENTS
+from dygcn.live.durable.storage.layout import LOG_FILE
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.packing import unpack
 from dygcn.serving.service.app import run_app
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import read_settings
@@ -268,7 +271,7 @@ def main(config: str, mutant: str) -> None:
         keep = DurableEmbedding._commit
 
         def forget(self: DurableEmbedding, parts: Any) -> Any:
-            return keep(self, [dataclasses.replace(part, stream="", position=-1) for part in parts])
+            return keep(self, [dataclasses.replace(part, stream="", offset=-1) for part in parts])
 
         DurableEmbedding._commit = forget  # type: ignore[method-assign]
     run_app(Service(read_settings(config)), tell)

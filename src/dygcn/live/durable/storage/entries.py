@@ -1,19 +1,28 @@
-"""Entries of the log: their kinds, and the checksum by which each is chained to all before it."""
+"""Entries of the log: their kinds, the checksum that chains each to all before it, epochs, and redaction.
+
+Cursors and sinks name chain values, so these stay when events of forgotten ids are taken out. The body of
+a redacted entry begins with a mark and a checksum of its own, over the chain value and the events left.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
+import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from dygcn.errors import DamagedLog
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.redaction import is_redacted
-from dygcn.live.durable.storage.tables import RESTORE, Entry
 
+RESTORE = "restore a copy"
 EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
 EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
 KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
+_EPOCH = struct.Struct(">Q8s")
+_MARK = hashlib.blake2b(b"a redacted entry of dygcn", digest_size=16).digest()
+_HEAD = 2 * len(_MARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +31,72 @@ class NewEntry:
 
     kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
     stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
-    position: int = -1  # its place in that stream; -1: none, or only a part of what has that place
+    offset: int = -1  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was appended. Entries of one `batch_id` were applied together."""
+
+    seq: int
+    batch_id: int
+    kind: str
+    stream: str
+    offset: int
+    body: bytes
+    chain: bytes  # checksum of this entry and, through the one before it, of all before
+    logged: int = 0  # when, in microseconds since 1970; never less than that of the entry before
+    seal: bytes = b""  # checksum of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A stretch of a log that readers and sinks take for one history.
+
+    Examples
+    --------
+    >>> first = Epoch.begin()
+    >>> second = Epoch.begin(after=first)
+    >>> second.generation > first.generation, Epoch.unpack(second.pack()) == second, len(second.id)
+    (True, True, 16)
+    """
+
+    generation: int  # milliseconds since 1970 when it began; of two epochs the greater one wins
+    id: str  # random, 16 hexadecimal digits
+
+    @classmethod
+    def begin(cls, after: Epoch | None = None) -> Epoch:
+        """Return a new epoch; one that follows another has a greater generation, whatever the clock says."""
+        least = 0 if after is None else after.generation + 1
+        return cls(max(time.time_ns() // 1_000_000, least), secrets.token_hex(8))
+
+    def pack(self) -> bytes:
+        """Return the epoch as 16 bytes."""
+        return _EPOCH.pack(self.generation, bytes.fromhex(self.id))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Epoch:
+        """Read what `pack` returned.
+
+        Raises
+        ------
+        DamagedLog
+            If the bytes are anything else.
+        """
+        if len(packed) != _EPOCH.size:
+            raise DamagedLog(f"an epoch has {len(packed)} bytes; {_EPOCH.size} were written")
+        generation, identity = _EPOCH.unpack(packed)
+        if generation >= 1 << 63:
+            raise DamagedLog(f"an epoch has the generation {generation}, which none can have")
+        return cls(generation, identity.hex())
 
 
 def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
     """Return the checksum of an entry and of all before it."""
     digest = hashlib.blake2b(chain, digest_size=16)
     head = (
-        f"{seq} {batch_id} {entry.kind} {entry.position} {len(entry.stream)} {entry.stream} {len(entry.body)}"
+        f"{seq} {batch_id} {entry.kind} {entry.offset} {len(entry.stream)} {entry.stream} {len(entry.body)}"
     )
     digest.update(head.encode())
     digest.update(entry.body)
@@ -45,8 +111,8 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
         and 0 <= entry.batch_id < 1 << 62
         and entry.kind in KINDS
         and isinstance(entry.stream, str)
-        and isinstance(entry.position, int)
-        and entry.position >= -1
+        and isinstance(entry.offset, int)
+        and entry.offset >= -1
         and isinstance(entry.body, bytes)
         and (entry.chain == chained(chain, entry.seq, entry.batch_id, entry) or is_redacted(entry))
         and times.is_time(entry.logged)
@@ -55,3 +121,33 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
     if not whole:
         raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {RESTORE}")
     return entry.chain
+
+
+def redacted(entry: Entry, body: bytes) -> bytes:
+    """Return the body of an entry once it is redacted, which holds what is left of the original one.
+
+    Examples
+    --------
+    >>> clear_body(redacted(Entry(7, 7, "events", "clicks", 41, b"all events", b"chain value"), b"events"))
+    b'events'
+    """
+    return _MARK + _checksum(entry, body) + body
+
+
+def clear_body(body: bytes) -> bytes:
+    """Return the body of an entry without the mark of a redaction, if it has one."""
+    return body[_HEAD:] if body.startswith(_MARK) else body
+
+
+def is_redacted(entry: Entry) -> bool:
+    """Say whether an entry was redacted, and is what was written then."""
+    if not isinstance(entry.body, bytes) or not entry.body.startswith(_MARK):
+        return False
+    return entry.body[:_HEAD] == _MARK + _checksum(entry, entry.body[_HEAD:])
+
+
+def _checksum(entry: Entry, body: bytes) -> bytes:
+    about = f"{entry.seq} {entry.batch_id} {entry.kind} {entry.offset} {len(entry.stream)} {entry.stream}"
+    digest = hashlib.blake2b(entry.chain, digest_size=16, person=b"dygcn redacted")
+    digest.update(f"{about} {len(body)}".encode() + body)
+    return digest.digest()

@@ -18,11 +18,7 @@ from typing import Any
 from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.chains import Chains
-from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained, check_entry
-from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.layout import FolderLock
-from dygcn.live.durable.storage.letters import (
+from dygcn.live.durable.storage.dead_letters import (
     MOST_DEAD_LETTERS,
     DeadLetter,
     bury,
@@ -31,22 +27,37 @@ from dygcn.live.durable.storage.letters import (
     newest,
     settle,
 )
-from dygcn.live.durable.storage.redaction import purge, rewritten, without_dropped
-from dygcn.live.durable.storage.sqlite_file import connect, storage_error, write_again
-from dygcn.live.durable.storage.tables import (
-    FORMAT,
+from dygcn.live.durable.storage.entries import (
+    EVENTS,
     RESTORE,
-    TABLES,
     Entry,
+    Epoch,
+    NewEntry,
+    chained,
+    check_entry,
+    clear_body,
+    redacted,
+)
+from dygcn.live.durable.storage.layout import FolderLock
+from dygcn.live.durable.storage.redaction import without_dropped
+from dygcn.live.durable.storage.sqlite_file import (
+    FORMAT,
+    TABLES,
     check_tables,
+    connect,
+    purge,
     read_about,
     some_entries,
+    storage_error,
+    write_again,
 )
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
 _ENTRY = 64  # bytes that an entry takes beside its body and the name of its stream
+MOST_CHAINS = 1 << 20  # 16 MB; at a thousand commits a second the last 17 minutes
+_CHAIN = 16  # bytes
 _COUNTED = 10_000  # entries whose bytes are counted at once
 
 
@@ -75,7 +86,7 @@ class EventLog:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = EventLog(f"{folder}/log.sqlite3")
     ...     log.append([NewEntry(EVENTS, "clicks", 7, b"...")], batch_id=1)
-    ...     [(entry.seq, entry.stream, entry.position) for entry in log.entries(0, log.genesis)]
+    ...     [(entry.seq, entry.stream, entry.offset) for entry in log.entries(0, log.genesis)]
     ...     log.close()
     1
     [(1, 'clicks', 7)]
@@ -213,7 +224,7 @@ class EventLog:
             for entry in entries:
                 last += 1
                 chain = chained(chain, last, batch_id, entry)
-                fields = last, batch_id, entry.kind, entry.stream, entry.position, entry.body, chain
+                fields = last, batch_id, entry.kind, entry.stream, entry.offset, entry.body, chain
                 rows.append((*fields, logged, times.seal(chain, logged)))
             try:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -493,3 +504,61 @@ def reading(log: EventLog) -> Iterator[None]:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
         raise storage_error(log.path, error) from None
+
+
+class Chains:
+    """Chain values of sequences that follow each other; the oldest are forgotten first.
+
+    It has a lock of its own: readers must not wait for the log, which holds its lock while the disk syncs.
+
+    Examples
+    --------
+    >>> chains = Chains()
+    >>> chains.note(7, b"7" * 16)
+    >>> chains.note(8, b"8" * 16)
+    >>> chains.at(8), chains.at(6)
+    (b'8888888888888888', None)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
+        self._first = 0
+        self._values = bytearray()
+
+    def note(self, sequence: int, chain: bytes) -> None:
+        """Remember the chain value of a sequence; one behind a gap begins the record anew."""
+        with self._lock:
+            following = self._first + len(self._values) // _CHAIN
+            if sequence < following and self._values:
+                return
+            if sequence > following or not self._values:
+                self._first, self._values = sequence, bytearray()
+            self._values += chain
+            if len(self._values) > MOST_CHAINS * _CHAIN:
+                del self._values[:_CHAIN]
+                self._first += 1
+
+    def at(self, sequence: int) -> bytes | None:
+        """Return the chain value of a sequence, None if it is not remembered."""
+        with self._lock:
+            start = (sequence - self._first) * _CHAIN
+            known = 0 <= start < len(self._values)
+            return bytes(self._values[start : start + _CHAIN]) if known else None
+
+
+def rewritten(
+    entries: Sequence[Entry], left_of: Callable[[int, bytes], bytes | None]
+) -> list[tuple[bytes, int]]:
+    """Return the new body and the sequence of each entry that changes.
+
+    Parameters
+    ----------
+    left_of
+        Returns what is left of the body of a sequence; None: all of it.
+    """
+    changed = []
+    for entry in entries:
+        left = left_of(entry.seq, clear_body(entry.body))
+        if left is not None:
+            changed.append((redacted(entry, left), entry.seq))
+    return changed

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import check_entry
-from dygcn.live.durable.storage.epochs import Epoch
-from dygcn.live.durable.storage.sqlite_file import is_permission, storage_error
-from dygcn.live.durable.storage.tables import RESTORE, Entry, check_tables, read_about, some_entries
+from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, check_entry
+from dygcn.live.durable.storage.sqlite_file import (
+    check_tables,
+    is_permission,
+    read_about,
+    some_entries,
+    storage_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

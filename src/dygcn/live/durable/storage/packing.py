@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dygcn.engine.events.columns import length_faults, op_faults, refuse, time_faults, weight_faults
 from dygcn.engine.records import EventBatch, IdColumn, RelationColumn
 from dygcn.errors import DamagedLog
-from dygcn.live.durable.storage.redaction import clear_body
+from dygcn.live.durable.storage.entries import clear_body
 
 
 class _Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

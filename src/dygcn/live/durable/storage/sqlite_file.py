@@ -1,17 +1,22 @@
-"""The SQLite file of a log: how it is opened, what its errors mean, what a forked process does with it."""
+"""The SQLite file of a log: tables, how it is opened, what its errors mean, and forked processes."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from dygcn.engine._disk import open_own
-from dygcn.errors import DamagedLog, StorageError
-from dygcn.live.durable.storage.tables import RESTORE
+from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder
+from dygcn.live.durable.storage.entries import RESTORE, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PERMISSION = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM
 _SURROUNDINGS = (
@@ -25,6 +30,25 @@ _SURROUNDINGS = (
 )
 _BLOCK = 1 << 20
 _DAMAGE = sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS
+
+FORMAT = 4
+LONGEST_BODY = 64 << 20
+_READ_AT_ONCE = 256, 16 << 20  # entries, bytes
+TABLES = {
+    "about": "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+    "entries": "CREATE TABLE entries (seq INTEGER PRIMARY KEY, batch_id INTEGER NOT NULL, "
+    "kind TEXT NOT NULL, "
+    "stream TEXT NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL, chain BLOB NOT NULL, "
+    "logged INTEGER NOT NULL, seal BLOB NOT NULL)",
+    "dead_letters": "CREATE TABLE dead_letters (id INTEGER PRIMARY KEY, received REAL NOT NULL, "
+    "stream TEXT NOT NULL, position INTEGER NOT NULL, row INTEGER NOT NULL, reason TEXT NOT NULL, "
+    "event TEXT NOT NULL, checksum BLOB NOT NULL, UNIQUE (stream, position, row))",
+}
+_SCHEMA = sorted(
+    [("table", name, name, sql) for name, sql in TABLES.items()]
+    + [("index", f"sqlite_autoindex_{name}_1", name, "") for name in ("about", "dead_letters")]
+)
+_PATIENCE, _BETWEEN = 10.0, 0.05  # seconds that readers in other processes are waited for
 
 
 class OwnConnection(sqlite3.Connection):
@@ -103,3 +127,73 @@ def storage_error(path: Path, error: Exception) -> StorageError:
             "or its permissions, and open the folder again"
         )
     return DamagedLog(f"{path} cannot be read: {error}; {RESTORE}")
+
+
+def some_entries(db: sqlite3.Connection, after: int) -> list[Entry]:
+    """Return the next entries behind one, not checked yet, and not more than fit into memory."""
+    found, size = [], 0
+    rows = db.execute("SELECT * FROM entries WHERE seq > ? ORDER BY seq LIMIT ?", (after, _READ_AT_ONCE[0]))
+    for row in rows:
+        entry = Entry(*row)
+        found.append(entry)
+        size += len(entry.body) if isinstance(entry.body, bytes) else 0
+        if size > _READ_AT_ONCE[1]:
+            break
+    rows.close()
+    return found
+
+
+def check_tables(db: sqlite3.Connection, path: Path) -> bool:
+    """Make sure that a file has the tables of a log, or none yet; return whether it has them.
+
+    Raises
+    ------
+    UnsupportedFolder
+        If they are those of another format.
+    DamagedLog
+        If they are those of no log.
+    """
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BODY + 4096)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
+    found = sorted(db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
+    if found and found != _SCHEMA:
+        if ("table", "about", "about", TABLES["about"]) in found:
+            read_about(db, path)  # another format has other tables
+        raise DamagedLog(f"{path} is not a log of dygcn: it has other tables than a log has")
+    return bool(found)
+
+
+def read_about(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Return what a log says of itself: its format, which is this one, and its genesis."""
+    about = dict(db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
+    if about.get("format") != FORMAT:
+        raise _other_format(path, about.get("format"))
+    if not isinstance(about.get("genesis"), bytes) or len(about["genesis"]) != 16:
+        raise DamagedLog(f"{path} does not say which log it is; {RESTORE}")
+    return about
+
+
+def _other_format(path: Path, found: object) -> UnsupportedFolder:
+    return UnsupportedFolder(f"{path} has format {found!r}; this dygcn reads {FORMAT}")
+
+
+def purge(db: sqlite3.Connection, path: Path, truncated: Callable[[], bool]) -> None:
+    """Write the file anew, so that no free page holds what was deleted, and empty the journal.
+
+    Parameters
+    ----------
+    truncated
+        Tries to empty the journal, and says whether it did.
+
+    Raises
+    ------
+    StorageError
+        If another program goes on reading the journal.
+    """
+    db.execute("VACUUM")
+    until = time.monotonic() + _PATIENCE
+    while not truncated():
+        if time.monotonic() > until:
+            raise StorageError(f"{path} is being read by another program, so old bytes of it stay; try again")
+        time.sleep(_BETWEEN)

@@ -1,4 +1,4 @@
-"""Streams that are followed: places for each kind, clients that fell silent, and what forgetting promises."""
+"""Offsets of streams: places for each kind, clients that fell silent, and what forgetting promises."""
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -8,10 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.errors import DygcnError
-from dygcn.live.durable import admission, followed
-from dygcn.live.durable.followed import Followed, is_packed
+from dygcn.live.durable import admission, offsets
+from dygcn.live.durable.offsets import StreamOffsets, is_packed
 from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
-from dygcn.live.durable.storage import FORGET, EventLog
+from dygcn.live.durable.storage.entries import FORGET
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.testing import GraphOracle
 from tests.live.crashing import begin, crash, many_folders, reopened, same
 from tests.live.steps import step, take
@@ -30,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(followed, "time", clock)
+    monkeypatch.setattr(offsets, "time", clock)
     return clock
 
 
@@ -59,8 +60,8 @@ def statuses(live, *parts):
 
 
 def test_clients_take_no_place_from_brokers(live, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 3)
-    monkeypatch.setattr(followed, "MOST_STREAMS", 2)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(offsets, "MOST_STREAMS", 2)
     assert statuses(live, *(sent(f"http:{n}", 0) for n in range(5))) == [APPLIED] * 3 + [FULL] * 2
     assert statuses(live, *(from_broker(f"kafka:x/{n}", 0) for n in range(3))) == [APPLIED] * 2 + [FULL]
     live.close()
@@ -72,13 +73,13 @@ def test_clients_take_no_place_from_brokers(live, monkeypatch):
 
 
 def test_a_client_that_comes_too_early_takes_no_place(live, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 1)
     assert statuses(live, sent("http:a", 5), sent("http:b", 0)) == [GAP, APPLIED]
 
 
 def test_the_longest_silent_client_goes_where_there_is_no_other_place(live, clock, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 3)
-    live.followed.idle_seconds = 100.0
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
+    live.offsets.idle_seconds = 100.0
     for name in "abc":
         assert statuses(live, sent(f"http:{name}", 0)) == [APPLIED]
         clock.now += 10
@@ -98,9 +99,9 @@ def test_the_longest_silent_client_goes_where_there_is_no_other_place(live, cloc
 
 
 def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 50)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 50)
     assert set(statuses(live, *(sent(f"http:old {n}", 0) for n in range(50)))) == {APPLIED}
-    clock.now += followed.IDLE_SECONDS
+    clock.now += offsets.IDLE_SECONDS
     appended, whole = [], EventLog.append
     monkeypatch.setattr(
         EventLog, "append", lambda self, *result: appended.append(result[0]) or whole(self, *result)
@@ -110,14 +111,14 @@ def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
 
 
 def test_the_time_of_silence_outlives_a_restart(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 2)
     live = begin(tmp_path / "x")
     assert statuses(live, sent("http:a", 0), sent("http:b", 0)) == [APPLIED] * 2
     live.close()
-    clock.now += followed.IDLE_SECONDS / 2
+    clock.now += offsets.IDLE_SECONDS / 2
     live = dygcn.open(live.folder)
     assert statuses(live, sent("http:b", 1)) == [APPLIED]
-    clock.now += followed.IDLE_SECONDS / 2
+    clock.now += offsets.IDLE_SECONDS / 2
     assert statuses(live, sent("http:c", 0), sent("http:d", 0)) == [APPLIED, FULL]
     assert sorted(live.streams) == ["http:b", "http:c"]
     live.close()
@@ -145,7 +146,7 @@ def test_a_forgotten_client_is_told_and_nothing_is_applied(live):
 def test_a_forgotten_stream_of_a_broker_goes_on_where_it_was(live):
     assert statuses(live, *(from_broker("kafka:x/0", n) for n in range(5))) == [APPLIED] * 5
     assert live.forget_stream("kafka:x/0") == 4
-    assert len(live.update([(7, 8)], stream="kafka:x/0", position=4)) == 0
+    assert len(live.update([(7, 8)], stream="kafka:x/0", offset=4)) == 0
     found = statuses(live, *(from_broker("kafka:x/0", n) for n in range(6)))
     assert found == [REPEATED] * 5 + [APPLIED]
     assert live.streams == {"kafka:x/0": 5}
@@ -170,7 +171,7 @@ def test_forgetting_is_durable(live, snapshot):
 
 
 def test_as_many_forgotten_names_are_remembered_as_is_said(live, monkeypatch):
-    monkeypatch.setattr(followed, "MOST_FORGOTTEN", 3)
+    monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 3)
     for n in range(5):
         statuses(live, sent(f"http:{n}", 0, 2))
         live.forget_stream(f"http:{n}")
@@ -183,23 +184,23 @@ def test_the_manifest_of_as_many_streams_as_can_be_can_be_read(tmp_path, monkeyp
     """Names are chosen by whoever sends: with the longest ones the snapshot must still be a snapshot."""
     live = begin(tmp_path / "x")
     longest = 200 - len("http:") - 6
-    for n in range(followed.MOST_CLIENTS):
-        live.followed.reach(f"http:{'é' * (longest // 2)}{n:06d}", 2**62)
-        live.followed.reach(f"nats:{'x' * longest}{n:06d}", 2**63 - 1)
-    live.followed._forgotten = {2**62 + n: 2**62 + n for n in range(followed.MOST_FORGOTTEN)}
+    for n in range(offsets.MOST_CLIENTS):
+        live.offsets.reach(f"http:{'é' * (longest // 2)}{n:06d}", 2**62)
+        live.offsets.reach(f"nats:{'x' * longest}{n:06d}", 2**63 - 1)
+    live.offsets._forgotten = {2**62 + n: 2**62 + n for n in range(offsets.MOST_FORGOTTEN)}
     live.update([(1, 2)])
     live.close()
     with dygcn.open(live.folder) as again:
         assert again.damage == []
-        assert again.followed.image() == live.followed.image()
+        assert again.offsets.image() == live.offsets.image()
 
 
 def test_what_is_packed():
-    some = Followed({"http:a": 3, "nats:y": 1})
+    some = StreamOffsets({"http:a": 3, "nats:y": 1})
     some.forget("http:a")
     streams, heard, forgotten = some.image()
     assert (streams, heard, is_packed(forgotten)) == ({"nats:y": 1}, [], True)
-    again = Followed(streams, heard, forgotten)
+    again = StreamOffsets(streams, heard, forgotten)
     assert (again.last_of("http:a"), again.last_of("http:b"), again.image()) == (3, None, some.image())
     for wrong in ("x", "AAAA", "ü"):
         assert not is_packed(wrong)
@@ -260,7 +261,7 @@ class Forgetting(RuleBasedStateMachine):
         here = client in self.live.streams
         assert self.live.forget_stream(client) == (self.sent[client] if here else None)
 
-    @rule(seconds=st.sampled_from([1, 60, followed.IDLE_SECONDS]))
+    @rule(seconds=st.sampled_from([1, 60, offsets.IDLE_SECONDS]))
     def wait(self, seconds):
         self.clock.now += seconds
 
@@ -298,7 +299,7 @@ HUNT = settings(
 
 @pytest.fixture
 def machine(monkeypatch, clock):
-    monkeypatch.setattr(followed, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(offsets, "MOST_CLIENTS", 2)
     with many_folders() as new_folder:
         monkeypatch.setattr(Forgetting, "new_folder", staticmethod(new_folder), raising=False)
         monkeypatch.setattr(Forgetting, "clock", clock, raising=False)
@@ -310,7 +311,7 @@ def test_any_sequence_of_sending_and_forgetting(machine):
 
 
 def forgotten_names_are_not_remembered(monkeypatch):
-    monkeypatch.setattr(followed, "MOST_FORGOTTEN", 0)
+    monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 0)
 
 
 def forgetting_is_not_written(monkeypatch):
@@ -323,8 +324,8 @@ def forgetting_is_not_written(monkeypatch):
 
 
 def snapshots_do_not_know_who_was_forgotten(monkeypatch):
-    whole = Followed.image
-    monkeypatch.setattr(Followed, "image", lambda self: (*whole(self)[:2], ""))
+    whole = StreamOffsets.image
+    monkeypatch.setattr(StreamOffsets, "image", lambda self: (*whole(self)[:2], ""))
 
 
 def whoever_is_forgotten_may_go_on_anywhere(monkeypatch):
@@ -339,9 +340,11 @@ def whoever_is_forgotten_may_go_on_anywhere(monkeypatch):
 
 def busy_clients_lose_their_places(monkeypatch):
     monkeypatch.setattr(
-        Followed, "hear", lambda self, *streams: [self._heard.setdefault(s, 0.0) for s in streams]
+        StreamOffsets, "hear", lambda self, *streams: [self._heard.setdefault(s, 0.0) for s in streams]
     )
-    monkeypatch.setattr(Followed, "forget", lambda self, *streams: [self.streams.pop(s) for s in streams])
+    monkeypatch.setattr(
+        StreamOffsets, "forget", lambda self, *streams: [self.streams.pop(s) for s in streams]
+    )
 
 
 @pytest.mark.parametrize(

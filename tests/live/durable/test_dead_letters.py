@@ -9,7 +9,8 @@ import dygcn
 from dygcn.engine.events import read_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter, EventLog
+from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.durable.storage.log import EventLog
 
 LETTERS = tuple(DeadLetter("clicks", 7, row, "too late", f'{{"src":{row},"dst":9}}') for row in range(3))
 NONE = read_events([], kind="int64")
@@ -40,7 +41,7 @@ def replay(letters, events):
     good = [row for row, event in enumerate(events) if event is not None]
     batch = read_events([events[row] for row in good], kind="int64")
     dead = tuple(
-        DeadLetter(one.stream, one.position, one.row, "still bad", one.event)
+        DeadLetter(one.stream, one.offset, one.row, "still bad", one.event)
         for (_, one), event in zip(letters, events, strict=True)
         if event is None
     )
@@ -58,7 +59,7 @@ def test_a_letter_goes_with_its_event_and_one_that_is_bad_stays(reopen):
     assert (receipt.applied, receipt.dead) == (2, 1)
     assert {0, 2, 9} <= set(live.ids().tolist())
     [(number, left)] = live.log.letters(range(100))
-    assert (left.stream, left.position, left.row, left.reason) == ("clicks", 7, 1, "still bad")
+    assert (left.stream, left.offset, left.row, left.reason) == ("clicks", 7, 1, "still bad")
     assert number > max(one for one, _ in letters)  # a number never names another letter
     live = reopen()
     assert {0, 2, 9} <= set(live.ids().tolist())
@@ -70,7 +71,7 @@ def test_what_the_graph_refuses_stays_with_its_name_and_new_reason(reopen):
     letters = live.log.letters(range(100))
     part = replay(letters, [(0, 9), (1, 9), (2, 9)])
     [one] = part.without({1: "too heavy"}, 5).dead
-    assert (one.stream, one.position, one.row, one.reason) == ("clicks", 7, 1, "too heavy")
+    assert (one.stream, one.offset, one.row, one.reason) == ("clicks", 7, 1, "too heavy")
 
 
 def test_two_replays_of_one_letter_apply_it_once(reopen):

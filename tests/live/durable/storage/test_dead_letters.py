@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.engine.events import decode_events, read_events
 from dygcn.errors import OptionError
-from dygcn.live.durable import replaying
-from dygcn.live.durable.replaying import chosen, parts_of
+from dygcn.live.durable import dead_letters
+from dygcn.live.durable.dead_letters import chosen, parts_of
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter
-from dygcn.live.durable.storage.letters import ALONE, TOGETHER, events_of, shared
+from dygcn.live.durable.storage.dead_letters import ALONE, TOGETHER, DeadLetter, events_of, shared
 
 NONE = read_events([], kind="int64")
 MANY = 1_000
@@ -57,18 +56,18 @@ def test_every_event_keeps_its_message_row_reason_and_text(some, times):
         DeadLetter("s", position, row, reason, text)
         for row, (position, reason, text) in enumerate(some * times)
     ]
-    dead.sort(key=lambda one: one.position)
+    dead.sort(key=lambda one: one.offset)
     found = shared(dead)
     again = [one for letter in found for one in events_of(letter)]
     assert sorted(map(_as_kept, again)) == sorted(map(_as_kept, dead))
-    assert len({(one.stream, one.position, one.row) for one in found}) == len(found)
-    kinds = len({(d.position, d.reason.partition(";")[2]) for d in dead})
+    assert len({(one.stream, one.offset, one.row) for one in found}) == len(found)
+    kinds = len({(d.offset, d.reason.partition(";")[2]) for d in dead})
     assert len(found) <= 3 * ALONE + kinds + len(dead) / TOGETHER
 
 
 def _as_kept(letter):
     texts = (text.encode("utf-8", "replace").decode() for text in (letter.reason, letter.event))
-    return letter.stream, letter.position, letter.row, *texts
+    return letter.stream, letter.offset, letter.row, *texts
 
 
 def test_long_events_share_less():
@@ -99,7 +98,7 @@ def test_what_shares_a_letter_is_replayed_and_what_is_still_bad_stays(live):
 
 
 def test_a_shared_letter_that_is_cut_to_its_first_event_would_be_noticed(live, monkeypatch):
-    monkeypatch.setattr(replaying, "events_of", lambda letter: events_of(letter)[:1])
+    monkeypatch.setattr(dead_letters, "events_of", lambda letter: events_of(letter)[:1])
     with pytest.raises(AssertionError):
         test_what_shares_a_letter_is_replayed_and_what_is_still_bad_stays(live)
 

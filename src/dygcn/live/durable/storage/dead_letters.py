@@ -37,7 +37,7 @@ class DeadLetter:
     """An event that could not be applied, and why; or several of one message, see `events_of`."""
 
     stream: str
-    position: int
+    offset: int
     row: int  # inside its message, -1: the message itself
     reason: str
     event: str
@@ -49,7 +49,7 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
     now = time.time()
     rows = []
     for d in shared(dead):
-        letter = _text(d.stream), d.position, d.row, _text(d.reason), _text(d.event), now
+        letter = _text(d.stream), d.offset, d.row, _text(d.reason), _text(d.event), now
         rows.append((*letter, letter_sum(letter)))
     db.executemany(
         "INSERT INTO dead_letters (id, stream, position, row, reason, event, received, checksum) "
@@ -74,7 +74,7 @@ def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
     True
     """
     found: list[DeadLetter] = []
-    for _, run in groupby(dead, attrgetter("stream", "position")):
+    for _, run in groupby(dead, attrgetter("stream", "offset")):
         letters = list(run)
         found += letters[:ALONE]
         kinds: dict[str, list[DeadLetter]] = {}

@@ -1,6 +1,6 @@
-"""Which streams are followed: places for each kind, clients that fell silent, and those that were forgotten.
+"""Offsets of streams: bounds for each kind, clients that fell silent, and those that were forgotten.
 
-What is followed is the number of the last event of a stream, so that a repeat is noticed. Names of HTTP
+The offset of a stream is the number of the last event of a stream, so that a repeat is noticed. Names of HTTP
 clients are chosen by whoever sends, so they are bounded by themselves: no number of them takes a place from a
 stream of a broker. A client that is forgotten leaves a fingerprint and its number behind: while the
 fingerprint is kept, nothing that was applied is applied again in silence.
@@ -27,7 +27,7 @@ def is_client(stream: str) -> bool:
     return stream.startswith(CLIENT)
 
 
-class Followed:
+class StreamOffsets:
     """How far each stream was applied, when each client was heard of, and how far forgotten streams had come.
 
     Parameters
@@ -41,9 +41,9 @@ class Followed:
 
     Examples
     --------
-    >>> followed = Followed({"http:ann": 7, "kafka:clicks/0": 3})
-    >>> followed.forget("http:ann")
-    >>> followed.streams, followed.last_of("http:ann"), followed.last_of("http:bob")
+    >>> offsets = StreamOffsets({"http:ann": 7, "kafka:clicks/0": 3})
+    >>> offsets.forget("http:ann")
+    >>> offsets.streams, offsets.last_of("http:ann"), offsets.last_of("http:bob")
     ({'kafka:clicks/0': 3}, 7, None)
     """
 
@@ -100,7 +100,7 @@ class Followed:
                 return
             yield name
 
-    def take_over(self, other: Followed) -> None:
+    def take_over(self, other: StreamOffsets) -> None:
         """Follow what another one follows, from where that one is."""
         streams, heard, forgotten = other.image()
         self.__init__(streams, heard, forgotten)  # type: ignore[misc]
@@ -113,7 +113,7 @@ class Followed:
 
 
 def is_packed(forgotten: str) -> bool:
-    """Say whether a text may be what `Followed.image` returns of forgotten streams."""
+    """Say whether a text may be what `StreamOffsets.image` returns of forgotten streams."""
     try:
         return len(base64.b64decode(forgotten, validate=True)) % 16 == 0
     except ValueError:

@@ -13,7 +13,8 @@ from dygcn.engine.events import decode_events, join_events, without_forgets
 from dygcn.engine.events.row_errors import NO_TIME, NOT_READ
 from dygcn.errors import OptionError
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import DeadLetter, EventLog, events_of
+from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
+from dygcn.live.durable.storage.log import EventLog
 
 MOST = 1_000  # letters at once
 
