@@ -58,15 +58,7 @@ def screen(parts: Sequence[SourceBatch], offsets: StreamOffsets) -> Screened:
 
 
 def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
-    """Return what is to become of a part, and the number that is expected instead of its own.
-
-    Parameters
-    ----------
-    last
-        How far its stream was applied; None: it is new.
-    here
-        Whether the stream is followed; if not, and there is a last number, it was forgotten.
-    """
+    """Return what is to become of a part, and the number that is expected instead of its own."""
     if part.first is None:
         return (REPEATED, 0) if last is not None and part.offset <= last else (APPLIED, 0)
     expected = 0 if last is None else last + 1  # what overtakes the first of its own would hide it

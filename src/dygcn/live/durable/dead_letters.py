@@ -34,17 +34,7 @@ def chosen(
     stream: str | None = None,
     reason: str | None = None,
 ) -> tuple[list[ChosenLetter], list[int]]:
-    """Return the letters that are asked for with the events to apply, and numbers that are no letters.
-
-    Parameters
-    ----------
-    numbers
-        Which letters; or else:
-    mended
-        Events to apply in the place of letters, by number; for a letter of several events a list of as many.
-    stream, reason
-        Those of a stream; those whose reason has these words in it.
-    """
+    """Return the letters that are asked for with the events to apply, and numbers that are no letters."""
     events = dict(mended or {})
     if len(numbers) + len(events) > MOST:
         raise OptionError(f"the request names more letters than {MOST}; name fewer")
@@ -83,17 +73,7 @@ def _list(event: bytes) -> list[bytes]:
 def parts_of(
     found: list[ChosenLetter], kind: str, latest: float | None, related: bool = False
 ) -> list[SourceBatch]:
-    """Return letters as batches, each of which settles its own letters: events with a time, and without.
-
-    Parameters
-    ----------
-    kind
-        Type of the graph's ids.
-    latest
-        The latest time that an event may have; None: any.
-    related
-        Whether the model has relations.
-    """
+    """Return letters as batches, each of which settles its own letters: events with a time, and without."""
     dated = {one.number for one in found if _is_dated(one.event)}
     groups: dict[bool, list[ChosenLetter]] = {}
     for one in found:

@@ -44,24 +44,6 @@ class Departures:
 
     It is a list of runs, each at least twice as long as the run behind it: to write down a departure costs a
     few copies of it, to read some of them costs those.
-
-    Parameters
-    ----------
-    floor
-        The sequence up to which nobody knows who left.
-    most
-        Departures that are kept; of more, those that are over go first, then the oldest.
-    ids, sequences
-        Who left behind the floor already, in that order, and when.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> departures = Departures(floor=5, most=100)
-    >>> departures.note(id_column(["ann", "bob"]), 7, gone=lambda ids: np.ones(len(ids), bool))
-    >>> departures.note(id_column(["cat"]), 8, gone=lambda ids: np.ones(len(ids), bool))
-    >>> python_ids(departures.behind(departures.number_at(7), most=10).ids).tolist()
-    ['cat']
     """
 
     def __init__(

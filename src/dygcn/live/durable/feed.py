@@ -64,34 +64,6 @@ class Feed:
     A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
     two positions, and each page is true as a whole at its own sequence: a change after an id was shown has a
     later number or sequence, which no position has passed.
-
-    Parameters
-    ----------
-    live
-        Whose vectors are shown.
-    histories
-        Which positions there have been.
-    erasures
-        Which ids may not be saved.
-    sequence
-        The position now.
-    floor
-        The sequence up to which nobody knows who left.
-    image
-        Who moved and left up to now; None: everyone who is there moved now.
-
-    Examples
-    --------
-    >>> import dygcn, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     friends = [("ann", "bob"), ("bob", "cat"), ("cat", "ann")]
-    ...     live = dygcn.open(f"{folder}/x", dygcn.fit(friends, dim=8))
-    ...     cursor = live.feed.cursor
-    ...     change = live.update(add=[("cat", "dan")], remove=[("bob", "cat")])
-    ...     page = live.feed.since(cursor, limit=2)
-    ...     page.rows.ids.tolist(), page.more, live.feed.since(page.next, limit=2).rows.ids.tolist()
-    ...     live.close()
-    (['ann', 'bob'], True, ['cat', 'dan'])
     """
 
     def __init__(

@@ -70,15 +70,7 @@ class ForgottenIds:
 
 
 class Forgetting:
-    """Forgets ids of a durable folder.
-
-    Parameters
-    ----------
-    folder, ahead, snapshots
-        Of the durable embedding.
-    then_snapshot
-        Makes a change that only a snapshot holds.
-    """
+    """Forgets ids of a durable folder."""
 
     def __init__(
         self,

@@ -34,14 +34,7 @@ class PagePosition:
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """What the text of a cursor says.
-
-    Examples
-    --------
-    >>> cursor = FeedCursor("00112233aabbccdd", 7, "8899aabbccddeeff")
-    >>> str(cursor), FeedCursor.read(str(cursor)) == cursor
-    ('00112233aabbccdd.7.8899aabbccddeeff', True)
-    """
+    """What the text of a cursor says."""
 
     epoch: str
     sequence: int
@@ -60,13 +53,7 @@ class FeedCursor:
 
     @classmethod
     def read(cls, text: str) -> FeedCursor | None:
-        """Return what a text says; None for one that names no history: the empty one, or a bare number.
-
-        Raises
-        ------
-        OptionError
-            If it is no cursor.
-        """
+        """Return what a text says; None for one that names no history: the empty one, or a bare number."""
         if text and re.fullmatch(PLACE_PATTERN, text) is None:
             raise OptionError(
                 f"{text[:100]!r} is not a cursor in the feed; allowed is the 'next' of an earlier answer, or "
@@ -87,20 +74,6 @@ class Histories:
 
     An entry whose change could not be written to a snapshot is refused when the folder is opened again. Until
     then readers were shown that change, which never happened: the position is none of this history.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dygcn.live.durable.storage.entries import EVENTS, Epoch, NewEntry
-    >>> from dygcn.live.durable.storage.log import EventLog
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = EventLog(f"{folder}/log.sqlite3")
-    ...     histories = Histories(log, Epoch.unpack(log.genesis))
-    ...     _ = log.append([NewEntry(EVENTS, "", -1, b"")], batch_id=1)
-    ...     now = histories.at(1)
-    ...     histories.confirm(now), histories.at(2)
-    ...     log.close()
-    (True, None)
     """
 
     def __init__(self, log: EventLog, epoch: Epoch, refused: Iterable[int] = ()) -> None:

@@ -28,24 +28,7 @@ def is_client(stream: str) -> bool:
 
 
 class StreamOffsets:
-    """How far each stream was applied, when each client was heard of, and how far forgotten streams had come.
-
-    Parameters
-    ----------
-    streams
-        How far each stream was applied.
-    heard
-        Seconds since 1970 at which the clients among the streams were heard of last, in their order.
-    forgotten
-        Fingerprints of forgotten streams and how far they had come, as `image` packs them.
-
-    Examples
-    --------
-    >>> offsets = StreamOffsets({"http:ann": 7, "kafka:clicks/0": 3})
-    >>> offsets.forget("http:ann")
-    >>> offsets.streams, offsets.last_of("http:ann"), offsets.last_of("http:bob")
-    ({'kafka:clicks/0': 3}, 7, None)
-    """
+    """How far each stream was applied, when each client was heard of, and how far forgotten streams came."""
 
     def __init__(
         self, streams: dict[str, int], heard: list[float] | None = None, forgotten: str = ""

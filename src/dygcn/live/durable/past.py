@@ -103,11 +103,6 @@ def open_past(folder: Path, as_of: object) -> PastEmbedding:
 
     Nothing is locked and nothing is written, so another process may write meanwhile. What it drops while it
     is read here is looked for anew.
-
-    Raises
-    ------
-    NoSuchPast
-        If the folder does not hold it: further back than is kept, or still to come.
     """
     moment = read_moment(as_of)
     if not folder.is_dir():
@@ -261,11 +256,6 @@ def read_moment(as_of: object) -> tuple[int | None, int | None]:
     """Return a sequence or a time in microseconds; the other one is None, and both for now.
 
     Now is whatever the log holds, also where the machine's clock was set back since.
-
-    Examples
-    --------
-    >>> read_moment(17), read_moment("17"), read_moment("1970-01-01T00:00:01Z"), read_moment(1.5)
-    ((17, None), (17, None), (None, 1000000), (None, 1500000))
     """
     if isinstance(as_of, str):
         if as_of.strip() == "now":

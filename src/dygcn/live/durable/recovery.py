@@ -53,20 +53,7 @@ class Beginning:
 
 
 def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beginning:
-    """Return the newest snapshot that is whole and belongs to the log.
-
-    Parameters
-    ----------
-    first
-        What the folder was begun with, if it was loaded already.
-
-    Raises
-    ------
-    DamagedFolder
-        If there is none.
-    DamagedLog
-        If a whole snapshot knows of entries that the log no longer has.
-    """
+    """Return the newest snapshot that is whole and belongs to the log."""
     damage: list[str] = []
     unusable: list[Path] = []
     found = list_snapshots(folder)
@@ -152,16 +139,7 @@ class ReplayedBatch:
 def batches(
     found: Iterable[tuple[LoggedBatch, bool]], merge: Callable[[], bool], end: int | None = None
 ) -> Iterator[ReplayedBatch]:
-    """Yield what to apply: each logged batch, or many as one where borders do not show in the result.
-
-    Parameters
-    ----------
-    merge
-        Says whether the next ones are joined at all.
-    end
-        The last entry of the log, where it matters when each node moved: readers are mostly near the end, so
-        no more than a quarter of what remains is joined, and the last batches are alone. None: it does not.
-    """
+    """Yield what to apply: each logged batch, or many as one where borders do not show in the result."""
     gathered: list[ReplayedBatch] = []
     for logged, doubtful in found:
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
@@ -238,13 +216,6 @@ def may_have_moved(
     That is who can be reached from what was touched, along the edges that are there in the end: an edge
     that came or went has two ends that were touched. Of one batch it is who moved when it was first applied;
     of several that are joined, one may have taken back what another did, so all ends of events count.
-
-    Parameters
-    ----------
-    one
-        What was replayed.
-    delta, left
-        What it did to the graph: nodes that were touched, and ids that left.
     """
     graph, touched = state.graph, np.unique(np.concatenate((delta.receiver, delta.arrived)))
     if len(one.logged_batches) > 1:

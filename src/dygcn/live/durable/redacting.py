@@ -34,15 +34,7 @@ _STAGED = ".redacted"  # the files that the folder was begun with, without forgo
 
 
 class Redaction:
-    """Takes the ids of pending erasures out of files.
-
-    Parameters
-    ----------
-    folder
-        Which nobody else has open.
-    erasures
-        Its erasures.
-    """
+    """Takes the ids of pending erasures out of files."""
 
     def __init__(self, folder: Path, erasures: Erasures) -> None:
         self._folder, self._erasures = folder, erasures

@@ -42,15 +42,6 @@ class SnapshotWriter:
 
     A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
     It is tried again with later updates, after pauses that grow.
-
-    Attributes
-    ----------
-    seconds
-        How long the last one took to write.
-    saved_time
-        When the newest one that is on disk was written, in seconds since 1970.
-    failure
-        Why the last one could not be written; None if it was.
     """
 
     def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:
@@ -68,18 +59,7 @@ class SnapshotWriter:
         return self._keep_log.short
 
     def write(self, needed: bool = False) -> None:
-        """Write a snapshot now.
-
-        Parameters
-        ----------
-        needed
-            Whether it holds a change that the log does not: if it fails, nothing more is accepted.
-
-        Raises
-        ------
-        StorageError
-            If it cannot be written.
-        """
+        """Write a snapshot now."""
         self._write(self._take(), needed)
 
     def is_due(self, every: int) -> bool:

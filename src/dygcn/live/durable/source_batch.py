@@ -116,15 +116,7 @@ class SourceBatch:
         return DeadLetter(self.stream, origin, row, reason, event)
 
     def without(self, refused: Mapping[int, str], sequence: int) -> SourceBatch:
-        """Return the part with some of its events as dead letters.
-
-        Parameters
-        ----------
-        refused
-            Which events of the batch, and why.
-        sequence
-            What the letters name as their message, where the part has no place of its own.
-        """
+        """Return the part with some of its events as dead letters."""
         if not refused:
             return self
         gone = np.fromiter(refused, np.int64, len(refused))
@@ -148,15 +140,7 @@ def _name(letter: DeadLetter) -> tuple[str, int, int]:
 
 
 def without_refused(parts: Sequence[SourceBatch], refused: Mapping[int, str], last: int) -> list[SourceBatch]:
-    """Return parts with the refused events as dead letters.
-
-    Parameters
-    ----------
-    refused
-        Which events of all parts, joined, and why.
-    last
-        The last sequence of the log: every part will have one of its own behind it, at least.
-    """
+    """Return parts with the refused events as dead letters."""
     begins = np.cumsum([0, *(len(part.batch) for part in parts)])
     owners = np.searchsorted(begins, list(refused), side="right") - 1
     own: list[dict[int, str]] = [{} for _ in parts]
@@ -200,14 +184,7 @@ def whole(position: object) -> int:
 
 
 def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
-    """Return some events of a batch as JSON.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> as_texts(read_events([(1, 2), (3, 4)]), np.array([1]))
-    ['{"src":3,"dst":4,"op":1}']
-    """
+    """Return some events of a batch as JSON."""
     return [as_json(event) for event in as_dicts(rows_of(batch, rows))]
 
 

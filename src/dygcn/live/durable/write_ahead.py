@@ -71,21 +71,7 @@ class Observer:
 
 
 class WriteAhead:
-    """Brings an embedding up to its log, and from then on writes every change there before it is made.
-
-    Attributes
-    ----------
-    sequence
-        The last entry of the log that the vectors reflect.
-    pending
-        From before an entry is written to the log until all is done that it asks for.
-    saved_at, events
-        The last entry that a snapshot holds, and how many events are behind it.
-    observer
-        Is told how long logging and applying took.
-    watchers
-        Called with the nodes that moved, at every change, under the lock.
-    """
+    """Brings an embedding up to its log, and from then on writes every change there before it is made."""
 
     def __init__(self, log: EventLog, begin: Beginning) -> None:
         position = begin.position
@@ -120,15 +106,7 @@ class WriteAhead:
 
     @contextmanager
     def one_writer(self) -> Iterator[None]:
-        """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it.
-
-        Raises
-        ------
-        ConcurrentUse
-            If another thread writes, and this one holds the lock.
-        OpenTrial
-            If this thread has a trial open: nothing of it may come to the log or into a snapshot.
-        """
+        """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it."""
         with ExitStack() as held:
             blocking = not self.live.guard.owned()
             if not self._writing.acquire(blocking=blocking):
@@ -153,14 +131,6 @@ class WriteAhead:
 
         While it is `pending`, nothing but a refusal may follow: an exception anywhere between the log and the
         state ends acceptance.
-
-        Parameters
-        ----------
-        refusable
-            What may be raised in place of changing anything: then a refusal stands behind the entries. After
-            any other exception nobody knows how much was done, and nothing more is accepted.
-        settled
-            Numbers of dead letters that the entries hold mended.
         """
         self.check_whole()
         batch_id = self.log.last_batch_id + 1

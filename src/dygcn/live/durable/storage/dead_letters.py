@@ -62,17 +62,7 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
 
 
 def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Return the letters to write: of many events of one message, those of one kind of reason share letters.
-
-    Examples
-    --------
-    >>> dead = [DeadLetter("clicks", 7, row, f"t is {row}; allowed is at most 0", "{}") for row in range(300)]
-    >>> found = shared(dead)
-    >>> len(found), found[100].row, found[100].reason
-    (102, 100, '100 events of one message, between rows 100 and 199; first: t is 100; allowed is at most 0')
-    >>> [one for letter in found for one in events_of(letter)] == dead
-    True
-    """
+    """Return the letters to write: of many events of one message, those of one kind of reason share one."""
     found: list[DeadLetter] = []
     for _, run in groupby(dead, attrgetter("stream", "offset")):
         letters = list(run)

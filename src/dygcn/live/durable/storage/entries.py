@@ -52,15 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A stretch of a log that readers and sinks take for one history.
-
-    Examples
-    --------
-    >>> first = Epoch.begin()
-    >>> second = Epoch.begin(after=first)
-    >>> second.generation > first.generation, Epoch.unpack(second.pack()) == second, len(second.id)
-    (True, True, 16)
-    """
+    """A stretch of a log that readers and sinks take for one history."""
 
     generation: int  # milliseconds since 1970 when it began; of two epochs the greater one wins
     id: str  # random, 16 hexadecimal digits
@@ -77,13 +69,7 @@ class Epoch:
 
     @classmethod
     def unpack(cls, packed: bytes) -> Epoch:
-        """Read what `pack` returned.
-
-        Raises
-        ------
-        DamagedLog
-            If the bytes are anything else.
-        """
+        """Read what `pack` returned."""
         if len(packed) != _EPOCH.size:
             raise DamagedLog(f"an epoch has {len(packed)} bytes; {_EPOCH.size} were written")
         generation, identity = _EPOCH.unpack(packed)
@@ -124,13 +110,7 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
 
 
 def redacted(entry: Entry, body: bytes) -> bytes:
-    """Return the body of an entry once it is redacted, which holds what is left of the original one.
-
-    Examples
-    --------
-    >>> clear_body(redacted(Entry(7, 7, "events", "clicks", 41, b"all events", b"chain value"), b"events"))
-    b'events'
-    """
+    """Return the body of an entry once it is redacted, which holds what is left of the original one."""
     return _MARK + _checksum(entry, body) + body
 
 

@@ -53,25 +53,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Erasures:
-    """The erasures of a durable folder, oldest first, in a file of the folder.
-
-    Parameters
-    ----------
-    folder
-        Where the file lies, or will.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dygcn.engine.events import id_column
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     erasures = Erasures(folder)
-    ...     erasures.add(id_column(["ann"]), t=100, offsets={"clicks": 41})
-    ...     erasures.find(id_column(["ann", "bob"])).tolist()
-    ...     erasures.is_old(0, "clicks", 41, None), erasures.is_old(0, "clicks", 42, 101)
-    [0, -1]
-    (True, False)
-    """
+    """The erasures of a durable folder, oldest first, in a file of the folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path = Path(folder) / ERASURES_FILE
@@ -116,13 +98,7 @@ class Erasures:
         self._write([replace(one, done=True) for one in self.all])
 
     def take_over(self, other: Erasures) -> None:
-        """Add the erasures of another folder that this one does not have, all of them pending.
-
-        Raises
-        ------
-        FolderError
-            If both folders have erasures that the other one does not have: one key cannot check both.
-        """
+        """Add the erasures of another folder that this one does not have, all of them pending."""
         if self.all and self._key != other._key:
             raise FolderError(
                 f"{other.path} is of another folder than {self.path}: their keys differ; name a copy of the "
@@ -152,13 +128,7 @@ class Erasures:
     # ---- asking ------------------------------------------------------------------------------------
 
     def find(self, ids: IdColumn, among: Iterable[int] | None = None) -> Int64:
-        """Return the number of the last erasure of each id, -1 for an id that was not forgotten.
-
-        Parameters
-        ----------
-        among
-            Only erasures with these numbers count.
-        """
+        """Return the number of the last erasure of each id, -1 for an id that was not forgotten."""
         found = np.full(len(ids), -1, np.int64)
         if not len(ids) or not len(self._quick):
             return found

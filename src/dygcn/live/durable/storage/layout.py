@@ -72,13 +72,7 @@ class FolderLock:
         return os.getpid() != self._process
 
     def check_process(self) -> None:
-        """Refuse what a forked process must not do.
-
-        Raises
-        ------
-        FolderInUse
-            If this process did not open the folder itself.
-        """
+        """Refuse what a forked process must not do."""
         if self.inherited:
             raise FolderInUse(
                 f"{self._folder} is open in the process that this one was forked from, and only that one "
@@ -134,13 +128,7 @@ def is_durable(folder: str | os.PathLike[str]) -> bool:
 
 
 def check_log(folder: Path) -> None:
-    """Miss the log of a folder that had one.
-
-    Raises
-    ------
-    DamagedLog
-        If it is gone, or empty.
-    """
+    """Miss the log of a folder that had one."""
     log = folder / LOG_FILE
     if os.path.exists(log) and log.stat().st_size:
         return
@@ -163,13 +151,7 @@ def mark_durable(folder: Path) -> None:
 
 
 def check_undivided(folder: Path) -> None:
-    """Refuse the folder of a cluster.
-
-    Raises
-    ------
-    FolderError
-        If its graph is divided among shards.
-    """
+    """Refuse the folder of a cluster."""
     if os.path.exists(folder / CLUSTER_FILE):  # also where the name is too long to be one
         raise FolderError(
             f"the graph of {folder} is divided among shards, which one process cannot open; "
@@ -230,16 +212,6 @@ def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = (
     """Remove all but the newest snapshots, and some more; return the oldest that stays, if `keep` do.
 
     Each loses its name before its first file, and nobody ever takes a half for a whole.
-
-    Parameters
-    ----------
-    also
-        Sequences of older ones that stay.
-
-    Raises
-    ------
-    OSError
-        If names cannot be changed on disk; what lost its name is left for `clear_leftovers`.
     """
     found = list_snapshots(folder)
     drop_snapshots(folder, [sequence for sequence, _ in found[keep:] if sequence not in also])

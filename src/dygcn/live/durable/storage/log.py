@@ -62,35 +62,7 @@ _COUNTED = 10_000  # entries whose bytes are counted at once
 
 
 class EventLog:
-    """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads.
-
-    Parameters
-    ----------
-    path
-        The file.
-    held
-        The lock on its folder: whoever does not hold it any more does not write.
-
-    Attributes
-    ----------
-    last, last_batch_id, last_kind
-        Sequence, batch and kind of the last entry; 0 and empty before the first.
-    chain
-        The checksum of everything up to the last entry.
-    last_logged
-        When the last entry was logged; before the first, when the log was made.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = EventLog(f"{folder}/log.sqlite3")
-    ...     log.append([NewEntry(EVENTS, "clicks", 7, b"...")], batch_id=1)
-    ...     [(entry.seq, entry.stream, entry.offset) for entry in log.entries(0, log.genesis)]
-    ...     log.close()
-    1
-    [(1, 'clicks', 7)]
-    """
+    """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads."""
 
     last: int
     last_batch_id: int
@@ -205,17 +177,6 @@ class EventLog:
         """Write the entries of one batch, and dead letters, in one transaction; return the last sequence.
 
         It returns when they are on disk.
-
-        Parameters
-        ----------
-        settled
-            Numbers of dead letters whose events the entries are: they are taken away in the same transaction.
-
-        Raises
-        ------
-        WriteFailed
-            If they could not be written. From then on every call raises it: what the file holds is only
-            known after it was opened again.
         """
         with self._lock:
             self.check()
@@ -283,20 +244,7 @@ class EventLog:
     def redact(
         self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[DeadLetter], bool]
     ) -> tuple[int, int]:
-        """Rewrite events and drop dead letters, and leave none of the old bytes in the file.
-
-        Parameters
-        ----------
-        left_of
-            Returns what is left of the body of an entry with events, by its sequence; None: all of it.
-        drop
-            Says whether a dead letter goes.
-
-        Returns
-        -------
-        tuple
-            How many entries were rewritten, and how many dead letters dropped or shortened.
-        """
+        """Rewrite events and drop dead letters, and leave none of the old bytes in the file."""
         with self._lock:
             self.check()
             bodies: list[tuple[bytes, int]] = []
@@ -365,17 +313,7 @@ class EventLog:
         return self.failure
 
     def check(self) -> None:
-        """Make sure that this process may write.
-
-        Raises
-        ------
-        WriteFailed
-            If an earlier write failed, or the folder is no longer the one that was opened.
-        FolderInUse
-            If this process was forked from the one that opened the folder.
-        StorageError
-            If the log was closed.
-        """
+        """Make sure that this process may write."""
         self.check_process()
         if self.failure is not None:
             raise self.failure
@@ -432,13 +370,7 @@ class EventLog:
         return total
 
     def entries(self, after: int, chain: bytes) -> Iterator[Entry]:
-        """Yield the entries behind a sequence, each checked against the checksum of all before it.
-
-        Raises
-        ------
-        DamagedLog
-            At the first one that is not what was written, or is missing.
-        """
+        """Yield the entries behind a sequence, each checked against the checksum of all before it."""
         expected = after
         self._chains.note(after, chain)
         while True:
@@ -464,17 +396,7 @@ class EventLog:
         stream: str | None = None,
         reason: str | None = None,
     ) -> list[tuple[int, DeadLetter]]:
-        """Return dead letters with their numbers, newest first.
-
-        Parameters
-        ----------
-        before
-            A number, to page on.
-        stream
-            Only those of a stream.
-        reason
-            Only those whose reason has these words in it.
-        """
+        """Return dead letters with their numbers, newest first."""
         with self._lock, reading(self):
             return self._checked(newest(self._db, limit, before, stream, reason))
 
@@ -510,14 +432,6 @@ class Chains:
     """Chain values of sequences that follow each other; the oldest are forgotten first.
 
     It has a lock of its own: readers must not wait for the log, which holds its lock while the disk syncs.
-
-    Examples
-    --------
-    >>> chains = Chains()
-    >>> chains.note(7, b"7" * 16)
-    >>> chains.note(8, b"8" * 16)
-    >>> chains.at(8), chains.at(6)
-    (b'8888888888888888', None)
     """
 
     def __init__(self) -> None:
@@ -549,13 +463,7 @@ class Chains:
 def rewritten(
     entries: Sequence[Entry], left_of: Callable[[int, bytes], bytes | None]
 ) -> list[tuple[bytes, int]]:
-    """Return the new body and the sequence of each entry that changes.
-
-    Parameters
-    ----------
-    left_of
-        Returns what is left of the body of a sequence; None: all of it.
-    """
+    """Return the new body and the sequence of each entry that changes."""
     changed = []
     for entry in entries:
         left = left_of(entry.seq, clear_body(entry.body))

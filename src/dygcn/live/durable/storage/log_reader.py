@@ -34,15 +34,6 @@ class LogReader:
     Where nobody has the log open there is no journal, and the file is read as one that does not change: else
     SQLite would make files beside it. If a journal comes up meanwhile, that is an error, and to be tried
     again.
-
-    Attributes
-    ----------
-    first, last
-        Sequences of the first and the last entry, when the reader was made; 0 if there is none.
-    made
-        When the log was made, in microseconds.
-    keep_log
-        How much of the past is kept, as it was written down; None if it was not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -133,13 +124,7 @@ class LogReader:
         return low if low >= self.first else None
 
     def entries(self, after: int, chain: bytes, upto: int) -> Iterator[Entry]:
-        """Yield the entries behind one, up to another, each checked against the checksum of all before it.
-
-        Raises
-        ------
-        DamagedLog
-            At the first one that is not what was written, or is missing.
-        """
+        """Yield the entries behind one, up to another, each checked against the checksum of all before it."""
         expected = after
         while expected < upto:
             with self._reading():

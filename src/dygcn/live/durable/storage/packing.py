@@ -42,15 +42,7 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Related
 
 
 def pack(batch: EventBatch, now: float | None = None) -> bytes:
-    """Return a batch as bytes, with the time that was given beside it.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> batch, now = unpack(pack(read_events({"src": ["ann"], "dst": ["bob"], "t": [7]}), now=8.0))
-    >>> batch.t.tolist(), batch.src.data.tobytes(), now
-    ([7], b'ann', 8.0)
-    """
+    """Return a batch as bytes, with the time that was given beside it."""
     src, src_text = _pack_ids(batch.src)
     dst, dst_text = _pack_ids(batch.dst)
     packed = (
@@ -75,13 +67,7 @@ def _pack_ids(ids: IdColumn) -> tuple[bytes, bytes | None]:
 
 
 def unpack(body: bytes) -> tuple[EventBatch, float | None]:
-    """Read what `pack` wrote, also if it was redacted since.
-
-    Raises
-    ------
-    DamagedLog
-        If it is anything else.
-    """
+    """Read what `pack` wrote, also if it was redacted since."""
     try:
         packed = _decoder.decode(clear_body(body))
         count = packed.count
@@ -112,24 +98,12 @@ def _unpack_relations(packed: _Related) -> RelationColumn | None:
 
 
 def pack_tolerance(tolerance: float) -> bytes:
-    """Return a tolerance as bytes.
-
-    Examples
-    --------
-    >>> unpack_tolerance(pack_tolerance(0.05))
-    0.05
-    """
+    """Return a tolerance as bytes."""
     return struct.pack(">d", tolerance)
 
 
 def unpack_tolerance(body: bytes) -> float:
-    """Read what `pack_tolerance` wrote.
-
-    Raises
-    ------
-    DamagedLog
-        If it is anything else.
-    """
+    """Read what `pack_tolerance` wrote."""
     tolerance = struct.unpack(">d", body)[0] if len(body) == 8 else math.nan
     if not 0 <= tolerance < math.inf:
         raise DamagedLog(f"an entry of the log is no tolerance: {body[:20]!r}")

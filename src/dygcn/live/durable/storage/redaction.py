@@ -41,12 +41,6 @@ def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
 
     Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
     depend on how many there are.
-
-    Examples
-    --------
-    >>> finds = text_finder(["dan-miller", "zo\u00eb"])
-    >>> finds("of dan-miller, say"), finds("dan-miller-2"), finds(str("zo\u00eb".encode()))
-    (True, False, True)
     """
     texts = {form for one in ids for form in _forms(one)}
     lengths = sorted({len(text) for text in texts})

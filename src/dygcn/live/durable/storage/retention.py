@@ -37,26 +37,14 @@ class OldSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class KeepLog:
-    """A span in seconds, or a size in bytes; the other one is None.
-
-    Examples
-    --------
-    >>> KeepLog.read("7d"), str(KeepLog.read("2GB")), KeepLog.read("2000MB").short
-    (KeepLog(seconds=604800, size=None), '2000000000B', '2GB')
-    """
+    """A span in seconds, or a size in bytes; the other one is None."""
 
     seconds: int | None = None
     size: int | None = None
 
     @classmethod
     def read(cls, value: object) -> KeepLog:
-        """Read what a user wrote.
-
-        Raises
-        ------
-        OptionError
-            If it is neither a span nor a size.
-        """
+        """Read what a user wrote."""
         if isinstance(value, KeepLog):
             return value
         if isinstance(value, timedelta) and timedelta(0) <= value < timedelta(seconds=_MOST):
@@ -86,17 +74,7 @@ class KeepLog:
         return f"{number // one}{unit}"
 
     def choose(self, old: Sequence[OldSnapshot], newer: OldSnapshot, now: int) -> list[int]:
-        """Return which of the old snapshots stay; the log stays from the oldest of them on.
-
-        Parameters
-        ----------
-        old
-            Snapshots that recovery does not need, newest first.
-        newer
-            The oldest snapshot that recovery needs.
-        now
-            The time, in microseconds.
-        """
+        """Return which of the old snapshots stay; the log stays from the oldest of them on."""
         if self.seconds is not None:
             span = self.seconds * 1_000_000
             reached = [i for i, one in enumerate((newer, *old)) if one.logged <= now - span]

@@ -111,15 +111,7 @@ def is_permission(error: Exception) -> bool:
 
 
 def storage_error(path: Path, error: Exception) -> StorageError:
-    """Return what an error of SQLite says of a log: that it is damaged, or that it cannot be used now.
-
-    Examples
-    --------
-    >>> error = sqlite3.OperationalError("database or disk is full")
-    >>> error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    >>> storage_error(Path("log.sqlite3"), error)  # doctest: +ELLIPSIS
-    StorageError('log.sqlite3 cannot be used now: database or disk is full; ...')
-    """
+    """Return what an error of SQLite says of a log: that it is damaged, or that it cannot be used now."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF in _SURROUNDINGS and code not in _DAMAGE:
         return StorageError(
@@ -144,15 +136,7 @@ def some_entries(db: sqlite3.Connection, after: int) -> list[Entry]:
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> bool:
-    """Make sure that a file has the tables of a log, or none yet; return whether it has them.
-
-    Raises
-    ------
-    UnsupportedFolder
-        If they are those of another format.
-    DamagedLog
-        If they are those of no log.
-    """
+    """Make sure that a file has the tables of a log, or none yet; return whether it has them."""
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BODY + 4096)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")
@@ -179,18 +163,7 @@ def _other_format(path: Path, found: object) -> UnsupportedFolder:
 
 
 def purge(db: sqlite3.Connection, path: Path, truncated: Callable[[], bool]) -> None:
-    """Write the file anew, so that no free page holds what was deleted, and empty the journal.
-
-    Parameters
-    ----------
-    truncated
-        Tries to empty the journal, and says whether it did.
-
-    Raises
-    ------
-    StorageError
-        If another program goes on reading the journal.
-    """
+    """Write the file anew, so that no free page holds what was deleted, and empty the journal."""
     db.execute("VACUUM")
     until = time.monotonic() + _PATIENCE
     while not truncated():

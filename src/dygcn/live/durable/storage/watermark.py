@@ -32,18 +32,7 @@ class Reached:
 
 
 class Watermark:
-    """A file of one record, written over in place.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     watermark = Watermark(f"{folder}/log.watermark")
-    ...     watermark.reach(Reached(b"g" * 16, 7, b"c" * 16, 5))
-    ...     watermark.read().sequence
-    ...     watermark.close()
-    7
-    """
+    """A file of one record, written over in place."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
