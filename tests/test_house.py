@@ -1,13 +1,15 @@
-from tests import house
+from dygcn_lab.costs import counts
+
+LINES, FILES = 53_700, 412  # the budget: whoever adds lines removes others, or raises it and says why
 
 
 def test_the_product_stays_within_its_budget():
-    paths = house.modules()
-    assert sum(map(house.count_lines, paths)) <= house.LINES
-    assert len(paths) <= house.FILES
+    found = counts.count_wings().values()
+    assert sum(lines for lines, _ in found) <= LINES
+    assert sum(files for _, files in found) <= FILES
 
 
 def test_the_counter_counts_docstrings_and_neither_comments_nor_blank_lines(tmp_path):
     path = tmp_path / "one.py"
     path.write_text('"""Head."""\n\n# why\n    # deep\nx = 1  # said\n\t\n')
-    assert house.count_lines(path) == 2
+    assert counts.count_lines(path) == 2

@@ -77,7 +77,7 @@ def test_claims_say_what_the_cells_say(claim):
 
 
 def test_the_tables_of_the_history_are_written_from_the_cells():
-    text = (ROOT / "docs" / "history.md").read_text()
+    text = (ROOT / "docs" / "maintainers" / "claimed-before.md").read_text()
     assert with_history(text, STORE) == text
 
 
@@ -102,7 +102,7 @@ def test_amherst_is_judged_without_its_times():
     }
 
 
-GONE = (  # what docs/history.md lists, as it stood
+GONE = (  # what docs/maintainers/claimed-before.md lists, as it stood
     "its score |",
     "/ new ones",
     "are the only ones that look at when a node was last active",
@@ -126,5 +126,5 @@ def test_sentences_that_did_not_hold_are_gone(sentence):
     """The page of history names them; nothing else may say them."""
     files = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").glob("*.md")]
     files += [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.toml"), *(ROOT / "src").rglob("*.md")]
-    said = [file.name for file in files if file.name != "history.md" and sentence in file.read_text()]
+    said = [file.name for file in files if file.name != "claimed-before.md" and sentence in file.read_text()]
     assert not said

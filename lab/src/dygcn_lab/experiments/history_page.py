@@ -1,4 +1,4 @@
-"""The tables of `docs/history.md`, from finished cells: what was there before, classes by hashed features."""
+"""The tables of `docs/maintainers/claimed-before.md`, from finished cells: what was there before, classes by hashed features."""
 
 from __future__ import annotations
 
