@@ -1,10 +1,10 @@
 """What the product weighs, in counts that a loaded machine does not change.
 
-``python counts.py`` prints lines, files, circles of imports and names; ``--all`` adds rows and bytes of a
-fixed stream of events, and calls, functions and files on the way of requests (`calls`). ``--out FILE`` writes the
-counts, ``--page`` writes docs/maintainers/counts.md from results/counts. A line counts if it is neither
-blank nor a comment; docstrings count. The module imports nothing of the laboratory but `calls`, so it can be run as a
-file on any version of dygcn that the path names first.
+``python counts.py`` prints lines, files, circles of imports and names. ``--out FILE`` writes these, rows and bytes
+of a fixed stream of events, and the calls, functions and files on the way of requests (`calls`). ``--page`` writes
+the page of counts from results/counts. A line counts if it is neither blank nor a comment; docstrings count.
+The module imports nothing of the laboratory but `calls`, so it runs as a file on any version of dygcn that the
+path names first.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def public_names() -> dict[str, list[str]]:
 
 
 def count_stream() -> dict[str, int]:
-    """Return the rows and vectors that 1,000 events at skewed nodes change, and the bytes of a saved folder."""
+    """Return rows and vectors that 1,000 events at skewed nodes change, and bytes of a saved folder."""
     random = np.random.default_rng(7)
     ends = random.zipf(1.5, (4_000, 2)) % 2_000
     live = dygcn.fit([tuple(pair) for pair in ends[:3_000].tolist() if pair[0] != pair[1]], dim=16)

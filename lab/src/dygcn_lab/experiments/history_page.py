@@ -1,4 +1,4 @@
-"""The tables of `docs/maintainers/claimed-before.md`, from finished cells: what was there before, classes by hashed features."""
+"""Tables of `docs/maintainers/claimed-before.md`, from cells: what was there before, hashed features."""
 
 from __future__ import annotations
 
