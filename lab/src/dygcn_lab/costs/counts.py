@@ -1,10 +1,10 @@
 """What the product weighs, in counts that a loaded machine does not change.
 
-``python counts.py`` prints lines, files, circles of imports and names. ``--out FILE`` writes these, rows and bytes
-of a fixed stream of events, and the calls, functions and files on the way of requests (`calls`). ``--page`` writes
-the page of counts from results/counts. A line counts if it is neither blank nor a comment; docstrings count.
-The module imports nothing of the laboratory but `calls`, so it runs as a file on any version of dygcn that the
-path names first.
+``python counts.py`` prints lines, files, circles of imports and names. ``--out FILE`` writes these, rows
+and bytes of a fixed stream of events, and the calls, functions and files on the way of requests
+(`calls`). ``--page`` writes the page of counts from results/counts. A line counts if it is neither blank
+nor a comment; docstrings count. The module imports nothing of the laboratory but `calls`, so it runs as
+a file on any version of dygcn that the path names first.
 """
 
 from __future__ import annotations
