@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dygcn.client import AsyncClient, Client, answers
+from dygcn.client import AsyncClient, Client
 from dygcn.errors import ServiceError
+from dygcn.schema import answers
 from dygcn.serving.service.handlers import arrow_answer
 
 NONSENSE = {
@@ -110,7 +111,7 @@ def test_answers_about_many_have_nobody_else():
     assert ask("vectors", (["b", "a", "c"],), rows).missing == ["c"]
     with pytest.raises(ServiceError, match="'b', which was not asked for"):
         ask("vectors", (["a", "c"],), rows)
-    scores = b'{"sequence":0,"score_kind":"log_odds","scores":[1.0,2.0]}'
+    scores = b'{"sequence":0,"score_kind":"log-odds","scores":[1.0,2.0]}'
     assert ask("scores", ([("a", "b")] * 2,), scores).scores.tolist() == [1.0, 2.0]
     with pytest.raises(ServiceError, match="2 scores for 1 pairs"):
         ask("scores", ([("a", "b")],), scores)
@@ -150,4 +151,4 @@ def test_a_body_that_was_changed_anywhere_is_one_error_or_an_answer():
             found = ask("vectors", (["a", "b"],), bytes(body[: random.integers(1, len(body) + 1)]))
         except ServiceError:
             continue
-        assert isinstance(found, answers.Vectors)
+        assert isinstance(found, answers.ManyVectors)

@@ -26,7 +26,8 @@ from dygcn import _progress, cluster
 from dygcn.cli import main
 from dygcn.client.questions import Questions
 from dygcn.engine.records import DEFAULT_K
-from dygcn.serving.service import answers
+from dygcn.schema import requests
+from dygcn.serving import service
 from dygcn.serving.service.routes import ROUTES
 from tests.end_to_end import test_core_install
 
@@ -323,7 +324,7 @@ def test_k_has_one_default_everywhere(live):
     questions = "nearest", "nearest_to", "nearest_of", "recommend", "explain", "what_if"
     asked = [inspect.signature(getattr(Questions, name)).parameters["k"].default for name in questions]
     asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[::3]]
-    for wanted in (answers.WantedNearest, answers.WantedNodes, answers.WantedTrial):
+    for wanted in (requests.NearestRequest, requests.RecommendRequest, requests.WhatIfRequest):
         asked += [field.default for field in msgspec.structs.fields(wanted) if field.name == "k"]
     for name in ("nearest", "recommend", "explain", "what-if"):
         command = main.get_command(None, name)
@@ -332,7 +333,7 @@ def test_k_has_one_default_everywhere(live):
     said = [param.about for route in ROUTES for param in route.params if param.name == "k"]
     assert said
     assert all(f"{DEFAULT_K} by default" in text for text in said)
-    page = (Path(answers.__file__).parent / "page.html").read_text()
+    page = (Path(service.__file__).parent / "page.html").read_text()
     assert re.findall(r"nearest[^\n]*\bk\b ?[:=]", page) == []  # it takes what the service says
 
 

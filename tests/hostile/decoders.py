@@ -11,14 +11,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client import answers as client_answers
+from dygcn.client.decoding import read
 from dygcn.client.questions import vectors_of
 from dygcn.client.steps import Reply
 from dygcn.client.trying import read_problem
 from dygcn.cluster.wire import unpack
 from dygcn.engine.events import decode_events
 from dygcn.engine.events.files import read_table
-from dygcn.serving.service import answers, content_coding
+from dygcn.schema import answers, requests
+from dygcn.serving.service import content_coding
 from dygcn.serving.service.handlers import read_body
 
 LONGEST = 16 << 20
@@ -325,7 +326,7 @@ WIRE = {
 
 
 def answered(shape):
-    return lambda body: client_answers.read(body, shape)
+    return lambda body: read(body, shape)
 
 
 VECTOR = (b'{"sequence":0,"id":"a","vector":[', b"]}", b",")
@@ -382,12 +383,12 @@ DECODERS = {
         events("arrow", related=True),
         {"relations": table(src="a", dst="b", relation="view"), "none": table(src="a", dst="b")},
     ),
-    "questions": (lambda body: read_body(body, answers.WantedVectors), QUESTIONS),
+    "questions": (lambda body: read_body(body, requests.VectorsRequest), QUESTIONS),
     "CSV files": (from_file("csv"), CSV),
     "NDJSON files": (from_file("ndjson"), FILE_LINES),
     "wire of shards": (unpack, WIRE),
-    "answers: a vector": (answered(client_answers.OneVector), ANSWERS),
-    "answers: changes": (answered(client_answers.Changes), PAGES),
+    "answers: a vector": (answered(answers.OneVector), ANSWERS),
+    "answers: changes": (answered(answers.Changes), PAGES),
     "answers: vectors as Arrow": (many_vectors, ARROW),
     "answers: refusals": (lambda body: read_problem(Reply(400, {}, body)), TEXTS),
 }

@@ -9,7 +9,7 @@ import msgspec
 
 from dygcn.live.durable.dead_letters import MOST, chosen, parts_of
 from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
-from dygcn.serving.service import answers
+from dygcn.schema import answers
 from dygcn.serving.service.clock import latest_of
 
 if TYPE_CHECKING:
@@ -22,11 +22,17 @@ class FolderLetters:
     def __init__(self, live: DurableEmbedding) -> None:
         self._live = live
 
-    def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> answers.Letters:
+    def dead_letters(
+        self, *, stream: str | None, reason: str | None, limit: int | None
+    ) -> answers.DeadLetters:
         """Return letters, newest first."""
-        return answers.Letters.of(self._live.log, limit or MOST_DEAD_LETTERS, None, stream, reason)
+        log = self._live.log
+        found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, stream=stream, reason=reason)
+        return answers.DeadLetters(
+            log.count_dead_letters(), [answers.ListedDeadLetter.of(*one) for one in found]
+        )
 
-    def replay(self, numbers: list[int], *, mended: Mapping[int, Any] | None = None) -> answers.Replayed:
+    def replay(self, numbers: list[int], *, mended: Mapping[int, Any] | None = None) -> answers.ReplayResult:
         """Apply letters again, oldest first, each in the transaction that settles it."""
         live, events = self._live, {one: msgspec.json.encode(event) for one, event in (mended or {}).items()}
         applied = dead = 0
@@ -40,11 +46,11 @@ class FolderLetters:
             receipts = live.ingest(parts_of(found, live.model.ids, latest, bool(live.model.relations)))
             applied, dead = applied + sum(r.applied for r in receipts), dead + sum(r.dead for r in receipts)
             missing += gone
-        return answers.Replayed(live.sequence, applied, dead, missing)
+        return answers.ReplayResult(live.sequence, applied, dead, missing)
 
-    def discard(self, numbers: list[int]) -> answers.Discarded:
+    def discard(self, numbers: list[int]) -> answers.DiscardResult:
         """Take letters away."""
         log = self._live.log
         known = {number for number, _ in log.letters(numbers)}
         missing = sorted(set(numbers) - known)
-        return answers.Discarded(self._live.sequence, log.discard(sorted(known)), missing)
+        return answers.DiscardResult(self._live.sequence, log.discard(sorted(known)), missing)

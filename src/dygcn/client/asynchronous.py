@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from dygcn._extras import extra
-from dygcn.client.answers import Changes
 from dygcn.client.carrying import LIMITS, Settings, as_httpx, lost_by, reply_of, signature_of
 from dygcn.client.questions import Questions
 from dygcn.client.steps import Lost, Operation, Pause, Reply, Request
+from dygcn.schema.answers import Changes
 
 with extra("client"):
     import httpx

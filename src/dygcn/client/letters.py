@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from dygcn.client import answers
+from dygcn.client.decoding import read
 from dygcn.client.steps import Operation, Request
 from dygcn.client.trying import Trying
 from dygcn.errors import OptionError
+from dygcn.schema import answers
 
 _LETTERS = "/v1/dead-letters"
 _PAGE = 1_000  # letters of a request
@@ -31,7 +32,7 @@ class LetterBox:
         reason: str | None = None,
         limit: int | None = 100,
         before: int | None = None,
-    ) -> Operation[answers.Letters]:
+    ) -> Operation[answers.DeadLetters]:
         """Return events that could not be applied, newest first.
 
         Parameters
@@ -43,16 +44,16 @@ class LetterBox:
         before
             Only those with a lower number, to go on after the last one.
         """
-        found: list[answers.Letter] = []
+        found: list[answers.ListedDeadLetter] = []
         while True:
             want = _PAGE if limit is None else min(limit - len(found), _PAGE)
             asked = {"stream": stream, "reason": reason, "before": before, "limit": want}
             query = tuple((name, str(value)) for name, value in asked.items() if value is not None)
             reply = yield from self._trying.ask(Request("GET", _LETTERS, query))
-            page: answers.Letters = answers.read(reply.body, answers.Letters)
+            page: answers.DeadLetters = read(reply.body, answers.DeadLetters)
             found += page.letters
             if len(page.letters) < want or len(found) == limit:
-                return answers.Letters(page.total, found)
+                return answers.DeadLetters(page.total, found)
             before = page.letters[-1].number
 
     def replay(
@@ -62,7 +63,7 @@ class LetterBox:
         stream: str | None = None,
         reason: str | None = None,
         mended: Mapping[int, Mapping[str, Any] | Sequence[Mapping[str, Any]]] | None = None,
-    ) -> Operation[answers.Replayed]:
+    ) -> Operation[answers.ReplayResult]:
         """Apply dead letters again, oldest first; what cannot be applied stays, with its new reason.
 
         Parameters
@@ -86,14 +87,14 @@ class LetterBox:
             }
             request = Request("POST", f"{_LETTERS}/replay", (), msgspec.json.encode(body), JSON)
             reply = yield from self._trying.ask(request)
-            part: answers.Replayed = answers.read(reply.body, answers.Replayed)
+            part: answers.ReplayResult = read(reply.body, answers.ReplayResult)
             sequence, applied, dead = part.sequence, applied + part.applied, dead + part.dead
             missing += part.missing
-        return answers.Replayed(sequence, applied, dead, missing)
+        return answers.ReplayResult(sequence, applied, dead, missing)
 
     def discard(
         self, numbers: Iterable[int] = (), *, stream: str | None = None, reason: str | None = None
-    ) -> Operation[answers.Discarded]:
+    ) -> Operation[answers.DiscardResult]:
         """Discard dead letters, chosen as in `replay`."""
         wanted = yield from self._named([*numbers], stream, reason)
         sequence = discarded = 0
@@ -101,10 +102,10 @@ class LetterBox:
         for begin in range(0, len(wanted), _IN_ADDRESS):
             query = tuple(("number", str(one)) for one in wanted[begin : begin + _IN_ADDRESS])
             reply = yield from self._trying.ask(Request("DELETE", _LETTERS, query))
-            part: answers.Discarded = answers.read(reply.body, answers.Discarded)
+            part: answers.DiscardResult = read(reply.body, answers.DiscardResult)
             sequence, discarded = part.sequence, discarded + part.discarded
             missing += part.missing
-        return answers.Discarded(sequence, discarded, missing)
+        return answers.DiscardResult(sequence, discarded, missing)
 
     def _named(self, numbers: list[int], stream: str | None, reason: str | None) -> Operation[list[int]]:
         """Return the numbers that are meant.

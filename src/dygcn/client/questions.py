@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client import answers
+from dygcn.client.decoding import check_about, check_among, read, unreadable
 from dygcn.client.letters import JSON, LetterBox
 from dygcn.client.sending import ARROW, Sender
 from dygcn.client.steps import Operation, Pause, Reply, Request
@@ -19,6 +19,7 @@ from dygcn.engine.events import ColumnNames, as_dicts, read_graph, read_update
 from dygcn.engine.events.column_names import RELATED, column_names
 from dygcn.engine.records import DEFAULT_K, EventBatch
 from dygcn.errors import OptionError
+from dygcn.schema import answers
 
 Id = int | str | tuple[str, int | str]
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class Questions(LetterBox):
         """
         return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, id, as_of=as_of)
 
-    def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.Vectors]:
+    def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.ManyVectors]:
         """Return the vectors of many nodes, of one sequence; they come as Arrow.
 
         Parameters
@@ -83,7 +84,7 @@ class Questions(LetterBox):
         """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
         asked = [plain(one) for one in ids]
         found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by, kind=kind)
-        answers.check_among((one.id for one in found.of), asked)
+        check_among((one.id for one in found.of), asked)
         return found
 
     def recommend(
@@ -116,18 +117,18 @@ class Questions(LetterBox):
         asked = {"pairs": wanted, "links": links, "probability": probability}
         found = yield from self._post("/v1/score", answers.Scores, **asked)
         if len(found.scores) != len(wanted):
-            raise answers.unreadable(f"it has {len(found.scores)} scores for {len(wanted)} pairs")
+            raise unreadable(f"it has {len(found.scores)} scores for {len(wanted)} pairs")
         return found
 
-    def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Linked]:
+    def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Neighbors]:
         """Return with whom a node has an edge."""
-        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Linked, id, limit=limit)
+        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Neighbors, id, limit=limit)
 
     # ---- why, and what if ----------------------------------------------------------------------------
 
-    def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.Explained]:
+    def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.ExplainedVector]:
         """Return what each neighbour of a node adds to its vector, order by order."""
-        return self._get(f"/v1/explain/{in_path(id)}", answers.Explained, id, k=k)
+        return self._get(f"/v1/explain/{in_path(id)}", answers.ExplainedVector, id, k=k)
 
     def explain_change(
         self,
@@ -137,10 +138,10 @@ class Questions(LetterBox):
         add: object = None,
         remove: object = None,
         now: float | None = None,
-    ) -> Operation[answers.Movement]:
+    ) -> Operation[answers.ExplainedMove]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
         change = as_dicts(_read_change(events, add, remove))
-        return self._post("/v1/explain", answers.Movement, id, id=plain(id), events=change, now=now)
+        return self._post("/v1/explain", answers.ExplainedMove, id, id=plain(id), events=change, now=now)
 
     def what_if(
         self,
@@ -157,7 +158,7 @@ class Questions(LetterBox):
         scores: Iterable[tuple[Id, Id]] = (),
         k: int = DEFAULT_K,
         links: str = "new",
-    ) -> Operation[answers.Trial]:
+    ) -> Operation[answers.WhatIfAnswer]:
         """Return what would be after a change; nothing is changed.
 
         Parameters
@@ -183,7 +184,7 @@ class Questions(LetterBox):
         about = {"vectors": vectors, "nearest": nearest, "recommend": recommend, "remove_nodes": remove_nodes}
         asked |= {name: list(map(plain, values)) for name, values in about.items()}
         asked["scores"] = [(plain(a), plain(b)) for a, b in scores]
-        return self._post("/v1/what-if", answers.Trial, **asked)
+        return self._post("/v1/what-if", answers.WhatIfAnswer, **asked)
 
     # ---- events and changes --------------------------------------------------------------------------
 
@@ -255,7 +256,7 @@ class Questions(LetterBox):
         """
         request = Request("GET", "/v1/changes", _query(since=since, limit=limit, wait=wait))
         reply = yield from self._trying.ask(request, wait=wait)
-        found: answers.Changes = answers.read(reply.body, answers.Changes)
+        found: answers.Changes = read(reply.body, answers.Changes)
         return found
 
     def forget(self, id: Id) -> Operation[answers.NodeForgotten]:
@@ -268,9 +269,9 @@ class Questions(LetterBox):
 
     # ---- about ---------------------------------------------------------------------------------------
 
-    def status(self) -> Operation[answers.Status]:
+    def status(self) -> Operation[answers.ServiceStatus]:
         """Return everything worth knowing at a glance."""
-        return self._get("/v1/status", answers.Status)
+        return self._get("/v1/status", answers.ServiceStatus)
 
     def ready(self, wait: float = 0.0) -> Operation[bool]:
         """Return whether requests should come, after at most `wait` seconds."""
@@ -300,9 +301,9 @@ class Questions(LetterBox):
 
     def _ask(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
         reply = yield from self._trying.ask(request)
-        found: Any = answers.read(reply.body, shape)  # type: ignore[arg-type]
+        found: Any = read(reply.body, shape)  # type: ignore[arg-type]
         if about is not None:
-            answers.check_about(found.id, plain(about))
+            check_about(found.id, plain(about))
         answer: T = found
         return answer
 
@@ -375,7 +376,7 @@ def _as_list(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} is neither an id, nor a number, nor a list of them")
 
 
-def vectors_of(reply: Reply, asked: list[Any]) -> answers.Vectors:
+def vectors_of(reply: Reply, asked: list[Any]) -> answers.ManyVectors:
     """Read vectors that came as Arrow.
 
     Raises
@@ -393,7 +394,7 @@ def vectors_of(reply: Reply, asked: list[Any]) -> answers.Vectors:
         vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
         known = set(ids)
     except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
-        raise answers.unreadable(error) from None
-    answers.check_among(known, asked)
+        raise unreadable(error) from None
+    check_among(known, asked)
     missing = [one for one in asked if one not in known]
-    return answers.Vectors(sequence, ids, vectors, missing, *moment)
+    return answers.ManyVectors(sequence, ids, vectors, missing, *moment)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client import answers
+from dygcn.client.decoding import read
 from dygcn.client.steps import Operation, Request
 from dygcn.client.trying import Trying
 from dygcn.engine.events import python_ids, rows_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import OptionError, SequenceGap, ServiceError
+from dygcn.schema import answers
 
 ARROW = "application/vnd.apache.arrow.stream"
 EVENTS = "/v1/events"
@@ -116,7 +117,7 @@ class Sender:
             if refused.type == "forgotten-client" and refused.expected == first + len(part):
                 return (yield from self._all_arrived())  # only this client sends under its name
             raise SequenceGap(f"client {self.name!r}", refused.expected, first) from refused
-        found: answers.Accepted = answers.read(reply.body, answers.Accepted)
+        found: answers.Accepted = read(reply.body, answers.Accepted)
         if first is not None:
             self._check_alone(found, len(part), known=known or reply.again)
         return found
@@ -132,7 +133,7 @@ class Sender:
 
     def _all_arrived(self) -> Operation[answers.Accepted]:
         reply = yield from self._trying.ask(Request("GET", "/v1/status"))
-        found: answers.Status = answers.read(reply.body, answers.Status)
+        found: answers.ServiceStatus = read(reply.body, answers.ServiceStatus)
         return answers.Accepted(found.sequence, "repeated", 0, 0)
 
     def _request(self, body: bytes, form: str, first: int | None, *, resumes: bool = False) -> Request:

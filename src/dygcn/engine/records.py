@@ -26,7 +26,7 @@ number that is reused after the node left; `live` maps nodes back to ids, and tu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ Integer: TypeAlias = int | np.integer[Any]
 """A scalar inside a kernel."""
 Nodes: TypeAlias = NDArray[np.int32]
 """Nodes: dense internal numbers."""
+
+ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine", "filter"]
+"""What the numbers of a score are."""
 
 DEFAULT_K = 10
 """How many nodes an answer names unless another k is asked for: in Python, over HTTP and in commands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.history import History
-    from dygcn.engine.records import Float64, Int64, Nodes
+    from dygcn.engine.records import Float64, Int64, Nodes, ScoreKind
     from dygcn.live.search.nearest import VectorCache
-
-ScoreKind: TypeAlias = Literal["log-odds", "rank", "cosine", "filter"]
-"""What the numbers of a score are."""
 
 
 def head_of(model: Model, links: str) -> LinkHead | None:

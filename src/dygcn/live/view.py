@@ -41,12 +41,12 @@ from dygcn.live.guard import guarded
 from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, links_of, of_kind, own_kind
 from dygcn.live.other_names import names_options
 from dygcn.live.recommending import Among, allowed_nodes, filtered_nodes, recommend_nodes
-from dygcn.live.scoring import ScoreKind, head_of, kind_of_score, pair_scores, to_probabilities
+from dygcn.live.scoring import head_of, kind_of_score, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
+    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes, ScoreKind
     from dygcn.live import trying
 else:  # it is one of these
     trying = late("dygcn.live.trying")

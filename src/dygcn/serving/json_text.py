@@ -33,6 +33,8 @@ def vector_text(vectors: Float32) -> bytes:
 def _array(value: Any) -> msgspec.Raw:
     if isinstance(value, np.ndarray) and value.dtype == np.float32:
         return msgspec.Raw(vector_text(value))
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:  # not a number: null
+        return msgspec.Raw(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
     raise NotImplementedError(f"{type(value).__name__} has no JSON here")
 
 

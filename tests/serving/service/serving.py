@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import numpy as np
 
-from dygcn.serving.service.answers import Problem
+from dygcn.schema.answers import Problem
 from dygcn.serving.service.app import make_app
 from dygcn.serving.service.problems import BASE, BY_NAME, PROBLEM_JSON
 from dygcn.serving.service.server import Server

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from dygcn.serving.service.answers import Changed, Changes
+from dygcn.schema.answers import Changes, MovedNode
 from dygcn.serving.service.changes import Waiters, stream_changes
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import is_problem, on_loopback, serving
 
 NOTHING = Changes(5, "5", "5", False, False, [], [])
-NEWS = Changes(6, "6", "6", False, False, [Changed(1, 6, [0.0])], [])
+NEWS = Changes(6, "6", "6", False, False, [MovedNode(1, 6, [0.0])], [])
 STREAM = {"accept": "text/event-stream"}
 
 

@@ -82,7 +82,7 @@ def test_every_limit_is_asked_again(serve):
     is_problem(served.ask("/v1/vectors", {"ids": [1] * 60}), 413)
     assert served.service.live.offsets.idle_seconds == 5.0
     assert served.get("/v1/status").json()["queue"]["most_events"] == 7
-    wanted = served.get("/openapi.json").json()["components"]["schemas"]["WantedVectors"]
+    wanted = served.get("/openapi.json").json()["components"]["schemas"]["VectorsRequest"]
     assert wanted["properties"]["ids"]["maxItems"] == 2
     assert served.server._waiters.most == 1
 

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from dygcn.serving.service import answers
+from dygcn.schema import answers
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.routes import ROUTES
@@ -138,7 +138,7 @@ def test_every_reference_leads_somewhere():
     schemas = described["components"]["schemas"]
     used = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(described)))
     assert used <= set(schemas)
-    assert {"Event", "Problem", "Changes", "Status"} <= used
+    assert {"Event", "Problem", "Changes", "ServiceStatus"} <= used
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
@@ -158,10 +158,10 @@ def test_what_the_service_allows_is_in_it(serve):
     described = served.get("/openapi.json").json()
     schemas = described["components"]["schemas"]
     assert schemas["Event"]["properties"]["src"]["type"] == "string"
-    vector = schemas["WantedNearest"]["properties"]["vector"]
+    vector = schemas["NearestRequest"]["properties"]["vector"]
     assert (vector["minItems"], vector["maxItems"]) == (8, 8)
-    assert schemas["WantedNearest"]["properties"]["k"]["maximum"] == 8
-    assert schemas["WantedVectors"]["properties"]["ids"]["maxItems"] == 7
+    assert schemas["NearestRequest"]["properties"]["k"]["maximum"] == 8
+    assert schemas["VectorsRequest"]["properties"]["ids"]["maxItems"] == 7
     parameters = {
         (path, one["name"]): one["schema"].get("maximum")
         for path, ways in described["paths"].items()

@@ -11,8 +11,8 @@ import pytest
 
 import dygcn
 from dygcn.live.trying import Moves
+from dygcn.schema.requests import WhatIfRequest
 from dygcn.serving.service import questions
-from dygcn.serving.service.answers import WantedTrial
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.service import Service
@@ -468,7 +468,7 @@ def test_nobody_sees_the_clock_of_a_trial(folder, learned, tmp_path, monkeypatch
 
         monkeypatch.setattr(Moves, "__init__", look)
         done = threading.Event()
-        wanted = msgspec.convert({"add": [[1, 2]], "now": latest - 1.0}, type=WantedTrial)
+        wanted = msgspec.convert({"add": [[1, 2]], "now": latest - 1.0}, type=WhatIfRequest)
         Questions(service).submit_trial(wanted, lambda result: (seen.append(result), done.set()))
         assert done.wait(20)
         assert seen[0] == (latest - 1.0, latest)

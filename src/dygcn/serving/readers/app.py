@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from dygcn._extras import extra
 from dygcn.engine.records import Float32
 from dygcn.errors import OptionError, UnknownNode
+from dygcn.schema.requests import VectorsRequest
 from dygcn.serving.json_text import encode, vector_text
 from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.upstream import Writer
-from dygcn.serving.service.answers import WantedVectors
 from dygcn.serving.service.auth import Doors
 from dygcn.serving.service.body_limits import Bodies, Body
 from dygcn.serving.service.content_coding import coded, coded_beside
@@ -173,7 +173,7 @@ class ReaderApp:
     async def _vectors(self, body: bytes) -> bytes | None:
         """Return the answer for many nodes; None: ask the writer."""
         try:
-            ids = read_body(body, WantedVectors).ids
+            ids = read_body(body, VectorsRequest).ids
         except OptionError:
             return None
         if len(ids) > self._current.limits.ids:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from dygcn._extras import extra
 from dygcn.engine.models import KINDS
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.serving.service import answers
+from dygcn.schema import requests
 from dygcn.serving.service.changes import Waiters
 from dygcn.serving.service.handlers import Handlers, respond, whole
 from dygcn.serving.service.node_map import NodeMap
@@ -37,7 +37,7 @@ class Asking(Handlers):
 
     async def post_nearest(self, request: Request) -> Response:
         """Return the nearest nodes to a vector, or those of many nodes."""
-        wanted = await self._read(request, answers.WantedNearest)
+        wanted = await self._read(request, requests.NearestRequest)
         self._check_count(wanted.k, self.limits.k, "neighbours")
         if (wanted.vector is UNSET) == (wanted.ids is UNSET):
             raise OptionError("pass either a vector or ids")
@@ -54,7 +54,7 @@ class Asking(Handlers):
         params = request.query_params
         among = self._ids(params.getlist("among")) if "among" in params else None
         links = params.get("links")
-        wanted = answers.WantedNodes(
+        wanted = requests.RecommendRequest(
             self._id(request.path_params["id"]),
             self._neighbours(request),
             among,
@@ -66,9 +66,9 @@ class Asking(Handlers):
 
     async def post_recommended(self, request: Request) -> Response:
         """Return the likeliest links of a node, among many."""
-        return await self._recommend(await self._read(request, answers.WantedNodes))
+        return await self._recommend(await self._read(request, requests.RecommendRequest))
 
-    async def _recommend(self, wanted: answers.WantedNodes) -> Response:
+    async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
         self._check_count(wanted.k, self.limits.k, "nodes")
         self._check_count(len(wanted.among or ()), self.limits.ids, "ids in `among`")
         return await self._answer(self.questions.recommend, wanted)
@@ -100,7 +100,7 @@ class Asking(Handlers):
 
     async def post_score(self, request: Request) -> Response:
         """Return how likely pairs are linked next."""
-        wanted = await self._read(request, answers.WantedScores)
+        wanted = await self._read(request, requests.ScoresRequest)
         self._check_count(len(wanted.pairs), self.limits.ids, "pairs")
         return await self._score(wanted.pairs, wanted.links, wanted.probability)
 
@@ -112,7 +112,7 @@ class Asking(Handlers):
 
     async def post_trial(self, request: Request) -> Response:
         """Return what would be after a change."""
-        wanted = await self._read(request, answers.WantedTrial)
+        wanted = await self._read(request, requests.WhatIfRequest)
         self._check_count(wanted.k, self.limits.k, "neighbours")
         self._check_count(wanted.moved, self.limits.page_rows, "nodes that would move")
         lists = (wanted.vectors, wanted.nearest, wanted.recommend, wanted.scores)
@@ -122,10 +122,10 @@ class Asking(Handlers):
 
     async def post_explanation(self, request: Request) -> Response:
         """Return which events would move a node."""
-        wanted = await self._read(request, answers.WantedMovement)
+        wanted = await self._read(request, requests.ExplainChangeRequest)
         return await self._try(self.questions.submit_explanation, wanted)
 
-    async def _try(self, submit: Any, wanted: answers.WantedChange) -> Response:
+    async def _try(self, submit: Any, wanted: requests.ChangeRequest) -> Response:
         """Have the writing thread try a change, and answer when it has."""
         edges = len(wanted.add or ()) + len(wanted.remove or ())
         self._check_count(edges, self.limits.queued_events, "edges")

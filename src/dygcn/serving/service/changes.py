@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from dygcn.schema.answers import Changes
 from dygcn.serving.json_text import encode
-from dygcn.serving.service.answers import Changes
 from dygcn.serving.service.ingest_queue import Overloaded
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Waiters:
             news = self._news
             found = await asyncio.to_thread(read) if beside else read()
             left = until - loop.time()
-            if has_news(found) or found.more or left <= 0 or self.closing:
+            if found.news or found.more or left <= 0 or self.closing:
                 return found
             try:
                 await asyncio.wait_for(news.wait(), min(left, _LOOK))
@@ -108,11 +108,6 @@ class Waiters:
             await asyncio.wait_for(self._news.wait(), seconds)
         except TimeoutError:
             return
-
-
-def has_news(page: Changes) -> bool:
-    """Say whether a reader has to see a page; events may surprise, or be missing, where no node moved."""
-    return bool(page.moved or page.left or page.reset or page.surprises or page.surprises_missing_to)
 
 
 async def page_of(service: Service, since: str, limit: int) -> Changes:
@@ -133,7 +128,7 @@ async def stream_changes(
     yield b": here\n\n"
     while not waiters.closing and not await gone():
         page = await page_of(service, since, limit)
-        if has_news(page):
+        if page.news:
             yield b"id: %s\nevent: changes\ndata: %s\n\n" % (page.next.encode(), encode(page))
         else:
             yield b": quiet\n\n"

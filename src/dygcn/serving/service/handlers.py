@@ -20,8 +20,8 @@ from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.offsets import CLIENT
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.schema import answers, requests
 from dygcn.serving.json_text import encode
-from dygcn.serving.service import answers
 from dygcn.serving.service.body_limits import Bodies
 from dygcn.serving.service.changes import Waiters, page_of, stream_changes
 from dygcn.serving.service.problems import problem
@@ -184,7 +184,7 @@ class Handlers:
 
     async def post_vectors(self, request: Request) -> Response:
         """Return the vectors of many nodes, as JSON or Arrow."""
-        wanted = await self._read(request, answers.WantedVectors)
+        wanted = await self._read(request, requests.VectorsRequest)
         self._check_count(len(wanted.ids), self.limits.ids, "ids")
         as_of, moment = request.query_params.get("as_of"), {}
         if as_of is None:
@@ -284,7 +284,9 @@ class Handlers:
             raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
         position = await run_in_threadpool(self.service.live.forget_stream, f"{CLIENT}{name}")
         expected = None if position is None else position + 1
-        return respond(answers.Forgotten(self.service.live.sequence, name, position is not None, expected))
+        return respond(
+            answers.ClientForgotten(self.service.live.sequence, name, position is not None, expected)
+        )
 
     async def get_alive(self, request: Request) -> Response:
         """Say that the process answers."""

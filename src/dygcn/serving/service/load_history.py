@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dygcn.schema import answers
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
-from dygcn.serving.service import answers
 from dygcn.serving.service.routes import ROUTES, V1
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ class LoadHistory:
         """Return percentiles of the last minute, at most `INTERVAL` old."""
         return self._latency
 
-    def since(self, moment: float = 0.0) -> answers.LoadHistory:
+    def since(self, moment: float = 0.0) -> answers.LoadSamples:
         """Return the samples behind a moment, in seconds since 1970, oldest first."""
         found = [one for one in list(self._samples) if one.time > moment]
-        return answers.LoadHistory(self._service.live.sequence, self._now(), INTERVAL, found)
+        return answers.LoadSamples(self._service.live.sequence, self._now(), INTERVAL, found)
 
 
 class _Counted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dygcn._extras import extra
 from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
-from dygcn.serving.service import answers
+from dygcn.schema import answers, requests
 from dygcn.serving.service.asking import Asking
 from dygcn.serving.service.handlers import respond, whole
 from dygcn.serving.service.routes import IDS_IN_QUERY
@@ -30,25 +30,25 @@ class Mending(Asking):
 
     async def post_replay(self, request: Request) -> Response:
         """Apply dead letters again; those that cannot be applied stay, with their new reason."""
-        wanted = await self._read(request, answers.WantedReplay)
+        wanted = await self._read(request, requests.ReplayRequest)
         found, missing = await run_in_threadpool(self._chosen, wanted)
         model, latest = self.service.live.model, self.service.latest_time()
         parts = await run_in_threadpool(parts_of, found, model.ids, latest, bool(model.relations))
         receipts = [await self._apply(part) for part in parts]
         sequence = max((one.sequence for one in receipts), default=self.service.live.sequence)
         applied, dead = sum(one.applied for one in receipts), sum(one.dead for one in receipts)
-        return respond(answers.Replayed(sequence, applied, dead, missing))
+        return respond(answers.ReplayResult(sequence, applied, dead, missing))
 
     async def delete_dead_letters(self, request: Request) -> Response:
         """Discard dead letters."""
         params = request.query_params
         numbers = [whole(one, "number", 0, _HIGHEST) for one in params.getlist("number")]
         self._check_count(len(numbers), IDS_IN_QUERY, "numbers in its address")
-        wanted = answers.WantedReplay(numbers, params.get("stream"), params.get("reason"))
+        wanted = requests.ReplayRequest(numbers, params.get("stream"), params.get("reason"))
         found, missing = await run_in_threadpool(self._chosen, wanted)
         count = await run_in_threadpool(self.service.live.log.discard, [number for number, *_ in found])
-        return respond(answers.Discarded(self.service.live.sequence, count, missing))
+        return respond(answers.DiscardResult(self.service.live.sequence, count, missing))
 
-    def _chosen(self, wanted: answers.WantedReplay) -> tuple[list[ChosenLetter], list[int]]:
+    def _chosen(self, wanted: requests.ReplayRequest) -> tuple[list[ChosenLetter], list[int]]:
         mended = {one.number: bytes(one.event) for one in wanted.mended}
         return chosen(self.service.live.log, wanted.numbers, mended, wanted.stream, wanted.reason)

@@ -12,7 +12,7 @@ import numpy as np
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.layout import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
-from dygcn.serving.service import map_answers
+from dygcn.schema import answers
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64
@@ -38,15 +38,15 @@ class _Made:
     label: Int64
     again_at: float  # by the monotonic clock
 
-    def points(self) -> list[map_answers.Point]:
+    def points(self) -> list[answers.MapPoint]:
         """Return the nodes as they are drawn."""
         return points_of(self.ids, self.place, self.label)
 
 
-def points_of(ids: list[Id], place: Float64, label: Int64) -> list[map_answers.Point]:
+def points_of(ids: list[Id], place: Float64, label: Int64) -> list[answers.MapPoint]:
     """Return nodes as they are drawn."""
     drawn = zip(ids, place.round(3).tolist(), label.tolist(), strict=True)
-    return [map_answers.Point(one, x, y, community) for one, (x, y), community in drawn]
+    return [answers.MapPoint(one, x, y, community) for one, (x, y), community in drawn]
 
 
 class NodeMap:
@@ -68,7 +68,7 @@ class NodeMap:
         self._making = threading.Lock()
         self._made: _Made | None = None
 
-    def answer(self, node: Id | None = None) -> map_answers.Map:
+    def answer(self, node: Id | None = None) -> answers.Map:
         """Return the map, and where a node is on it, also one that is not among those that are drawn.
 
         Raises
@@ -78,7 +78,7 @@ class NodeMap:
         """
         made = self._latest()
         chosen = None if node is None else self._beside(made, node)
-        return map_answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
+        return answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
 
     def _latest(self) -> _Made:
         made = self._made
@@ -109,7 +109,7 @@ class NodeMap:
             sequence, total, ids, {one: i for i, one in enumerate(ids)}, vectors, place, label, again_at
         )
 
-    def _beside(self, made: _Made, node: Id) -> map_answers.ChosenNode:
+    def _beside(self, made: _Made, node: Id) -> answers.ChosenNode:
         """Return a node with those that are near it and those that it is linked with, all placed."""
         near = self._service.nearest_to(node, DEFAULT_K)
         if near is None:
@@ -121,7 +121,7 @@ class NodeMap:
         near_ids = [one.id for one in near.nodes]
         sequence, here, vectors, _ = self._service.vectors(list(dict.fromkeys((node, *near_ids, *linked))))
         place, label = _placed(made, here, vectors)
-        return map_answers.ChosenNode(sequence, node, points_of(here, place, label), near_ids, linked)
+        return answers.ChosenNode(sequence, node, points_of(here, place, label), near_ids, linked)
 
 
 def _laid_out(ids: list[Id], vectors: Float32, before: _Made | None) -> tuple[Float64, Int64]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from dygcn import __version__
 from dygcn.engine.events.kinds import kinds_of
-from dygcn.serving.service import answers
+from dygcn.schema import VERSION, answers
 from dygcn.serving.service.cost_estimate import ROWS_RANKED
 from dygcn.serving.service.problems import BASE, PROBLEM_JSON, TYPES
 from dygcn.serving.service.routes import ARROW, JSON, NDJSON, ROUTES, Route
@@ -42,13 +43,11 @@ def describe(
         Whether it has tokens; None: it may.
     """
     limits = Limits() if limits is None else limits
-    shapes = [route.answer for route in ROUTES if route.answer] + [
-        route.body for route in ROUTES if route.body
-    ]
+    shapes = {shape: shape for route in ROUTES for shape in (*route.answers, route.body) if shape is not None}
     schemas, components = msgspec.json.schema_components(
-        [*shapes, answers.Problem], ref_template="#/components/schemas/{name}"
+        [*shapes, answers.Problem], schema_hook=_array, ref_template="#/components/schemas/{name}"
     )
-    known = {_key(shape): schema for shape, schema in zip([*shapes, answers.Problem], schemas, strict=True)}
+    known = dict(zip([*shapes, answers.Problem], schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, limits)
@@ -63,6 +62,7 @@ def describe(
         "info": {
             "title": "dygcn",
             "version": __version__,
+            "x-schema": VERSION,
             "description": "Live node embeddings for graphs that never stop changing.",
         },
         "paths": paths,
@@ -74,6 +74,13 @@ def describe(
             },
         },
     }
+
+
+def _array(kind: Any) -> dict[str, Any]:
+    """Return the schema of an array of numpy, where its field does not say more."""
+    if kind is not np.ndarray:
+        raise NotImplementedError
+    return {"type": "array", "items": {"type": "number"}}
 
 
 def _event(kind: str | None) -> dict[str, Any]:
@@ -99,21 +106,21 @@ def _event(kind: str | None) -> dict[str, Any]:
 
 def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
     """Write into the shapes of requests what this service allows."""
-    components["WantedVectors"]["properties"]["ids"]["maxItems"] = limits.ids
-    components["WantedScores"]["properties"]["pairs"]["maxItems"] = limits.ids
-    wanted = components["WantedNearest"]["properties"]
+    components["VectorsRequest"]["properties"]["ids"]["maxItems"] = limits.ids
+    components["ScoresRequest"]["properties"]["pairs"]["maxItems"] = limits.ids
+    wanted = components["NearestRequest"]["properties"]
     wanted["k"]["maximum"] = limits.k
     wanted["ids"]["maxItems"] = min(limits.ids, limits.asked_rows // ROWS_RANKED)
-    components["WantedNearest"]["oneOf"] = [
+    components["NearestRequest"]["oneOf"] = [
         {"required": ["vector"], "not": {"required": ["ids"]}, "properties": {"by": {"const": "cosine"}}},
         {"required": ["ids"], "not": {"required": ["vector"]}},
     ]
     if dim is not None:
         wanted["vector"] |= {"minItems": dim, "maxItems": dim}
-    components["WantedNodes"]["properties"]["k"]["maximum"] = limits.k
-    trial = components["WantedTrial"]["properties"]
+    components["RecommendRequest"]["properties"]["k"]["maximum"] = limits.k
+    trial = components["WhatIfRequest"]["properties"]
     events = {"type": "array", "items": {"$ref": "#/components/schemas/Event"}}
-    trial["events"] = components["WantedMovement"]["properties"]["events"] = events
+    trial["events"] = components["ExplainChangeRequest"]["properties"]["events"] = events
     trial["k"]["maximum"], trial["moved"]["maximum"] = limits.k, limits.page_rows
 
 
@@ -126,16 +133,12 @@ def _name_kinds(paths: dict[str, Any], components: dict[str, Any], ids: str) -> 
             for param in operation["parameters"]:
                 if param["name"] == "kind":
                     param["schema"] = {"enum": names}
-    for wanted in ("WantedNearest", "WantedNodes"):
+    for wanted in ("NearestRequest", "RecommendRequest"):
         components[wanted]["properties"]["kind"] = {"enum": [*names, None], "default": None}
 
 
 def _at_most(limits: Limits, name: str) -> dict[str, Any]:
     return {"maximum": getattr(limits, name)}
-
-
-def _key(shape: Any) -> str:
-    return str(shape)
 
 
 def _statuses(route: Route) -> list[int]:
@@ -153,13 +156,14 @@ def _reasons(status: int) -> str:
     return " ".join(f"{one.title} (`{BASE}{one.name}`)." for one in TYPES if one.status == status)
 
 
-def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    content = {route.media: {"schema": known[_key(route.answer)] if route.answer else {"type": "string"}}}
+def _operation(route: Route, known: dict[Any, Any], limits: Limits) -> dict[str, Any]:
+    shapes = [known[shape] for shape in route.answers] or [{"type": "string"}]
+    content = {route.media: {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}}
     if route.handler == "post_vectors":
         content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
     if route.handler == "get_changes":
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    refused = {PROBLEM_JSON: {"schema": known[_key(answers.Problem)]}}
+    refused = {PROBLEM_JSON: {"schema": known[answers.Problem]}}
     operation: dict[str, Any] = {
         "operationId": route.handler,
         "summary": route.about,
@@ -195,10 +199,10 @@ def _operation(route: Route, known: dict[str, Any], limits: Limits) -> dict[str,
     return operation
 
 
-def _form(route: Route, form: str, known: dict[str, Any]) -> dict[str, Any]:
+def _form(route: Route, form: str, known: dict[Any, Any]) -> dict[str, Any]:
     event = {"$ref": "#/components/schemas/Event"}
     if route.body is not None:
-        return {"schema": known[_key(route.body)]}
+        return {"schema": known[route.body]}
     if form == JSON:
         return {"schema": {"oneOf": [event, {"type": "array", "items": event}]}}
     return {"schema": {"type": "string", **({} if form == NDJSON else {"format": "binary"})}}

@@ -16,9 +16,9 @@ from dygcn.errors import (
     UnknownNode,
     WriteFailed,
 )
+from dygcn.schema import answers
 from dygcn.serving.json_text import encode
 from dygcn.serving.observing.request_ids import current_request_id
-from dygcn.serving.service import answers
 from dygcn.serving.service.content_coding import TooManyMembers
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 

@@ -15,7 +15,7 @@ from dygcn.live.of_kinds import asking_kind, check_kind, links_for
 from dygcn.live.recommending import EVERYONE, linked_nodes
 from dygcn.live.scoring import kind_of_score, to_probabilities
 from dygcn.live.trying import Moves
-from dygcn.serving.service import answers
+from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import (
     ROWS_RANKED,
     expected_rows,
@@ -27,7 +27,7 @@ from dygcn.serving.service.cost_estimate import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import EventBatch, Float64, Nodes
+    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
     from dygcn.live.finding import Scored
     from dygcn.live.view import EmbeddingView
     from dygcn.serving.service.ingest_queue import TrialAnswer
@@ -57,7 +57,7 @@ class Questions:
 
     # ---- the graph as it is --------------------------------------------------------------------------
 
-    def recommend(self, wanted: answers.WantedNodes) -> answers.Recommended:
+    def recommend(self, wanted: requests.RecommendRequest) -> answers.Recommended:
         """Return the likeliest links of a node."""
         self._service.reads += 1
         with self._live.lock:
@@ -79,7 +79,7 @@ class Questions:
             kind = self._live.score_kind(links)
             return answers.Recommended(self._live.sequence, wanted.id, kind, _nodes(found), missing)
 
-    def nearest_of(self, ids: list[Id], k: int, by: str, kind: str | None = None) -> answers.NearestNodes:
+    def nearest_of(self, ids: list[Id], k: int, by: str, kind: str | None = None) -> answers.NearestOf:
         """Return the nearest nodes of each of many, those left out that are not in the graph."""
         check_kind(self._graph.ids, kind)
         if by == "score":
@@ -94,9 +94,9 @@ class Questions:
                 if found is not None:
                     of.append(answers.NodesOf(one, found))
             _, missing = self._sorted_out(ids)
-            return answers.NearestNodes(self._live.sequence, score_kind="cosine", of=of, missing=missing)
+            return answers.NearestOf(self._live.sequence, "cosine", of, missing)
 
-    def _nearest_by_score(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestNodes:
+    def _nearest_by_score(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestOf:
         self._service.reads += 1
         with self._live.lock:
             here, missing = self._sorted_out(ids)
@@ -107,9 +107,9 @@ class Questions:
             found = [self._live.recommend(one, k, exclude_linked=False, kind=kind) for one in here]
             of = [answers.NodesOf(one, _nodes(near)) for one, near in zip(here, found, strict=True)]
             score_kind = self._live.score_kind("next")
-            return answers.NearestNodes(self._live.sequence, score_kind=score_kind, of=of, missing=missing)
+            return answers.NearestOf(self._live.sequence, score_kind, of, missing)
 
-    def neighbors(self, node: Id, limit: int) -> answers.Linked:
+    def neighbors(self, node: Id, limit: int) -> answers.Neighbors:
         """Return with whom a node is linked."""
         self._service.reads += 1
         with self._live.lock:
@@ -117,9 +117,9 @@ class Questions:
             self._check(self._degree(at), "ask the embedding in Python")
             linked = self._graph.ids.sorted(linked_nodes(self._graph, at))
             names = self._service.ids_of(linked[:limit])
-            return answers.Linked(self._live.sequence, node, len(linked), names)
+            return answers.Neighbors(self._live.sequence, node, len(linked), names)
 
-    def explain(self, node: Id, k: int) -> answers.Explained:
+    def explain(self, node: Id, k: int) -> answers.ExplainedVector:
         """Return what each neighbour adds to a vector."""
         self._service.reads += 1
         with self._live.lock:
@@ -131,24 +131,22 @@ class Questions:
         shares = [answers.Share(*one) for one in zip(names, of_each[:k], by_order, strict=True)]
         others = sum(of_each[k:])
         sums = float(found.vector @ found.vector), found.own, found.rounding, len(found)
-        return answers.Explained(sequence, node, *sums, shares, others)
+        return answers.ExplainedVector(sequence, node, *sums, shares, others)
 
     def scores(self, pairs: list[tuple[Id, Id]], links: str, *, probability: bool) -> answers.Scores:
-        """Return the scores of pairs, None where an id is not in the graph."""
+        """Return the scores of pairs, NaN where an id is not in the graph."""
         self._service.reads += 1
         model = self._live.model
         with self._live.lock:
-            found, known = _scores(self._live, pairs, links)
-            sequence = self._live.sequence
+            found, sequence = _scores(self._live, pairs, links), self._live.sequence
         if probability:
-            shares = to_probabilities(model, found, links)
-            return answers.Scores(sequence, "probability", _where(known, shares))
-        return answers.Scores(sequence, kind_of_score(model, links), _where(known, found))
+            return answers.Scores(sequence, "probability", to_probabilities(model, found, links))
+        return answers.Scores(sequence, kind_of_score(model, links), found)
 
     # ---- the graph as it would be --------------------------------------------------------------------
 
-    def submit_trial(self, wanted: answers.WantedTrial, answer: TrialAnswer) -> None:
-        """Have the writing thread try a change, in its turn; `answer` gets an `answers.Trial`.
+    def submit_trial(self, wanted: requests.WhatIfRequest, answer: TrialAnswer) -> None:
+        """Have the writing thread try a change, in its turn; `answer` gets an `answers.WhatIfAnswer`.
 
         Raises
         ------
@@ -165,7 +163,7 @@ class Questions:
         self._check(rows, "try a smaller change, or ask less about it")
         self._service.ingest_queue.submit_work(lambda: self._try(wanted, batch), rows, answer)
 
-    def submit_explanation(self, wanted: answers.WantedMovement, answer: TrialAnswer) -> None:
+    def submit_explanation(self, wanted: requests.ExplainChangeRequest, answer: TrialAnswer) -> None:
         """Have the writing thread find out which events would move a node; as `submit_trial`."""
         self._service.reads += 1
         batch = self._batch_of(wanted)
@@ -178,18 +176,18 @@ class Questions:
         self._check(rows, "explain fewer events at once")
         self._service.ingest_queue.submit_work(lambda: self._explain(wanted, batch), rows, answer)
 
-    def _explain(self, wanted: answers.WantedMovement, batch: EventBatch) -> answers.Movement:
+    def _explain(self, wanted: requests.ExplainChangeRequest, batch: EventBatch) -> answers.ExplainedMove:
         with self._service.trying():
             found = self._live.explain_change(wanted.id, batch, now=wanted.now)
         whole = found.after.astype(np.float64) - found.before
         waiting, *events = (
-            answers.EventMoved(float(np.linalg.norm(moved)), float(moved @ whole))
+            answers.EventMovement(float(np.linalg.norm(moved)), float(moved @ whole))
             for moved in (found.waiting, *found.by_event)
         )
         distance = float(np.linalg.norm(whole))
-        return answers.Movement(self._live.sequence, wanted.id, distance, waiting, events)
+        return answers.ExplainedMove(self._live.sequence, wanted.id, distance, waiting, events)
 
-    def _batch_of(self, wanted: answers.WantedChange) -> EventBatch | None:
+    def _batch_of(self, wanted: requests.ChangeRequest) -> EventBatch | None:
         latest, kind = self._service.latest_time(), self._live.model.ids
         if wanted.now is not None and latest is not None and wanted.now > latest:
             raise OptionError(f"now is {wanted.now:g}; allowed is up to {latest:g}")
@@ -208,7 +206,7 @@ class Questions:
             raise OptionError(f"event {found.bad[0].row} cannot be tried: {found.bad[0].reason}")
         return found.batch
 
-    def _rows_of(self, batch: EventBatch | None, wanted: answers.WantedTrial) -> int:
+    def _rows_of(self, batch: EventBatch | None, wanted: requests.WhatIfRequest) -> int:
         rows, state = 0, self._live.state
         if batch is not None:
             rows = expected_rows(state, batch) + expected_rows_of_ageing(state, batch, wanted.now, self._most)
@@ -217,7 +215,7 @@ class Questions:
             rows += expected_rows_of_removal(state, nodes[nodes >= 0])
         return rows
 
-    def _rows_asked(self, wanted: answers.WantedTrial, events: int, change: int) -> int:
+    def _rows_asked(self, wanted: requests.WhatIfRequest, events: int, change: int) -> int:
         """Return how many rows questions look at, in a graph that has grown by as much as events can add."""
         size = len(self._graph) + 2 * events
         everyone = len(wanted.nearest) + len(wanted.recommend)
@@ -233,7 +231,7 @@ class Questions:
         linked = (linked_nodes(self._graph, node) for node in nodes[nodes >= 0].tolist())
         return sum(int(count[near].sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
 
-    def _try(self, wanted: answers.WantedTrial, batch: EventBatch | None) -> answers.Trial:
+    def _try(self, wanted: requests.WhatIfRequest, batch: EventBatch | None) -> answers.WhatIfAnswer:
         """Try a change and answer questions; in the writing thread, so that nobody else writes meanwhile."""
         live, k = self._live, wanted.k
         with (
@@ -242,7 +240,7 @@ class Questions:
         ):
             moves = Moves(trial)
             sizes = len(trial), trial.edge_count
-            vectors: list[answers.Vector | None] = [
+            vectors: list[Float32 | None] = [
                 trial.vector(one) if one in trial else None for one in wanted.vectors
             ]
             near = [_if_there(trial, one, lambda x: trial.nearest(x, k)) for one in wanted.nearest]
@@ -250,7 +248,7 @@ class Questions:
                 _if_there(trial, one, lambda x: trial.recommend(x, k, links=wanted.links))
                 for one in wanted.recommend
             ]
-            found, known = _scores(trial, wanted.scores, wanted.links)
+            scores = _scores(trial, wanted.scores, wanted.links)
         with live.lock:
             ids, distance = moves.measure(live)
             left, sequence = moves.left(live), live.sequence
@@ -258,7 +256,7 @@ class Questions:
         furthest = [answers.WouldMove(one, None if math.isnan(far) else far) for one, far in named]
         kind = kind_of_score(live.model, wanted.links)
         about = sequence, moves.rows, *sizes, len(moves), furthest, left, kind
-        return answers.Trial(*about, vectors, near, best, _where(known, found))
+        return answers.WhatIfAnswer(*about, vectors, near, best, scores)
 
     # ---- looking up ----------------------------------------------------------------------------------
 
@@ -297,13 +295,9 @@ def _if_there(trial: EmbeddingView, node: Id, ask: Callable[[Id], Scored]) -> li
     return _nodes(ask(node)) if node in trial else None
 
 
-def _scores(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> tuple[Float64, list[bool]]:
-    """Return the scores of pairs, and whether both ends are there."""
+def _scores(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> Float64:
+    """Return the scores of pairs, NaN where an id is not in the graph."""
     graph = view.state.graph
     first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
     second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
-    return view.scores_of(first, second, links), ((first >= 0) & (second >= 0)).tolist()
-
-
-def _where(known: list[bool], scores: Float64) -> list[float | None]:
-    return [score if there else None for score, there in zip(scores.tolist(), known, strict=True)]
+    return np.where((first >= 0) & (second >= 0), view.scores_of(first, second, links), np.nan)

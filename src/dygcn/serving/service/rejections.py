@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from dygcn.schema import answers
 from dygcn.serving.observing.events import note
-from dygcn.serving.service import answers
 
 WINDOW = 1_000  # events
 _LEAST = 20  # events, before which nothing is said

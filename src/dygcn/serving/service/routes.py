@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from dygcn.engine.models import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.live.durable.histories import PLACE_PATTERN
 from dygcn.live.durable.past import MOMENT_PATTERN
-from dygcn.serving.service import answers, map_answers
+from dygcn.schema import answers, requests
 
 V1 = "/v1"  # before the path of every route that programs ask
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -36,12 +37,23 @@ class Route:
     scope: str
     handler: str  # a method of `Handlers`
     about: str
-    answer: Any = None  # a struct, or None for text
+    answer: Any = None  # a struct, or a union of them; None: text
     params: tuple[Param, ...] = ()
     body: Any = None
     forms: tuple[str, ...] = ()  # what the body may be
     statuses: tuple[int, ...] = ()  # besides 200, and those that every route has
     media: str = JSON
+
+    @property
+    def answers(self) -> tuple[Any, ...]:
+        """What may come back, each by itself."""
+        return (
+            get_args(self.answer)
+            if isinstance(self.answer, UnionType)
+            else (self.answer,)
+            if self.answer
+            else ()
+        )
 
 
 _ID = Param("id", "path", "The node, by your own id.", {"type": "string", "minLength": 1}, True)
@@ -107,7 +119,7 @@ _API = (
         "The vectors of many nodes, now or as of a moment; Arrow, if you accept it.",
         answers.ManyVectors,
         (_AS_OF,),
-        body=answers.WantedVectors,
+        body=requests.VectorsRequest,
         forms=(JSON,),
         statuses=(400, 404),
     ),
@@ -128,8 +140,8 @@ _API = (
         "post_nearest",
         "The nearest nodes to a vector, by cosine; or those of each of many nodes, by cosine or by the score "
         "of a link.",
-        answers.NearestNodes,
-        body=answers.WantedNearest,
+        answers.ScoredNodes | answers.NearestOf,
+        body=requests.NearestRequest,
         forms=(JSON,),
         statuses=(400,),
     ),
@@ -140,7 +152,7 @@ _API = (
         "post_score",
         "How likely pairs of nodes are linked next.",
         answers.Scores,
-        body=answers.WantedScores,
+        body=requests.ScoresRequest,
         forms=(JSON,),
         statuses=(400,),
     ),
@@ -183,7 +195,7 @@ _API = (
         "post_recommended",
         "The same, where `among` is too long for an address.",
         answers.Recommended,
-        body=answers.WantedNodes,
+        body=requests.RecommendRequest,
         forms=(JSON,),
         statuses=(400, 404),
     ),
@@ -193,7 +205,7 @@ _API = (
         "read",
         "get_neighbors",
         "With how many nodes a node has an edge now, and the first of them by id.",
-        answers.Linked,
+        answers.Neighbors,
         (_ID, Param("limit", "query", "How many are named; 100 by default.", _COUNT, most="page_rows")),
         statuses=(400, 404),
     ),
@@ -203,7 +215,7 @@ _API = (
         "read",
         "get_explanation",
         "What each neighbour of a node adds to its vector, order by order.",
-        answers.Explained,
+        answers.ExplainedVector,
         (_ID, Param("k", "query", f"How many neighbours; {DEFAULT_K} by default.", _COUNT, most="k")),
         statuses=(400, 404),
     ),
@@ -213,8 +225,8 @@ _API = (
         "read",
         "post_explanation",
         "Which events of a change would move a node, and how far each. Nothing is changed.",
-        answers.Movement,
-        body=answers.WantedMovement,
+        answers.ExplainedMove,
+        body=requests.ExplainChangeRequest,
         forms=(JSON,),
         statuses=(400, 404),
     ),
@@ -225,8 +237,8 @@ _API = (
         "post_trial",
         "What would be after a change: who moves and how far, vectors, neighbours, recommendations, scores. "
         "Nothing is changed.",
-        answers.Trial,
-        body=answers.WantedTrial,
+        answers.WhatIfAnswer,
+        body=requests.WhatIfRequest,
         forms=(JSON,),
         statuses=(400, 404),
     ),
@@ -258,14 +270,16 @@ _API = (
         ),
         statuses=(400, 429),
     ),
-    Route("GET", "/status", "read", "get_status", "Everything worth knowing at a glance.", answers.Status),
+    Route(
+        "GET", "/status", "read", "get_status", "Everything worth knowing at a glance.", answers.ServiceStatus
+    ),
     Route(
         "GET",
         "/history",
         "read",
         "get_history",
         "The load of the last hour: a sample every few seconds.",
-        answers.LoadHistory,
+        answers.LoadSamples,
         (
             Param(
                 "since",
@@ -282,7 +296,7 @@ _API = (
         "read",
         "get_map",
         "Some nodes in two dimensions, those with near vectors together; and where a node is among them.",
-        map_answers.Map,
+        answers.Map,
         (Param("node", "query", "A node that is placed on the map in any case.", {"type": "string"}),),
         statuses=(400, 404),
     ),
@@ -292,7 +306,7 @@ _API = (
         "admin",
         "get_dead_letters",
         "Events that could not be applied, newest first.",
-        answers.Letters,
+        answers.DeadLetters,
         (
             Param("limit", "query", "How many; 100 by default.", {**_COUNT, "maximum": 1000}),
             Param(
@@ -313,8 +327,8 @@ _API = (
         "post_replay",
         "Apply dead letters again, as they are or mended. A letter goes in the transaction that logs its "
         "event; one that cannot be applied stays, with its new reason.",
-        answers.Replayed,
-        body=answers.WantedReplay,
+        answers.ReplayResult,
+        body=requests.ReplayRequest,
         forms=(JSON,),
         statuses=(400,),
     ),
@@ -324,7 +338,7 @@ _API = (
         "admin",
         "delete_dead_letters",
         "Discard dead letters: by number, or of a stream and a reason (1,000 at most).",
-        answers.Discarded,
+        answers.DiscardResult,
         (
             Param("number", "query", "One parameter each.", {**_IDS, "items": _WHOLE}),
             Param("stream", "query", "Those of a stream.", {"type": "string"}),
@@ -349,7 +363,7 @@ _API = (
         "admin",
         "delete_client",
         "Follow a client no longer, so that another one has its place.",
-        answers.Forgotten,
+        answers.ClientForgotten,
         (Param("id", "path", "The name of the client.", _CLIENT, True),),
         statuses=(400,),
     ),

@@ -20,7 +20,7 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.of_kinds import EVERY_KIND, of_kind, own_kind
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import top_k
-from dygcn.serving.service import answers
+from dygcn.schema import answers
 from dygcn.serving.service.clock import latest_of, now_in
 from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.drain import Drain
@@ -314,16 +314,18 @@ class Service:
             latest,
             page.reset,
             page.more,
-            list(map(answers.Changed, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
-            list(map(answers.Left, rows.left.tolist(), rows.left_versions.tolist())),
-            *(surprises if self.settings.track_surprise else ()),
+            list(map(answers.MovedNode, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
+            list(map(answers.LeftNode, rows.left.tolist(), rows.left_versions.tolist())),
+            *surprises,
         )
 
     def letters(
         self, limit: int, before: int, stream: str | None = None, reason: str | None = None
-    ) -> answers.Letters:
+    ) -> answers.DeadLetters:
         """Return dead letters, newest first."""
-        return answers.Letters.of(self.live.log, limit, before, stream, reason)
+        found = self.live.log.dead_letters(limit, before, stream=stream, reason=reason)
+        listed = [answers.ListedDeadLetter.of(*one) for one in found]
+        return answers.DeadLetters(self.live.log.count_dead_letters(), listed)
 
     def latest_time(self) -> float | None:
         """Return the latest time that an event may have now; None: any. No lock is taken for it."""
@@ -363,7 +365,7 @@ class Service:
         """Return how many reads were answered, those of reader processes included."""
         return self.reads + (0 if self.readers is None else self.readers.counts().requests)
 
-    def status(self) -> answers.Status:
+    def status(self) -> answers.ServiceStatus:
         """Return everything worth knowing at a glance."""
         live, ingest_queue = self.live, self.ingest_queue
         self.observations.report(*self.sources, *self.sinks)
@@ -376,7 +378,7 @@ class Service:
             moved_last = [] if live.state.torn else self.ids_of(shown)
             sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
         model, reads = live.model, self.total_reads()
-        return answers.Status(
+        return answers.ServiceStatus(
             live.sequence,
             live.version,
             *sizes,

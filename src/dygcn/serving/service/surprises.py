@@ -7,10 +7,9 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from dygcn.engine.events import python_ids
 from dygcn.engine.models.surprise import reason_names
+from dygcn.schema.answers import SurprisingEvent
 from dygcn.serving.observing.metrics import distribution
 
 if TYPE_CHECKING:
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
 
 MOST = 10_000  # events that are kept: some megabytes, and seconds of events at the speed of measuring
 _HIGH = 0.99  # rank from which on an event is counted as surprising
-
-
-class SurprisingEvent(msgspec.Struct, frozen=True):
-    """An event, and how surprising it was before it happened."""
-
-    sequence: int  # of its batch: events of one batch share it
-    src: int | str
-    dst: int | str
-    surprise: float  # minus log P(dst | src), in nats
-    rank: float | None  # share of the last hundred of `src` that surprised less; null of fewer than five
-    reasons: list[str]  # what made it unlikely, the strongest first
 
 
 class SurpriseRecord:

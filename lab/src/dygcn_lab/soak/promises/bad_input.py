@@ -24,8 +24,8 @@ import dygcn
 from dygcn.client import Client
 from dygcn.errors import EventError, OptionError
 from dygcn.live.durable.storage import log
+from dygcn.schema.answers import Problem
 from dygcn.serving.service import app, handlers
-from dygcn.serving.service.answers import Problem
 from dygcn.serving.service.problems import PROBLEM_JSON
 from dygcn.serving.service.settings import parse_settings
 from dygcn_lab.soak.check import Check, Finding
