@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.models import Model
-from dygcn.engine.training import starting_matrices
+from dygcn.engine.training.matrices import starting_matrices
 from tests.linked import link_auc
 
 

@@ -4,7 +4,7 @@ import pytest
 import dygcn
 from dygcn.engine.models import Model
 from dygcn.engine.propagation import influence
-from dygcn.engine.training import starting_matrices
+from dygcn.engine.training.matrices import starting_matrices
 from dygcn.errors import EventError, OptionError, StaleChange, UnknownNode
 from dygcn.testing import GRAPHS, random_events
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Int8: TypeAlias = NDArray[np.int8]
@@ -46,6 +46,8 @@ Float: TypeAlias = NDArray[np.floating[Any]]
 Bool: TypeAlias = NDArray[np.bool_]
 Stored: TypeAlias = NDArray[np.signedinteger[Any]]
 """Rows of sums or messages, in the narrowest integer type that holds their values."""
+Progress: TypeAlias = "Callable[[int, int, str], None]"
+"""Called with how much is done, of how much, and of what."""
 Integer: TypeAlias = int | np.integer[Any]
 """A scalar inside a kernel."""
 Nodes: TypeAlias = NDArray[np.int32]

@@ -22,7 +22,7 @@ from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
 from dygcn.engine.models import State
 from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
-from dygcn.engine.training.subspace import turn_rows
+from dygcn.engine.training.walks import turn_rows
 from dygcn.errors import FeatureError
 from dygcn.live.embedding import LiveEmbedding
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, StateImage
     from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
     from dygcn.live.vector_view import VectorView
 
 SHARE = 0.05

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes, Progress
     from dygcn.paper.history import History, Snapshot
     from dygcn.paper.options import BaseRecipe
 

@@ -16,7 +16,7 @@ from dygcn.engine.models import Model, State
 from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.models.choices import Choices, ids_of, weight_grid
 from dygcn.engine.training import Recipe
-from dygcn.engine.training.fitting_exact import fit_exact
+from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.paper.bases import base_vectors, exact_tables, fit_base, keep_last
 from dygcn.paper.fresh_base import adopt
@@ -30,8 +30,7 @@ from dygcn.paper.spec import RollingSpec, SpectralSpec, with_base
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import EventBatch, Float32
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float32, Progress
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
 

@@ -17,8 +17,7 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dygcn.engine.records import Float32
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import Float32, Progress
     from dygcn.paper.history import Snapshot
     from dygcn.paper.options import BaseRecipe
 

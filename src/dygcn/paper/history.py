@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.models import Model
-    from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes, Progress
     from dygcn.paper.plans import Mix, Plan
 
 

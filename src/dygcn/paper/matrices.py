@@ -18,8 +18,7 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Int64, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import Float32, Int64, Nodes, Progress
     from dygcn.paper.history import History, Snapshot
     from dygcn.paper.recipes import RollingRecipe
 

@@ -16,8 +16,7 @@ with extra("torch"):
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes, Progress
     from dygcn.paper.history import Snapshot
     from dygcn.paper.options import BaseRecipe
     from dygcn.paper.plans import Mix

@@ -10,7 +10,7 @@ import pytest
 import dygcn
 from dygcn.engine.filter.filter import Filter
 from dygcn.engine.training import filtering
-from dygcn.engine.training.filtering import START, Pairs, Rows, Search
+from dygcn.engine.training.filtering import START, FilterRows, HistoryPairs, Search
 from dygcn.errors import FeatureError, OptionError
 
 
@@ -39,8 +39,8 @@ def test_rows_are_those_of_a_dense_svd():
     rng = np.random.default_rng(0)
     R = (rng.random((40, 30)) < 0.3).astype(float)
     one, other = np.nonzero(R)
-    pairs = Pairs.of(one, other, np.zeros(len(one)), np.ones(len(one), np.int8), R.shape)
-    found = Rows.of(pairs, seed=0)
+    pairs = HistoryPairs.of(one, other, np.zeros(len(one)), np.ones(len(one), np.int8), R.shape)
+    found = FilterRows.of(pairs, seed=0)
     normalised = R * (R.sum(1) ** -0.25)[:, None] * (R.sum(0) ** -0.25)
     sizes = np.linalg.svd(normalised, compute_uv=False)
     assert np.allclose(found.sizes, sizes[: len(found.sizes)], atol=1e-5)
@@ -53,10 +53,10 @@ def test_iterated_rows_span_what_dense_ones_do(monkeypatch):
     rng = np.random.default_rng(1)
     one, other = (rng.integers(0, 200, 4000) for _ in range(2))
     other = one % 4 * 50 + other % 50
-    pairs = Pairs.of(one, other, np.zeros(4000), np.ones(4000, np.int8), (200, 200))
-    dense = Rows.of(pairs, 0)
+    pairs = HistoryPairs.of(one, other, np.zeros(4000), np.ones(4000, np.int8), (200, 200))
+    dense = FilterRows.of(pairs, 0)
     monkeypatch.setattr(filtering, "_DENSE", 10)
-    iterated = Rows.of(pairs, 0)
+    iterated = FilterRows.of(pairs, 0)
     assert np.allclose(dense.sizes[:4], iterated.sizes[:4], rtol=1e-4)
     a, b = (np.linalg.qr((rows.rows * rows.step)[:, :4].astype(float))[0] for rows in (dense, iterated))
     assert np.linalg.svd(a.T @ b, compute_uv=False).min() > 0.99
@@ -262,7 +262,7 @@ def test_a_search_ranks_as_the_filter_does(monkeypatch, paths, trend, edges):
     graph, filter_ = live.state.graph, Filter(head)
     filter_.rebuild(graph)
     user, item, t = (np.array(table[name]) for name in ("src", "dst", "t"))
-    before = Pairs.of(user, item, t, np.ones(len(t), np.int8), (60, 60))
+    before = HistoryPairs.of(user, item, t, np.ones(len(t), np.int8), (60, 60))
     search = Search(before, np.arange(60), (np.arange(60), np.arange(60)), span, span, 0)
     settings = START | {
         "edges": edges,

@@ -12,17 +12,16 @@ from dygcn.engine.models.choices import Choices
 from dygcn.engine.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting_walks import held_out, walk_model
-from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns
-from dygcn.engine.training.link_samples import sample_links
+from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns, sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
-from dygcn.engine.training.next_sample import NextSample
+from dygcn.engine.training.next_head import NextSample
 from dygcn.engine.training.samples import NextEdges
 
 
 def next_edges(rows, events):
     active, places = np.unique(np.array(rows), return_inverse=True)
     first, second = places.reshape(-1, 2).T
-    return NextEdges(first, second, read_events({"src": active, "dst": active}).src, read_events(events))
+    return NextEdges(first, second, read_events({"src": active, "dst": active}).src)
 
 
 def random_graph(seed, directed=False, nodes=40, steps=12):

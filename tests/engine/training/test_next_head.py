@@ -9,10 +9,9 @@ from dygcn.engine.history import History
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import NextHead
 from dygcn.engine.models.next_head import next_columns
-from dygcn.engine.training import next_lists
+from dygcn.engine.training import next_head
 from dygcn.engine.training.logits import list_loss, softmax
-from dygcn.engine.training.next_head import fit_next
-from dygcn.engine.training.next_lists import draw_lists
+from dygcn.engine.training.next_head import draw_lists, fit_next
 from tests.seeded import assert_noticed
 
 
@@ -78,7 +77,7 @@ def test_weights_add_up_to_everybody(seed):
 
 def test_a_hub_is_looked_at_no_further_than_its_last_partners(monkeypatch):
     """Partners from before are among the rest, and the weights still add up."""
-    monkeypatch.setattr(next_lists, "_LOOKED_AT", 2)
+    monkeypatch.setattr(next_head, "_LOOKED_AT", 2)
     asked = []
     answers_of = History.answers_of
 
@@ -106,10 +105,10 @@ def test_lists_learn_what_everybody_would(monkeypatch):
     batch = events(3000, nodes=150)
     few = lists_of(batch, 700)
     for name in ("FORMER", "RECENT", "OTHERS"):
-        monkeypatch.setattr(next_lists, name, 10_000)
-    monkeypatch.setattr(next_lists, "_others", lambda taken, count, _: np.flatnonzero(~taken))
+        monkeypatch.setattr(next_head, name, 10_000)
+    monkeypatch.setattr(next_head, "_others", lambda taken, count, _: np.flatnonzero(~taken))
     random = np.random.default_rng(0)
-    chosen = next_lists._events(batch.src.values != batch.dst.values, len(batch) // 2, 700, random)
+    chosen = next_head._events(batch.src.values != batch.dst.values, len(batch) // 2, 700, random)
     assert (chosen == few.event).all()
     whole = whole_lists(batch, chosen)
     head = fit_next(few, 3000.0)
@@ -183,4 +182,4 @@ def test_a_score_depends_on_no_other_candidate():
     ],
 )  # fmt: skip
 def test_a_seeded_bug_is_noticed(tmp_path, line, wrong):
-    assert_noticed(tmp_path, "dygcn.engine.training.next_lists", line, wrong, hunt_weights, 0)
+    assert_noticed(tmp_path, "dygcn.engine.training.next_head", line, wrong, hunt_weights, 0)

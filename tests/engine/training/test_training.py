@@ -4,9 +4,9 @@ import pytest
 import dygcn
 from dygcn.engine.events import cut_steps, read_events
 from dygcn.engine.models import Model, State
-from dygcn.engine.training import Recipe, collect_samples, fit_matrices, starting_matrices
-from dygcn.engine.training.loss import link_loss
-from dygcn.engine.training.samples import StepSample
+from dygcn.engine.training import Recipe
+from dygcn.engine.training.matrices import StepSample, fit_matrices, link_loss, starting_matrices
+from dygcn.engine.training.samples import collect_samples
 from dygcn.errors import EventError, OptionError
 
 

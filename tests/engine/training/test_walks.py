@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.engine.training import subspace, walks
+from dygcn.engine.training import walks
 from dygcn.engine.training.walks import walk_base
 from dygcn.errors import OptionError
 from dygcn.testing.dense_walks import dense_base, dense_log_walks
@@ -162,8 +162,8 @@ def test_the_subspace_is_the_leading_one():
     def multiply(block):
         block[:] = M @ block
 
-    block = subspace.leading_block(multiply, len(M), 6, 0)
-    turn = subspace.rotation(block, 6)
+    block = walks.leading_block(multiply, len(M), 6, 0)
+    turn = walks.rotation(block, 6)
     left, sizes, _ = np.linalg.svd(M)
     found = block @ turn
     np.testing.assert_allclose(np.linalg.norm(found, axis=0), sizes[:6], rtol=1e-4)
@@ -189,7 +189,7 @@ def test_columns_become_orthonormal_and_keep_their_span(block):
     sizes = np.linalg.svd(right.astype(float), compute_uv=False)
     rank = int((sizes > 1e-5 * sizes[0]).sum()) if sizes[0] else 0
     span = np.linalg.svd(right.astype(float), full_matrices=False)[0][:, :rank]
-    subspace.orthonormalise(right)
+    walks.orthonormalise(right)
     assert np.isfinite(right).all()
     inside = np.linalg.svd(span.T @ right, compute_uv=False)[:rank]
     assert (inside > 0.9).all(), inside  # every direction that was there is still there
@@ -200,7 +200,7 @@ def test_columns_become_orthonormal_and_keep_their_span(block):
 
 def test_a_block_that_is_not_finite_is_refused():
     with pytest.raises(FloatingPointError, match="not finite"):
-        subspace.orthonormalise(np.full((50, 3), np.nan, np.float32))
+        walks.orthonormalise(np.full((50, 3), np.nan, np.float32))
 
 
 def test_who_has_no_row():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.training.filtering import last_events, some_pairs
+from dygcn.engine.training.samples import last_events, some_pairs
 from dygcn_lab.evaluation.recommending import Question, ask
 
 if TYPE_CHECKING:

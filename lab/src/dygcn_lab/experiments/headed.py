@@ -17,10 +17,9 @@ from dygcn.engine.graph import Graph
 from dygcn.engine.models import node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.engine.models.links import COUNT_HALF_LIFE
 from dygcn.engine.records import IdColumn
-from dygcn.engine.training.link_head import PAIRS, first_held_out, fit_heads
-from dygcn.engine.training.link_samples import sample_links
+from dygcn.engine.training.link_head import PAIRS, fit_heads, sample_links
 from dygcn.engine.training.matrices import Recipe
-from dygcn.engine.training.samples import NextEdges
+from dygcn.engine.training.samples import NextEdges, first_held_out
 from dygcn_lab.experiments.ours import LINKS, event_table
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.models import LinkHead
     from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Moment, Nodes
-    from dygcn.engine.training.link_samples import LinkSample
+    from dygcn.engine.training.link_head import LinkSample
     from dygcn_lab.evaluation import Method
 
 UNIT = 1.0  # times are in steps
@@ -99,7 +98,7 @@ class Headed:
             if step > first:
                 method.follow(moments[step])
                 self._play(moments[step])
-            coming = _next_edges(moments[step + 1], step + 1)
+            coming = _next_edges(moments[step + 1])
             read = partial(self._read, method)
             samples.append(sample_links(self._graph, UNIT, coming, count, random, read))
         return fit_heads(samples, None)
@@ -124,7 +123,7 @@ def _batch(moment: Moment, step: int) -> EventBatch:
     return read_events(event_table([moment], step))
 
 
-def _next_edges(moment: Moment, step: int) -> NextEdges:
+def _next_edges(moment: Moment) -> NextEdges:
     active, places = np.unique(moment.edges, return_inverse=True)
     first, second = places.reshape(-1, 2).T
-    return NextEdges(first, second, IdColumn(active), _batch(moment, step))
+    return NextEdges(first, second, IdColumn(active))

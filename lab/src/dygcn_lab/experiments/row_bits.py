@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.training import walk_base
+from dygcn.engine.training.walks import walk_base
 from dygcn_lab.evaluation import VectorMethod
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import msgspec
 
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.models.choices import Choices
-from dygcn.engine.training import Recipe, fit_heads
+from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting_walks import held_out, walk_model
-from dygcn.engine.training.next_sample import NextSample
+from dygcn.engine.training.link_head import fit_heads
+from dygcn.engine.training.next_head import NextSample
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.experiments.cells import Record
 from dygcn_lab.experiments.headed import Headed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -96,6 +96,22 @@ class Choices:
     def half_life(self) -> float | None:
         """The half-life of a removed edge's weight."""
         return None if self.memory is None else float(self.memory)
+
+    def model_settings(
+        self, batch: EventBatch, parts: Sequence[EventBatch], message_bits: int
+    ) -> dict[str, Any]:
+        """Return what a model takes over from the options, and from events and their training steps."""
+        return {
+            "ids": self.ids or batch.src.kind,
+            "seed": int(self.seed),
+            "directed": bool(self.directed),
+            "grid": weight_grid(weighed(batch, self.relations), message_bits, self.whole_weights),
+            "half_life": self.half_life,
+            "unit": _check_time_unit(time_unit(parts) or self.expire),
+            "expire": self.expire,
+            "whole": self.whole_weights,
+            "relations": self.relations,
+        }
 
 
 class Fitting(Protocol):
@@ -201,7 +217,14 @@ def _refuse_extremes(weight: Float64, adds: Bool) -> None:
         )
 
 
-def check_time_unit(unit: float | None) -> float | None:
+def time_unit(steps: Sequence[EventBatch]) -> float | None:
+    """Return the median length of a training step; None without times, or where all times are equal."""
+    lengths = np.diff([float(step.t.max()) for step in steps if step.t is not None and len(step)])
+    lengths = lengths[lengths > 0]
+    return float(np.median(lengths)) if len(lengths) else None
+
+
+def _check_time_unit(unit: float | None) -> float | None:
     """Return the time that counts as one, if a saved model can keep it.
 
     Raises

@@ -12,7 +12,8 @@ from dygcn.errors import FeatureError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from dygcn.engine.models.state import Outcome, State
+    from dygcn.engine.models.contracts import Outcome
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch, Nodes
 
 _PAPER = (

@@ -12,7 +12,8 @@ from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.filter.layout import CANDIDATES, MOST_ON_PATHS
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import walk_kernels
-from dygcn.engine.training.subspace import OVERSAMPLE, leading_block, rotation, turn_rows
+from dygcn.engine.training.samples import last_events, some_pairs
+from dygcn.engine.training.walks import OVERSAMPLE, leading_block, rotation, turn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", "Bool", "Float32")
 RANK = 128
 """Columns."""
-HELD_OUT, AT_RANDOM = 0.25, 0.1
-"""Last part of the events, by which settings are chosen; of events without times, how many pairs are
-drawn: few, since what paths weigh beside products depends on how many edges there are."""
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
@@ -57,7 +55,7 @@ _TOP = 10
 
 
 @dataclass(frozen=True)
-class Pairs:
+class HistoryPairs:
     """Who has whom, each pair once, by one who asks: numbers, and the newest time."""
 
     one: Int64
@@ -66,21 +64,21 @@ class Pairs:
     sizes: tuple[int, int]  # how many can ask, how many can be an answer
 
     @staticmethod
-    def of(one: Int64, other: Int64, t: Float64, op: Int8, sizes: tuple[int, int]) -> Pairs:
+    def of(one: Int64, other: Int64, t: Float64, op: Int8, sizes: tuple[int, int]) -> HistoryPairs:
         """Return the pairs that events leave; events are in order of time."""
         keys, from_the_end = np.unique((one * sizes[1] + other)[::-1], return_index=True)
         there = op[::-1][from_the_end] > 0
         keys = keys[there]
-        return Pairs(keys // sizes[1], keys % sizes[1], t[::-1][from_the_end[there]], sizes)
+        return HistoryPairs(keys // sizes[1], keys % sizes[1], t[::-1][from_the_end[there]], sizes)
 
     @property
     def keys(self) -> Int64:
         """A number for each pair, in their order."""
         return self.one * self.sizes[1] + self.other
 
-    def some(self, chosen: Bool) -> Pairs:
+    def some(self, chosen: Bool) -> HistoryPairs:
         """Return some of the pairs."""
-        return Pairs(self.one[chosen], self.other[chosen], self.t[chosen], self.sizes)
+        return HistoryPairs(self.one[chosen], self.other[chosen], self.t[chosen], self.sizes)
 
     @cached_property
     def degrees(self) -> tuple[Int64, Int64]:
@@ -124,7 +122,7 @@ def power(degree: Int64, exponent: float) -> Float32:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FilterRows:
     """Rows of 8 bits, the step of each column, and the singular values."""
 
     rows: Int8
@@ -132,7 +130,7 @@ class Rows:
     sizes: Float64
 
     @staticmethod
-    def of(pairs: Pairs, seed: int) -> Rows:
+    def of(pairs: HistoryPairs, seed: int) -> FilterRows:
         """Factorise ``D_one^-1/4 R D_other^-1/4``; a row has the root of its number of edges in it, too."""
         one, other = (power(degree, -0.25) for degree in pairs.degrees)
         values = one[pairs.one] * other[pairs.other]
@@ -143,7 +141,7 @@ class Rows:
         vectors, squares = _leading(squared, pairs.sizes, seed)
         table = vectors * other[:, None]
         step = np.maximum(np.abs(table).max(axis=0, initial=0.0), 1e-12) / np.float32(127)
-        return Rows(np.rint(table / step).astype(np.int8), step.astype(np.float32), np.sqrt(squares))
+        return FilterRows(np.rint(table / step).astype(np.int8), step.astype(np.float32), np.sqrt(squares))
 
     def weights(self, ridge: float) -> Float32:
         """Return what the product of each column weighs."""
@@ -189,11 +187,17 @@ class Search:
     """
 
     def __init__(
-        self, before: Pairs, asked: Int64, wanted: tuple[Int64, Int64], now: float, span: float, seed: int
+        self,
+        before: HistoryPairs,
+        asked: Int64,
+        wanted: tuple[Int64, Int64],
+        now: float,
+        span: float,
+        seed: int,
     ) -> None:
         self._before, self._asked, self._now, self._span = before, asked, now, span
         self._wanted = wanted
-        self._rows = Rows.of(before, seed)
+        self._rows = FilterRows.of(before, seed)
         self._table = self._rows.rows * self._rows.step
         first, last = (np.searchsorted(before.one, asked, side) for side in ("left", "right"))
         counts = last - first
@@ -409,7 +413,7 @@ def with_filter_rows(head: FilterHead, graph: Graph, seed: int) -> FilterHead:
     _, one, other = _Ends(graph.ids, head.asks, head.answers).directed(a[weight > 0], b[weight > 0])
     (one, asking), (other, answering) = (_numbered(graph.ids, nodes) for nodes in (one, other))
     yes, sizes = np.ones(len(one), np.int8), (len(asking), len(answering))
-    found = Rows.of(Pairs.of(one, other, np.zeros(len(one)), yes, sizes), seed)
+    found = FilterRows.of(HistoryPairs.of(one, other, np.zeros(len(one)), yes, sizes), seed)
     known = np.flatnonzero(found.rows.any(axis=1))
     rows = np.ascontiguousarray(found.rows[known])
     return replace(head, ids=graph.ids.names(answering[known]), rows=rows, weights=found.weights(head.ridge))
@@ -426,7 +430,9 @@ def _found_settings(
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
     held = last_events(one, t) if span > 0 else some_pairs(src, dst, random)[rows]
     held = np.isin(rows, rows[held])  # of an edge between two who both ask, both ways
-    before, later = (Pairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held))
+    before, later = (
+        HistoryPairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held)
+    )
     out, into = before.degrees
     new = (out[later.one] > 0) & (into[later.other] > 0) & ~np.isin(later.keys, before.keys)
     fresh = later.some(new)
@@ -439,31 +445,3 @@ def _found_settings(
     wanted = place[able], fresh.other[able]
     search = Search(before, asked, wanted, float(before.t.max()), span or 1.0, seed)
     return search.settings(timed=span > 0), span
-
-
-def last_events(one: Int64, t: Float64) -> Bool:
-    """Say which events are held out: the last quarter, or the ends of visits.
-
-    Where most of those who come in the last quarter had not come before, hardly anybody could be asked about
-    it. Then the second half of what each does after the first quarter is held out: who asks is asked with
-    what it has by then, as a stream asks.
-    """
-    late: Bool = t >= t[int((1 - HELD_OUT) * len(t))]
-    count, known = (np.bincount(one[some], minlength=one.max() + 1) for some in (late, ~late))
-    if 2 * np.count_nonzero(count * known) >= np.count_nonzero(count):
-        return late
-    rows = np.flatnonzero(t >= t[int(HELD_OUT * len(t))])
-    rows = rows[np.argsort(one[rows], kind="stable")]
-    count = np.bincount(one[rows])
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    late[:] = False
-    late[rows[2 * place >= count[one[rows]]]] = True
-    return late
-
-
-def some_pairs(src: Nodes | Int64, dst: Nodes | Int64, random: np.random.Generator) -> Bool:
-    """Say which events are held out where there are no times: all of some pairs, whichever way."""
-    low, high = np.minimum(src, dst).astype(np.int64), np.maximum(src, dst)
-    pairs, pair = np.unique(low << 32 | high, return_inverse=True)
-    held: Bool = (random.random(len(pairs)) < AT_RANDOM)[pair]
-    return held

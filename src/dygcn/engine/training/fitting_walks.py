@@ -1,37 +1,116 @@
-"""Fitting a walk model: play the events, factorise the graph at the end. Nothing is trained by gradient."""
+"""Fitting a walk model, with or without features beside its rows: nothing is trained by gradient."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import take
-from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.events.kinds import stored_type
+from dygcn.engine.features import RowTable, Walks, read_features
+from dygcn.engine.features.nodes import NodeColumns, NodeTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import take_image
-from dygcn.engine.models import Model, State
-from dygcn.engine.models.choices import check_time_unit, weighed, weight_grid
+from dygcn.engine.models import Model, Projection, State, principal_directions
 from dygcn.engine.models.model import order_weights
-from dygcn.engine.training import HeldOut, fit_heads, time_unit, walk_base
-from dygcn.engine.training.beside import choose_share
 from dygcn.engine.training.filtering import fit_filter
-from dygcn.engine.training.next_sample import NextSample
-from dygcn.engine.training.samples import Ahead
-from dygcn.engine.training.subspace import PRODUCTS
+from dygcn.engine.training.link_head import HeldOut, cosine_auc, fit_heads
+from dygcn.engine.training.next_head import NextSample
+from dygcn.engine.training.samples import NextGraph, play
+from dygcn.engine.training.walks import PRODUCTS, walk_base
+from dygcn.errors import FeatureError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.choices import Choices
-    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32
-    from dygcn.engine.training import Recipe
-    from dygcn.engine.training.beside import Beside
-    from dygcn.engine.training.link_samples import LinkSample
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Progress
+    from dygcn.engine.training.link_head import LinkSample
+    from dygcn.engine.training.matrices import Recipe
+
+
+SHARES = (0.1, 0.3, 0.5, 0.7)
+"""Of a vector's squared length that the features may have."""
+ENOUGH = 0.002
+"""The smallest share is taken whose AUC is at most so far below the best."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Given features, and how they become a block."""
+
+    ids: IdColumn
+    values: Float32  # (n, columns of x)
+    projection: Projection
+
+
+def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside | None:
+    """Read ``["walks", x]``; None: there are walks alone.
+
+    Parameters
+    ----------
+    ids
+        Type of the ids of the events.
+    dim
+        Columns of a vector: at most half of them are for the features, and as many as x has directions.
+    """
+    others = [one for one in features if not (isinstance(one, str) and one == "walks")]
+    if len(others) == len(features) or len(others) > 1:
+        raise FeatureError(
+            f'a list of features is ["walks", x], one table x beside the rows of walks; this one has '
+            f"{len(features) - len(others)} times walks and {len(others)} others: join tables into one"
+        )
+    if not others:
+        return None
+    columns, (column, values) = None, (None, None)
+    if isinstance(others[0], NodeTable):
+        columns = NodeColumns.of(others[0])
+        column, values = others[0].ids, columns.encode(others[0])
+    else:
+        column, values = read_features(others[0], ids)
+    if len(column) and column.kind != stored_type(ids):
+        raise FeatureError(f"features have {column.kind} ids, the events {ids} ones; one type a graph")
+    if dim < 2:
+        raise OptionError(f"dim is {dim}; with features beside walks it is 2 or more: each needs a column")
+    found = principal_directions(values, dim // 2, seed)
+    return Beside(column, values, dataclasses.replace(found, columns=columns))
+
+
+def choose_share(model: Model, samples: Sequence[LinkSample]) -> tuple[Model, Sequence[LinkSample]]:
+    """Return the model with the share of features that predicts held-out links best, and samples to match.
+
+    The share stays as it is where there are too few held-out links.
+    """
+    tried = {}
+    for share in SHARES:
+        other = _with_share(model, share)
+        weighed = [_weighed(sample, model, other) for sample in samples]
+        tried[share] = cosine_auc(weighed, None), other, weighed
+    best = max(auc for auc, *_ in tried.values())
+    if np.isnan(best):
+        return model, samples
+    _, chosen, weighed = next(one for one in tried.values() if one[0] >= best - ENOUGH)
+    return chosen, weighed
+
+
+def _with_share(model: Model, share: float) -> Model:
+    assert model.projection is not None
+    return dataclasses.replace(model, projection=dataclasses.replace(model.projection, share=share))
+
+
+def _weighed(sample: LinkSample, old: Model, new: Model) -> LinkSample:
+    """Return a sample as the new model would have read it: each block has another length."""
+    factors = np.ones(old.width, np.float32)
+    for (columns, before), (_, after) in zip(old.blocks, new.blocks, strict=True):
+        factors[columns] = after / before
+    assert sample.vectors is not None
+    return dataclasses.replace(sample, vectors=sample.vectors * factors, units=sample.units * factors)
+
 
 ROUGH, WARM = 4, 1
 """Products of the factorisation without held-out steps, and of the one that begins where it ended."""
@@ -81,19 +160,11 @@ def walk_model(
     columns = choices.dim - (0 if projection is None else projection.matrix.shape[1])
     return Model(
         order_weights(choices.orders),
-        choices.ids or batch.src.kind,
-        "walks" if projection is None else "walks+given",
-        np.ones(choices.dim),
-        seed=int(choices.seed),
-        directed=bool(choices.directed),
-        grid=weight_grid(weighed(batch, choices.relations), Walks.message_bits, choices.whole_weights),
-        half_life=choices.half_life,
-        unit=check_time_unit(time_unit(parts) or choices.expire),
-        expire=choices.expire,
+        features="walks" if projection is None else "walks+given",
+        scales=np.ones(choices.dim),
         table=RowTable(ids, np.zeros((0, columns), np.int8), 1.0),
-        whole=choices.whole_weights,
         projection=projection,
-        relations=choices.relations,
+        **choices.model_settings(batch, parts, Walks.message_bits),
     )
 
 
@@ -166,7 +237,7 @@ def held_out(
     graph = _play(blank.new_graph(), parts[:played], progress)
     later = copy.deepcopy(graph)
     state = _state(with_rows(blank, graph, progress, ROUGH), graph, beside)
-    ahead = Ahead(later, parts, played)
+    ahead = NextGraph(later, parts, played)
     for step in found.steps:
         found.visit(state, step, ahead.move_to(step + 1))
         coming.follow(state, step + 1)
@@ -179,7 +250,7 @@ def held_out(
 
 def _play(graph: Graph, parts: Sequence[EventBatch], progress: Progress | None) -> Graph:
     for i, part in enumerate(parts):
-        graph.release(graph.apply(part).left)
+        play(graph, part)
         if progress is not None:
             progress(i + 1, len(parts), "playing events")
     graph.compact()

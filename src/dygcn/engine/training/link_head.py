@@ -12,21 +12,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
 from dygcn.engine.measures.scores import auc
-from dygcn.engine.models import LinkHead, Model, State, pair_columns, read_units, read_vectors
+from dygcn.engine.models import (
+    LinkHead,
+    Model,
+    State,
+    node_traits,
+    pair_columns,
+    pair_pasts,
+    read_units,
+    read_vectors,
+)
 from dygcn.engine.models.links import AGE, EDGE, HEADS, KNOWN, PAST, TRAITS
-from dygcn.engine.training.link_samples import LinkSample, sample_links
 from dygcn.engine.training.logits import logistic
-from dygcn.engine.training.matrices import Recipe, fit_matrices
-from dygcn.engine.training.samples import LARGEST_SAMPLE
+from dygcn.engine.training.matrices import LARGEST_SAMPLE
+from dygcn.engine.training.samples import first_held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from dygcn.engine.features import RowTable
     from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Nodes
-    from dygcn.engine.training.samples import NextEdges, Progress, StepSample
+    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
+    from dygcn.engine.training.matrices import Recipe
+    from dygcn.engine.training.samples import NextEdges
+
+    Read = Callable[[Nodes], tuple["Float32 | None", "Float32"]]
+
 
 PAIRS = 30_000  # of each kind, over all steps, and as many negatives
 ROWS_A_PAIR = 6  # at most: a link and its negative have three ends, of two kinds of links
@@ -34,15 +47,110 @@ FEWEST = 64  # linked pairs of a kind, below which nothing is learned
 PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.engine.models.links`
 
 
-def first_held_out(usable: int, recipe: Recipe) -> int:
-    """Return the first step that is set aside, of so many that have a next one.
+@dataclass(frozen=True, slots=True)
+class MarkedPairs:
+    """MarkedPairs with what is known of their past, as rows of a `LinkSample`."""
 
-    Examples
-    --------
-    >>> first_held_out(20, Recipe(held_out=0.25))
-    15
+    first: Int64  # (m,)
+    second: Int64  # (m,)
+    pasts: Float64  # (m, 4), see `pair_pasts`
+    marked: Bool  # (m,) who is linked at the next step
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSample:
+    """Pairs of one held-out step, and their nodes; the last row is a node that is not there yet."""
+
+    vectors: Float32 | None  # (n, dim); None: they follow from the units, by matrices that are learned later
+    units: Float32  # (K + 1, n, width)
+    traits: Float64  # (n, 4)
+    pairs: dict[str, MarkedPairs]  # "new" and "all"
+
+
+def sample_links(
+    graph: Graph,
+    unit: float | None,
+    edges: NextEdges,
+    count: int,
+    random: np.random.Generator,
+    read: Read,
+) -> LinkSample:
+    """Draw pairs from the graph now, and from the edges of the next one.
+
+    Parameters
+    ----------
+    count
+        How many linked pairs of each kind.
+    read
+        Returns vectors (or None) and units of nodes.
     """
-    return usable - int(recipe.held_out * usable)
+    first, second, active = (nodes.astype(np.int64) for nodes in edges.nodes_in(graph))
+    coming = np.stack((first, second), axis=1)
+    a, b, weight = graph.edges()
+    now = np.stack((a, b), axis=1)[weight > 0].astype(np.int64)
+    drawn = {
+        "new": _draw_new(now, coming, count, graph.ids.high, random),
+        "all": _draw_all(coming, active, count, graph.ids.high, random),
+    }
+    ends = np.concatenate([pairs for pairs, _ in drawn.values()])
+    nodes = np.unique(ends[ends >= 0]).astype(np.int32)
+    place = np.full(graph.ids.high + 1, len(nodes), np.int64)  # -1, the last place, is a node not yet there
+    place[nodes] = np.arange(len(nodes))
+
+    def described(pairs: Int64, marked: Bool) -> MarkedPairs:
+        ends = pairs.astype(np.int32)
+        pasts = pair_pasts(graph, ends[:, 0], ends[:, 1], unit)
+        return MarkedPairs(place[pairs[:, 0]], place[pairs[:, 1]], pasts, marked)
+
+    vectors, units = read(nodes)
+    return LinkSample(
+        None if vectors is None else np.pad(vectors, ((0, 1), (0, 0))),
+        np.pad(units, ((0, 0), (0, 1), (0, 0))),
+        node_traits(graph, np.append(nodes, np.int32(-1)), unit),
+        {kind: described(*pairs) for kind, pairs in drawn.items()},
+    )
+
+
+def _draw_new(
+    now: Int64, coming: Int64, count: int, high: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Draw links that are not there yet between nodes that are, and pairs that stay apart."""
+    before, warm = PairSet(now, high), np.zeros(high + 1, np.bool_)
+    warm[now.ravel()] = True
+    fresh = coming[(coming >= 0).all(axis=1)]
+    after = PairSet(fresh, high)
+    fresh = fresh[warm[fresh].all(axis=1) & ~before.has(fresh[:, 0], fresh[:, 1])]
+    return _draw(fresh, np.flatnonzero(warm), (before, after), count, random)
+
+
+def _draw_all(
+    coming: Int64, active: Int64, count: int, high: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Draw links of the next graph, and pairs of its nodes that are not linked there.
+
+    Nodes that are not there yet are numbered behind all others while negatives are drawn.
+    """
+    late = active < 0
+    active = np.where(late, high + np.cumsum(late) - 1, active)
+    known = coming[(coming >= 0).all(axis=1)]
+    chosen, truth = _draw(coming, active, (PairSet(known, high + len(active)),), count, random)
+    return np.where(chosen < high, chosen, -1), truth
+
+
+def _draw(
+    linked: Int64, pool: Int64, apart_from: tuple[PairSet, ...], count: int, random: np.random.Generator
+) -> tuple[Int64, Bool]:
+    """Return linked pairs and as many negatives of one of their ends, and which are linked."""
+    if len(linked) == 0:
+        return linked, np.zeros(0, np.bool_)
+    chosen = linked[random.choice(len(linked), min(count, len(linked)), replace=False)]
+    kept = one_end(chosen, random)
+    # An end that is not there yet has met nobody: whoever is drawn is a negative.
+    cold = kept < 0
+    negatives = np.stack(draw_negatives(kept[~cold], pool, apart_from, random), axis=1)
+    colder = np.stack((kept[cold], random.choice(pool, int(cold.sum()))), axis=1)
+    pairs = np.concatenate((chosen, negatives, colder))
+    return pairs, np.arange(len(pairs)) < len(chosen)
 
 
 class HeldOut:
@@ -55,7 +163,6 @@ class HeldOut:
     """
 
     def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
-        self._seed, self._recipe = model.seed, recipe
         self.usable = steps - 1 if model.baseline is None else 0
         self.first = first_held_out(self.usable, recipe)
         set_aside = max(self.usable - self.first, 1)
@@ -76,29 +183,8 @@ class HeldOut:
     def visit(self, state: State, step: int, edges: NextEdges) -> None:
         """Take pairs from a step that is set aside."""
         if step in self.steps:
-            self.samples.append(
-                sample_links(
-                    state.graph,
-                    state.model.unit,
-                    edges,
-                    self._count,
-                    self._random,
-                    partial(_read, state),
-                )
-            )
-
-    def matrices(self, samples: Sequence[StepSample], start: Float32, progress: Progress | None) -> Float32:
-        """Fit matrices without the steps that were set aside."""
-        before = [sample for sample in samples if sample.step < self.first]
-        return fit_matrices(before, start, self._recipe, self._seed, progress)
-
-    def fit_heads(
-        self, samples: Sequence[StepSample], start: Float32, progress: Progress | None
-    ) -> dict[str, LinkHead]:
-        """Fit the heads, with matrices that have not seen their steps."""
-        if not self.samples:
-            return {}
-        return fit_heads(self.samples, self.matrices(samples, start, progress))
+            drawn = self._count, self._random, partial(_read, state)
+            self.samples.append(sample_links(state.graph, state.model.unit, edges, *drawn))
 
 
 def _read(state: State, nodes: Nodes) -> tuple[Float32 | None, Float32]:
@@ -108,28 +194,13 @@ def _read(state: State, nodes: Nodes) -> tuple[Float32 | None, Float32]:
     return vectors, read_units(*where, nodes)
 
 
-def time_unit(steps: Sequence[EventBatch]) -> float | None:
-    """Return the median length of a training step; None without times, or where all are one.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> time_unit([read_events({"src": [1], "dst": [2], "t": [t]}) for t in (0, 2, 4, 9)])
-    2.0
-    """
-    ends = [float(step.t.max()) for step in steps if step.t is not None and len(step)]
-    lengths = np.diff(ends)
-    lengths = lengths[lengths > 0]
-    return float(np.median(lengths)) if len(lengths) else None
-
-
 @dataclass(frozen=True)
-class Columns:
+class PairColumns:
     """What the score looks at, of many pairs: those of all samples behind each other."""
 
     plain: Float64  # (m, products + 8), see `pair_columns`
     pasts: Float64  # (m, 4), see `pair_pasts`
-    marked: Bool  # (m,) see `Pairs`
+    marked: Bool  # (m,) see `MarkedPairs`
 
     @property
     def products(self) -> int:
@@ -137,18 +208,13 @@ class Columns:
         return int(self.plain.shape[1]) - 2 * TRAITS
 
     @property
-    def sums(self) -> Float64:
-        """The sums of traits."""
-        return self.plain[:, self.products : self.products + TRAITS]
-
-    @property
     def enough(self) -> bool:
         """Whether there are enough linked pairs and others to learn from."""
         return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
 
-    def part(self, rows: Bool) -> Columns:
+    def part(self, rows: Bool) -> PairColumns:
         """Return some of the rows."""
-        return Columns(self.plain[rows], self.pasts[rows], self.marked[rows])
+        return PairColumns(self.plain[rows], self.pasts[rows], self.marked[rows])
 
     @property
     def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -160,24 +226,28 @@ class Columns:
         )
         return tuple(low), tuple(high)
 
-    def only(self, parts: Collection[str]) -> Columns:
+    def only(self, parts: Collection[str]) -> PairColumns:
         """Return zeros in all columns but those of some parts."""
         seen = {part: float(part in parts) for part in PARTS}
         shown = [seen["cosine"], seen["orders"], seen["traits"]]
         factors = np.repeat(shown, [1, self.products - 1, 2 * TRAITS])
-        return Columns(self.plain * factors, self.pasts * seen["past"], self.marked)
+        return PairColumns(self.plain * factors, self.pasts * seen["past"], self.marked)
 
 
-def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> Columns:
+def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> PairColumns:
     """Return the columns of one kind of links."""
     plain, pasts, marked = [], [], []
     for sample in samples:
         pairs = sample.pairs[kind]
         ends = pairs.first, pairs.second
-        plain.append(pair_columns(_vectors(sample, matrices), sample.units, sample.traits, *ends))
+        vectors = sample.vectors
+        if vectors is None:
+            assert matrices is not None
+            vectors = np.concatenate(list(sample.units), axis=1) @ matrices
+        plain.append(pair_columns(vectors, sample.units, sample.traits, *ends))
         pasts.append(pairs.pasts)
         marked.append(pairs.marked)
-    return Columns(np.concatenate(plain), np.concatenate(pasts), np.concatenate(marked))
+    return PairColumns(np.concatenate(plain), np.concatenate(pasts), np.concatenate(marked))
 
 
 def fit_heads(
@@ -203,7 +273,11 @@ def fit_heads(
         if not apart.enough:
             apart = new if new.enough else everything
         found["all"] = _fit_pairs(apart).with_edges_first()
-    return found if "past" in parts else {kind: _blind(head) for kind, head in found.items()}
+    if "past" in parts:
+        return found
+    # Pairs are scored as if none had a past: a head that saw none has learned nothing of it.
+    blind = (0.0,) * PAST
+    return {kind: dataclasses.replace(head, known=(*head.negatives, *blind)) for kind, head in found.items()}
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
@@ -218,29 +292,13 @@ def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float
     return float("nan")
 
 
-def _vectors(sample: LinkSample, matrices: Float32 | None) -> Float32:
-    if sample.vectors is not None:
-        return sample.vectors
-    assert matrices is not None
-    vectors: Float32 = np.concatenate(list(sample.units), axis=1) @ matrices
-    return vectors
-
-
-def _fit_pairs(pairs: Columns) -> LinkHead:
+def _fit_pairs(pairs: PairColumns) -> LinkHead:
     """Fit a logistic regression on all columns, and one on those that a dot product can say."""
     truth = pairs.marked.astype(np.float64)
     width = pairs.plain.shape[1]
     bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
     plain, (known, age, count) = found[:width], found[width:]
     rows = (bias, *plain), (bias + known, *plain, age, count, 0.0)
-    return LinkHead(*rows, _fit_dot(pairs, truth), *pairs.bounds)
-
-
-def _fit_dot(pairs: Columns, truth: Float64) -> tuple[float, ...]:
-    columns = np.concatenate((pairs.plain[:, :1], pairs.sums), axis=1)
-    return tuple(logistic(columns, truth).tolist())
-
-
-def _blind(head: LinkHead) -> LinkHead:
-    """Return a head that scores pairs as if none had a past: whoever saw none has learned nothing of it."""
-    return dataclasses.replace(head, known=(*head.negatives, *(0.0,) * PAST))
+    sums = pairs.plain[:, pairs.products : pairs.products + TRAITS]
+    dot = logistic(np.concatenate((pairs.plain[:, :1], sums), axis=1), truth)
+    return LinkHead(*rows, tuple(dot.tolist()), *pairs.bounds)

@@ -1,18 +1,227 @@
-"""Learning the score of what comes next: a conditional logit over lists of the last training events."""
+"""Learning the score of what comes next: a conditional logit over lists of the last training events.
+
+A list is an event, and others that it might have been. Candidates are drawn from every node that can be an
+answer, newcomers included: candidates drawn only from those seen already would teach the score who was drawn.
+Each has the inverse of the probability with which it was drawn, so that a softmax over the list estimates the
+softmax over all candidates.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.history.columns import NAMES
+from dygcn.engine.events import join_events, take
+from dygcn.engine.events.windows import part_of
+from dygcn.engine.history import History
+from dygcn.engine.history.columns import NAMES, RAW
+from dygcn.engine.models import pair_products, read_units, read_vectors
+from dygcn.engine.models.links import count_products
 from dygcn.engine.models.next_head import NextHead, next_columns
 from dygcn.engine.training.logits import list_loss, softmax
+from dygcn.engine.training.samples import first_held_out
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64, Int64
-    from dygcn.engine.training.next_lists import NextLists
+    from collections.abc import Sequence
+
+    from dygcn.engine.models import Model, NextHead, State
+    from dygcn.engine.records import Bool, EventBatch, Float64, Int32, Int64, Nodes
+    from dygcn.engine.training.matrices import Recipe
+
+
+LISTS = 2_000
+# Candidates of a list, at most: whom the asker had before, whom others just had, and the rest.
+FORMER, RECENT, OTHERS = 20, 15, 25
+_LATELY = 400  # events whose answers are recent
+_LOOKED_AT = 4096  # partners that an asker had last; of a hub, those before them are among the rest
+_ABSENT = -np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class NextLists:
+    """Candidates of events, the answer of each list first."""
+
+    event: Int64  # (l,) which of the events
+    raw: Float64  # (l, e, 20) see `history.columns.RAW`
+    log_weight: Float64  # (l, e) of the inverse probabilities; minus infinity where a list is shorter
+    candidates: Int32  # (l, e) numbers in the history; -1 where a list is shorter
+    brought: Bool  # (l, e) the answer, former partners and others: all but those that only others had lately
+
+
+def draw_lists(
+    history: History, batch: EventBatch, begin: int, count: int, random: np.random.Generator
+) -> NextLists:
+    """Play events with times through an empty history, and draw a list for some before they are counted.
+
+    Everybody that can be a candidate, the ends of all events, has a number in the history from the start.
+
+    Parameters
+    ----------
+    begin
+        The first event that may have a list.
+    count
+        How many lists, at most.
+    """
+    assert batch.t is not None
+    asks, answers = history.numbered(batch)
+    op, t = batch.op, batch.t.astype(np.float64) + 0.0
+    counts = (op > 0) & (asks != answers)  # a loop is nobody's answer
+    chosen = _events(counts, begin, count, random)
+    width = 1 + FORMER + RECENT + OTHERS
+    raw = np.zeros((len(chosen), width, len(RAW)))
+    weights = np.full((len(chosen), width), _ABSENT)
+    found = np.full((len(chosen), width), -1, np.int32)
+    brought = np.zeros((len(chosen), width), np.bool_)
+    taken = np.zeros(len(history), np.bool_)
+    played = 0
+
+    def play(begin: int, end: int) -> None:
+        history.count(asks[begin:end], answers[begin:end], op[begin:end], t[begin:end])
+
+    for row, event in enumerate(chosen.tolist()):
+        play(played, event)
+        played, asker = event, int(asks[event])
+        former = history.answers_of(asker, _LOOKED_AT)
+        lately = answers[max(event - _LATELY, 0) : event]
+        ends = np.array([answers[event], asker], np.int32)
+        places, log_weight, kept = _candidates(ends, former, lately[lately >= 0], taken, random)
+        raw[row, : len(places)] = history.columns(asker, places, float(t[event]))
+        weights[row, : len(places)] = log_weight
+        found[row, : len(places)] = places
+        brought[row, : len(places)] = kept
+    play(played, len(batch))
+    return NextLists(chosen, raw, weights, found, brought)
+
+
+def _events(counts: Bool, begin: int, count: int, random: np.random.Generator) -> Int64:
+    usable = np.flatnonzero(counts[begin:]) + begin
+    if len(usable) > count:
+        usable = np.sort(random.choice(usable, count, replace=False))
+    return usable
+
+
+def _candidates(
+    ends: Int32, former: Int32, lately: Int32, taken: Bool, random: np.random.Generator
+) -> tuple[Nodes, Float64, Bool]:
+    """Return candidates, the answer first, the logarithms of their weights, and who is `brought`.
+
+    `ends` are the answer and the one who asks, who is no candidate. `taken` is scratch, False for everybody.
+    """
+    former = former[former != ends[0]]
+    taken[ends] = taken[former] = True
+    lately = _distinct(lately[~taken[lately]])
+    taken[lately] = True
+    rest = len(taken) - len(ends) - len(former) - len(lately)
+    others = _others(taken, len(taken) - rest, random)
+    taken[ends] = taken[former] = taken[lately] = False
+    strata = (former, FORMER, len(former)), (lately, RECENT, len(lately)), (others, OTHERS, rest)
+    drawn, weights, kept = [ends[:1]], [np.zeros(1)], [np.ones(1, np.bool_)]
+    for members, most, total in strata:
+        some = members if len(members) <= most else random.choice(members, most, replace=False)
+        drawn.append(some.astype(np.int32))
+        weights.append(np.full(len(some), np.log(total / len(some)) if len(some) else 0.0))
+        kept.append(np.full(len(some), members is not lately))
+    return np.concatenate(drawn), np.concatenate(weights), np.concatenate(kept)
+
+
+def _others(taken: Bool, count: int, random: np.random.Generator) -> Int32:
+    """Draw from those that are in no other stratum, as so many are."""
+    if len(taken) <= 4 * count + 4 * OTHERS:
+        return np.flatnonzero(~taken).astype(np.int32)
+    some = _distinct(random.integers(0, len(taken), 3 * OTHERS, np.int32))
+    return random.permutation(some[~taken[some]])[:OTHERS]
+
+
+def _distinct(nodes: Nodes) -> Nodes:
+    """Return nodes in their order, each once: of a few, faster than `numpy.unique`."""
+    nodes = np.sort(nodes)
+    return nodes[np.append(True, nodes[1:] != nodes[:-1])] if len(nodes) else nodes
+
+
+BEGIN = 0.5  # of all events, after which lists are drawn
+
+
+class NextSample:
+    """Lists of the later training events; and products of vectors, of those that steps set aside have.
+
+    Parameters
+    ----------
+    parts
+        The training steps. A model whose events have no times has no lists.
+
+    Attributes
+    ----------
+    history
+        Has all events: lists were drawn on the way. None: there are none.
+    """
+
+    def __init__(self, model: Model, parts: Sequence[EventBatch], recipe: Recipe) -> None:
+        self._parts, self._lists, self._span, self._products, self._first = parts, None, 0.0, None, 0
+        self.history: History | None = None
+        if model.unit is None or model.baseline is not None or len(parts) < 2:
+            return
+        batch = join_events(list(parts))
+        assert batch.t is not None
+        self._span = float(batch.t.max() - batch.t.min())
+        if not self._span > 0:
+            return
+        ends = np.cumsum([len(part) for part in parts])
+        first = first_held_out(len(parts) - 1, recipe)
+        random = np.random.default_rng([model.seed, 7])
+        begin = int(BEGIN * len(batch))
+        self.history = History(model.ids, self._span)
+        self._lists = draw_lists(self.history, batch, begin, LISTS, random)
+        self._names = self.history.names
+        self._first = int(ends[first]) if first > 0 else len(batch)
+        if model.table is not None:
+            shape = (*self._lists.candidates.shape, count_products(model.orders))
+            self._products = np.zeros(shape)
+
+    def follow(self, state: State, step: int) -> None:
+        """Play a held-out step, and read the vectors of the nodes in each list just before its event.
+
+        Vectors of a state that is older, or that knows the event, would be weighed for what they are not.
+        Of the last step, events after the last list are not played.
+        """
+        part, seen = self._parts[step], 0
+        if self._lists is not None and self._products is not None:
+            before = sum(map(len, self._parts[:step]))
+            events = self._lists.event - before
+            for row in np.flatnonzero((events >= 0) & (events < len(part))).tolist():
+                event, there = int(events[row]), self._lists.candidates[row] >= 0
+                if event > seen:
+                    state.apply(part_of(part, seen, event))
+                    seen = event
+                asker = state.graph.find(take(part.src, np.array([event])))
+                others = state.graph.find(take(self._names, self._lists.candidates[row, there]))
+                self._products[row, there] = products_of(state, np.concatenate((asker, others)))
+        if step + 1 < len(self._parts):
+            state.apply(part_of(part, seen, len(part)))
+
+    def fit(self) -> NextHead | None:
+        """Return the score of what comes next; None: there was too little to learn from."""
+        if self._lists is None:
+            return None
+        if self._products is None:
+            return fit_next(self._lists, self._span)
+        held = self._lists.event >= self._first
+        return fit_next(self._lists, self._span, self._products, held)
+
+
+def products_of(state: State, nodes: Nodes) -> Float64:
+    """Return products of the vector of the first node with those of others; zeros without a vector."""
+    here = np.flatnonzero(nodes >= 0)
+    found = np.zeros((len(nodes) - 1, count_products(state.model.orders)))
+    if nodes[0] < 0 or len(here) < 2:
+        return found
+    where = state.model, state.exact, state.graph
+    vectors, units = read_vectors(*where, nodes[here]), read_units(*where, nodes[here])
+    ends = np.zeros(len(here) - 1, np.int64), np.arange(1, len(here))
+    found[here[1:] - 1] = pair_products(vectors, units, *ends)
+    return found
+
 
 FEWEST = 64  # lists, below which nothing is learned
 _WIDE = 6.0  # standard deviations beyond which a column is cut off

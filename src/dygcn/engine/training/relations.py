@@ -21,12 +21,12 @@ from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.training.fitting_walks import walk_model, with_rows
 from dygcn.engine.training.link_head import FEWEST
+from dygcn.engine.training.samples import play
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
     from dygcn.engine.models.choices import Choices
-    from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes
-    from dygcn.engine.training.samples import Progress
+    from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes, Progress
 
 GRID = (0.0, 0.25, 1.0, 4.0)
 OWN = 7  # relations that get a weight of their own when weights are chosen; all others share one
@@ -120,7 +120,7 @@ class _Question:
         self._choices = dataclasses.replace(choices, dim=min(choices.dim, DIM), features="walks")
         model = walk_model(self._before, [], dataclasses.replace(self._choices, relations=equal))
         graph = model.new_graph()
-        graph.release(graph.apply(self._before).left)
+        play(graph, self._before)
         random = np.random.default_rng([choices.seed, 6])
         known = np.stack(graph.edges()[:2], axis=1).astype(np.int64)
         new = np.stack((graph.find(later.src), graph.find(later.dst)), axis=1).astype(np.int64)
@@ -141,7 +141,7 @@ class _Question:
         """Return the AUC of the cosine, with these weights of relations."""
         blank = walk_model(self._before, [], dataclasses.replace(self._choices, relations=weights))
         graph = blank.new_graph()
-        graph.release(graph.apply(self._before).left)
+        play(graph, self._before)
         model = with_rows(blank, graph)
         state = State.from_graph(model, graph)
         first, second = (self._vectors(state, graph.find(ends)) for ends in self._ends)
